@@ -1,0 +1,9 @@
+//! The deterministic part of Tidings: the digest workflow and the pure modules that decide for it.
+
+pub mod contract;
+mod event;
+mod key;
+pub mod limits;
+
+pub use event::Event;
+pub use key::Key;

@@ -1,0 +1,1 @@
+//! Makes the subject, HTML and text of a digest from a template.

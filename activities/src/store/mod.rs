@@ -1,0 +1,99 @@
+//! The store: what Tidings remembers outside of Temporal. Directory, preferences, consent, suppressions, the ledger
+//! of digests and events, the outbox with its attempts, dead letters, audit.
+//!
+//! One trait, two implementations ([`Sqlite`] and [`Postgres`]), one conformance suite that runs against both.
+//! Every method is idempotent: after a crash or a lost answer the caller calls it again.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_workflows::{
+    Event, Key,
+    contract::{BuryInput, Closed, Window},
+};
+use uuid::Uuid;
+
+mod postgres;
+mod records;
+mod sqlite;
+
+pub use postgres::Postgres;
+pub use records::*;
+pub use sqlite::Sqlite;
+
+/// The store cannot answer now, or never will.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Connection, lock, disk: another attempt may succeed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(#[source] sqlx::Error),
+    /// The database is not what this version expects, or a row cannot be read.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Shorthand of this module's methods.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// See the module.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Adds people to the directory, or replaces what it knows of them.
+    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()>;
+
+    /// Replaces a key's preferences and returns their new revision, one higher than the last.
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64>;
+
+    /// Records whether the key wants mail at all, with an audit entry.
+    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
+
+    /// Records that a tenant must not mail an address; the first reason stays.
+    async fn suppress(&self, suppression: &Suppression) -> Result<()>;
+
+    /// All that plan and admission ask about a key, in one round trip. `tenant`'s address comparison ignores case.
+    async fn facts(&self, key: &Key) -> Result<Facts>;
+
+    /// Those of `event_ids` that the key's ledger has seen, in the order given.
+    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>>;
+
+    /// Writes a page of events under the window's digest, which stays open. Ids that the ledger knows are left alone.
+    /// Writes nothing once the digest has a message or is closed.
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()>;
+
+    /// Makes the window a digest, in one transaction: writes `events` like [`Store::stash`], takes over the events
+    /// that the key's failed digests returned, and answers with what is ours now. On a digest that has a message or
+    /// is closed it only answers.
+    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim>;
+
+    /// The digest's content, grouped, ranked, summed and cut to `max_groups` in SQL (rule 19: event count, then
+    /// latest event, then (category, entity_type, entity_id) in byte order).
+    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
+
+    /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`]) and an
+    /// audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
+    /// which is the first one recorded.
+    async fn close(&self, closing: Closing<'_>) -> Result<Closed>;
+
+    /// Puts a digest's message in the outbox. The first write wins.
+    async fn put_message(&self, message: &Message) -> Result<()>;
+
+    /// Starts an attempt: takes the next attempt number, which fences every earlier attempt, and answers with the
+    /// stored bytes. An earlier attempt that is past the dot and has no outcome is recorded as ambiguous.
+    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun>;
+
+    /// Records that attempt `number` is about to send the final dot. `false`: a later attempt has begun or the
+    /// message has an end, and the dot must not be sent.
+    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+
+    /// Records how attempt `number` ended. A late answer to a fenced attempt is kept in its row and changes nothing
+    /// else.
+    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+    /// Records signals that could not be decoded, once each.
+    async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()>;
+
+    /// What the ledger says of a digest.
+    async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>>;
+
+    /// The key's digests, latest first.
+    async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>>;
+}

@@ -1,0 +1,3 @@
+//! PostgreSQL.
+/// A store in a PostgreSQL database.
+pub struct Postgres;

@@ -1,0 +1,202 @@
+//! What goes into the store and comes out of it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tidings_workflows::{
+    Event, Key,
+    contract::{Closed, Window},
+};
+use uuid::Uuid;
+
+/// A person in a tenant's directory.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipient {
+    pub tenant: String,
+    pub user: String,
+    /// Where the mail goes (RFC 5321 addr-spec).
+    pub address: String,
+    /// Display name; may be empty.
+    #[serde(default)]
+    pub name: String,
+    /// IANA time zone; empty for the digest type's.
+    #[serde(default)]
+    pub zone: String,
+    /// BCP 47 language tag; empty for `en`.
+    #[serde(default)]
+    pub locale: String,
+}
+
+/// What a recipient chose for one digest type. Empty fields fall back to the digest type's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preferences {
+    /// Cadence in the words of `tidings.toml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cadence: Option<String>,
+    /// IANA time zone that overrides the directory's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// No mail before then; windows go on collecting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
+}
+
+/// An address that a tenant must not mail.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Suppression {
+    pub tenant: String,
+    pub address: String,
+    /// `hard_bounce` (every stream) or `complaint` (bulk only).
+    pub reason: String,
+    /// What taught us, for example the relay's reply without the address.
+    pub detail: String,
+    pub at: Timestamp,
+}
+
+/// All that plan and admission ask about a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `None`: the directory does not know the user.
+    pub recipient: Option<Recipient>,
+    pub preferences: Preferences,
+    /// 0 when nothing was ever chosen.
+    pub preferences_revision: u64,
+    /// `true` unless withdrawn.
+    pub consent: bool,
+    /// Why the recipient's address must not be mailed by this tenant.
+    pub suppressed: Option<String>,
+    /// When the key's last digest was accepted by the relay.
+    pub last_sent_at: Option<Timestamp>,
+}
+
+/// What a claim made ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Events under the digest.
+    pub items: u64,
+    /// Lines that they make.
+    pub groups: u64,
+}
+
+/// A digest's content, ready for a template.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Contents {
+    /// Events in the digest.
+    pub items: u64,
+    /// Lines that they make, of which `lines` are the first.
+    pub groups: u64,
+    /// Summed `counts` of all events.
+    pub counts: BTreeMap<String, i64>,
+    pub lines: Vec<Group>,
+}
+
+/// Events of one digest with equal (category, entity_type, entity_id): one line of the mail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    pub category: String,
+    pub entity_type: String,
+    pub entity_id: String,
+    /// Events in the group.
+    pub count: u64,
+    /// Their summed `counts`.
+    pub counts: BTreeMap<String, i64>,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The actor and the payload of the latest event (by occurred_at, then event_id in byte order).
+    pub actor: String,
+    pub payload: Map<String, Value>,
+    /// How many different non-empty actors there are, and the first three by their latest event.
+    pub actor_count: u64,
+    pub actors: Vec<String>,
+}
+
+/// A message of the outbox.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    pub digest_id: Uuid,
+    pub key: Key,
+    /// `bulk` for digests.
+    pub stream: String,
+    /// RFC 5321 MAIL FROM.
+    pub envelope_from: String,
+    /// RFC 5321 RCPT TO.
+    pub envelope_to: String,
+    /// Without angle brackets.
+    pub message_id: String,
+    pub subject: String,
+    /// The whole message (RFC 5322), as every attempt sends it.
+    pub bytes: Vec<u8>,
+    /// The template that made it, `default` after a fallback.
+    pub template: String,
+    pub created_at: Timestamp,
+}
+
+/// The answer to the start of an attempt.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// Send these bytes.
+    Go {
+        number: u32,
+        /// How many earlier attempts ended past the dot without an outcome: the recipient may have the mail already.
+        ambiguous: u32,
+        message: Box<Message>,
+    },
+    /// The digest has an end.
+    Closed(Closed),
+}
+
+/// How an attempt ended.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AttemptEnd {
+    /// `connect`, `tls`, `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data`, `body`, `dot` or `done`.
+    pub phase: &'static str,
+    /// `sent`, `deferred`, `failed`, `hard_bounce`, `policy`, `configuration`, `throttled`, `too_large`, `ambiguous`,
+    /// `fenced` or `cancelled`.
+    pub class: &'static str,
+    /// The relay's reply: code, enhanced code and text, without addresses; empty when there was none.
+    pub reply: String,
+    /// Ends the digest with the attempt, in the same transaction.
+    pub closed: Option<Closed>,
+    /// The address must not be mailed again: recorded in the same transaction.
+    pub suppress: Option<Suppression>,
+    /// With `closed`: the events join the key's next claim.
+    pub return_events: bool,
+}
+
+/// An end that comes from the workflow or from admission.
+pub struct Closing<'a> {
+    pub window: &'a Window,
+    pub events: &'a [Event],
+    pub closed: &'a Closed,
+    pub return_events: bool,
+    pub now: Timestamp,
+}
+
+/// Who did what, when and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    /// An operator, `recipient`, or the part of Tidings that acted.
+    pub actor: String,
+    pub action: String,
+    pub why: String,
+}
+
+/// What the ledger says of a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DigestRecord {
+    pub digest_id: Uuid,
+    pub key: Key,
+    pub opened_at: Timestamp,
+    pub due_at: Timestamp,
+    /// `open`, `claimed`, `rendered` or `closed`.
+    pub state: String,
+    pub closed: Option<Closed>,
+    pub closed_at: Option<Timestamp>,
+    /// Events under it.
+    pub items: u64,
+    /// Attempts so far.
+    pub attempts: u32,
+}

@@ -1,0 +1,3 @@
+//! SQLite: the embedded default.
+/// A store in one file.
+pub struct Sqlite;

@@ -1,0 +1,216 @@
+//! What the workflow asks of the outside world: the activities' names, inputs and answers.
+//!
+//! `tidings-activities` implements them. No address and no body passes through here, because all of this is history.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{Event, Key};
+
+/// The identity of a window, and of the digest that it becomes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Whose window it is.
+    pub key: Key,
+    /// See [`Key::digest_id`].
+    pub digest_id: Uuid,
+    /// When the first event arrived, by the server's clock.
+    pub opened_at: Timestamp,
+    /// When the window is due. Admission may move it later.
+    pub due_at: Timestamp,
+}
+
+/// `plan`: a window is about to open. When is it due?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanInput {
+    /// Whose window it would be.
+    pub key: Key,
+    /// When the first event arrived.
+    pub opened_at: Timestamp,
+    /// The ids that have arrived so far.
+    pub event_ids: Vec<String>,
+}
+
+/// The answer of `plan`, kept as it is until the window closes: a later change of `tidings.toml` moves nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Those of the ids that the ledger has seen; their events open no window.
+    pub known: Vec<String>,
+    /// When the window is due.
+    pub due_at: Timestamp,
+    /// Every step that led to `due_at`, in words.
+    pub why: String,
+    /// The window is full, and due, with this many events. `None`: no limit.
+    pub max_events: Option<u32>,
+}
+
+/// `stash`: write a page of an open window's events to the ledger, so that the workflow's state stays small.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StashInput {
+    /// The window that the events belong to.
+    pub window: Window,
+    /// The page.
+    pub events: Vec<Event>,
+    /// Earlier runs of this workflow whose signals are to be read back from their histories and stashed, too.
+    pub runs: Vec<String>,
+}
+
+/// `load`: the window is due. Admit it and claim its events, or say why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadInput {
+    /// The due window.
+    pub window: Window,
+    /// Its events, as far as they are not stashed.
+    pub events: Vec<Event>,
+    /// An operator asked for it: throttle and quiet hours do not apply. Hold, pause, consent and suppression do.
+    pub flushed: bool,
+}
+
+/// The answer of `load`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loaded {
+    /// Not admitted: the window goes on collecting until then.
+    Later {
+        /// When to ask again.
+        until: Timestamp,
+        /// Why not now, in words.
+        why: String,
+    },
+    /// The window is a digest now; its events are in the ledger under its `digest_id`.
+    Claimed {
+        /// Events in the digest.
+        items: u64,
+        /// Lines that they make.
+        groups: u64,
+    },
+    /// Nothing will be sent, and the ledger says so.
+    Nothing(Closed),
+}
+
+/// `render`: make the mail of a claimed digest and put it in the outbox. The first write wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderInput {
+    /// The claimed window.
+    pub window: Window,
+}
+
+/// `send`: one attempt to deliver the message of a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendInput {
+    /// The claimed window.
+    pub window: Window,
+    /// This is the last attempt that the schedule allows.
+    pub last: bool,
+}
+
+/// The answer of `send`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sent {
+    /// It is over, and the ledger says how.
+    Closed(Closed),
+    /// A transient failure, or an ambiguous one where the stream says `at_least_once`: the schedule decides when to
+    /// try again.
+    Deferred {
+        /// What went wrong, in words.
+        why: String,
+    },
+    /// The relay, not the message, is at fault (credentials, policy, throttling): try again without counting it.
+    Waiting {
+        /// When to ask again.
+        until: Timestamp,
+        /// What is wrong with the relay.
+        why: String,
+    },
+}
+
+/// `close`: the workflow ends a digest by itself (an operator's drop, a cancel).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CloseInput {
+    /// The window to close.
+    pub window: Window,
+    /// Its events, as far as they are not in the ledger.
+    pub events: Vec<Event>,
+    /// How it ends, unless the ledger already knows an end.
+    pub closed: Closed,
+}
+
+/// How a digest ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// What the window became.
+    pub outcome: Outcome,
+    /// Why, in words; empty for a plain success.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// What one window became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The relay accepted the message.
+    Sent,
+    /// Nothing to send, or nobody who wants it.
+    Skipped,
+    /// The address must not be mailed.
+    Suppressed,
+    /// A throttle that skips instead of deferring.
+    Throttled,
+    /// An operator dropped or cancelled it. Its events stay in the ledger.
+    Dropped,
+    /// The recipient stayed unknown for seven days.
+    Unknown,
+    /// Delivery failed. After the last attempt of a transient failure the events join the key's next window; a
+    /// permanent failure keeps them.
+    Failed,
+    /// Perhaps delivered: the connection broke after the final dot, and the stream says `at_most_once`.
+    Ambiguous,
+}
+
+impl Outcome {
+    /// The name in SQL, JSON, logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Skipped => "skipped",
+            Self::Suppressed => "suppressed",
+            Self::Throttled => "throttled",
+            Self::Dropped => "dropped",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+            Self::Ambiguous => "ambiguous",
+        }
+    }
+}
+
+/// `bury`: record signals that could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuryInput {
+    /// The workflow that received them. Not a [`Key`]: a malformed workflow id is one more thing to bury.
+    pub workflow_id: String,
+    /// The run that received them.
+    pub run_id: String,
+    /// The signals, in the order of arrival.
+    pub letters: Vec<DeadLetter>,
+}
+
+/// A signal, or an event in one, that the edge refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// Its place among the malformed signals of its run: makes the record idempotent.
+    pub seq: u64,
+    /// Why it was refused.
+    pub reason: String,
+    /// The `encoding` of the payload's metadata.
+    pub encoding: String,
+    /// The whole payload's size in bytes.
+    pub size: u64,
+    /// SHA-256 of the whole payload, in hex.
+    pub sha256: String,
+    /// The first 64 KiB of the payload, as base64 (RFC 4648).
+    pub head: String,
+}

@@ -1,0 +1,94 @@
+//! An event that passed the edge. Everything behind the edge relies on its limits and never checks them again.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tidings_proto::v1;
+
+use crate::{
+    Key,
+    limits::{self, Invalid},
+};
+
+/// One fact for one key. The key itself is the workflow's and not repeated here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Idempotency key within the [`Key`].
+    pub event_id: String,
+    /// What kind of thing happened.
+    pub category: String,
+    /// What it happened to; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub entity_type: String,
+    /// Which one it happened to; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub entity_id: String,
+    /// Who did it, as the mail shows it; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actor: String,
+    /// When it happened, by the producer's clock.
+    pub occurred_at: Timestamp,
+    /// Numbers that add up over a group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, i64>,
+    /// Makes the whole window due at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
+    /// What the template shows: `title`, `url`, `excerpt` and anything else.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub payload: Map<String, Value>,
+}
+
+impl Event {
+    /// Checks a wire event against the contract's limits and splits it into its key and the rest.
+    ///
+    /// # Errors
+    /// The first field over its limit, or missing.
+    pub fn from_wire(wire: v1::Event) -> Result<(Key, Self), Invalid> {
+        let key = Key::new(wire.tenant, wire.digest, wire.user)?;
+        limits::id("event_id", &wire.event_id)?;
+        limits::id("category", &wire.category)?;
+        limits::optional_id("entity_type", &wire.entity_type)?;
+        limits::optional_id("entity_id", &wire.entity_id)?;
+        limits::optional_id("actor", &wire.actor)?;
+        check_counts(&wire.counts)?;
+        let occurred_at = wire.occurred_at.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
+        let occurred_at =
+            occurred_at.try_into().map_err(|_| Invalid::new("occurred_at", "is outside the years 1 to 9999"))?;
+        let event = Self {
+            event_id: wire.event_id,
+            category: wire.category,
+            entity_type: wire.entity_type,
+            entity_id: wire.entity_id,
+            actor: wire.actor,
+            occurred_at,
+            counts: wire.counts,
+            urgent: wire.urgent,
+            payload: checked_payload(wire.payload)?,
+        };
+        Ok((key, event))
+    }
+}
+
+fn check_counts(counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
+    if counts.len() > limits::COUNTS {
+        return Err(Invalid::new("counts", format!("has {} names, the limit is {}", counts.len(), limits::COUNTS)));
+    }
+    for name in counts.keys() {
+        limits::id("counts", name)?;
+        limits::bytes("counts", name.len(), limits::COUNT_NAME_BYTES)?;
+    }
+    Ok(())
+}
+
+fn checked_payload(payload: Option<pbjson_types::Struct>) -> Result<Map<String, Value>, Invalid> {
+    let json = serde_json::to_value(payload.unwrap_or_default())
+        .map_err(|error| Invalid::new("payload", format!("is not JSON: {error}")))?;
+    limits::bytes("payload", json.to_string().len(), limits::PAYLOAD_BYTES)?;
+    match json {
+        Value::Object(payload) => Ok(payload),
+        other => Err(Invalid::new("payload", format!("is {other}, not an object"))),
+    }
+}

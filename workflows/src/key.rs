@@ -1,0 +1,123 @@
+//! The key of a digest, and the workflow id that it is addressed by.
+
+use std::{fmt, str::FromStr};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::limits::{self, Invalid};
+
+/// RFC 3986's unreserved characters stay as they are; everything else is percent-encoded.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Namespace of every `digest_id` (UUIDv5, RFC 9562): drawn once, fixed for ever.
+const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_11f0_7a63);
+
+/// (tenant, digest type, user): what has at most one open window, and never shares a mail with another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// The customer or product that the events belong to.
+    pub tenant: String,
+    /// The digest type, as named in `tidings.toml`.
+    pub digest_type: String,
+    /// The recipient's id in the tenant's directory.
+    pub user: String,
+}
+
+impl Key {
+    /// Checks the three ids and the length of the workflow id that they make.
+    ///
+    /// # Errors
+    /// Names the field and the limit: an id is empty, has a control character, or the encoded workflow id is over
+    /// [`limits::WORKFLOW_ID_BYTES`].
+    pub fn new(tenant: String, digest_type: String, user: String) -> Result<Self, Invalid> {
+        limits::id("tenant", &tenant)?;
+        limits::id("digest", &digest_type)?;
+        limits::id("user", &user)?;
+        let key = Self { tenant, digest_type, user };
+        limits::bytes("tenant, digest and user as a workflow id", key.workflow_id().len(), limits::WORKFLOW_ID_BYTES)?;
+        Ok(key)
+    }
+
+    /// `digest/{tenant}/{type}/{user}`, each part percent-encoded.
+    #[must_use]
+    pub fn workflow_id(&self) -> String {
+        format!("digest/{self}")
+    }
+
+    /// The key that a workflow id stands for.
+    ///
+    /// # Errors
+    /// When the id is not `digest/{tenant}/{type}/{user}` as [`Key::workflow_id`] writes it.
+    pub fn from_workflow_id(id: &str) -> Result<Self, Invalid> {
+        let key: Self = id.strip_prefix("digest/").ok_or_else(|| Invalid::workflow_id(id))?.parse()?;
+        // Two spellings of one key would be two workflows: only the canonical one is a key.
+        if key.workflow_id() == id { Ok(key) } else { Err(Invalid::workflow_id(id)) }
+    }
+
+    /// The id of the digest that the window opened at `opened_at` by `first_event_id` becomes: the same after a
+    /// replay, a reset or a retry.
+    #[must_use]
+    pub fn digest_id(&self, opened_at: jiff::Timestamp, first_event_id: &str) -> Uuid {
+        let name = format!("{}\n{}\n{first_event_id}", self.workflow_id(), opened_at.as_nanosecond());
+        Uuid::new_v5(&DIGEST_NAMESPACE, name.as_bytes())
+    }
+}
+
+/// `{tenant}/{type}/{user}`, each part percent-encoded: how commands and logs write a key.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |text| utf8_percent_encode(text, ESCAPED);
+        write!(f, "{}/{}/{}", part(&self.tenant), part(&self.digest_type), part(&self.user))
+    }
+}
+
+impl FromStr for Key {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parts: Vec<_> = text.split('/').map(|part| percent_decode_str(part).decode_utf8()).collect();
+        match parts.as_slice() {
+            [Ok(tenant), Ok(digest_type), Ok(user)] => {
+                Self::new(tenant.to_string(), digest_type.to_string(), user.to_string())
+            }
+            _ => Err(Invalid::key(text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_slash_in_an_id_cannot_reach_into_another_key() {
+        let key = Key::new("a/b".into(), "c".into(), "d".into()).unwrap();
+        assert_eq!(key.workflow_id(), "digest/a%2Fb/c/d");
+        assert!(Key::from_workflow_id("digest/a/b/c/d").is_err());
+    }
+
+    #[test]
+    fn only_the_canonical_spelling_of_a_workflow_id_is_a_key() {
+        assert!(Key::from_workflow_id("digest/acme/activity/%61nn").is_err());
+        assert!(Key::from_workflow_id("digest/acme/activity/ann").is_ok());
+    }
+
+    #[test]
+    fn an_id_that_encodes_to_more_than_255_bytes_is_refused_by_name_and_limit() {
+        let error = Key::new("acme".into(), "activity".into(), "ü".repeat(50)).unwrap_err();
+        assert!(error.to_string().contains("255"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_comes_back_from_its_workflow_id(tenant in "\\PC{1,8}", digest in "\\PC{1,8}", user in "\\PC{1,8}") {
+            if let Ok(key) = Key::new(tenant, digest, user) {
+                prop_assert_eq!(Key::from_workflow_id(&key.workflow_id()).unwrap(), key);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What the edge accepts, and how it says no. Checked once, when a wire event becomes an [`Event`](crate::Event).
+
+/// Bytes of an encoded workflow id; also of any other id as it is.
+pub const WORKFLOW_ID_BYTES: usize = 255;
+/// Bytes of `event_id`, `category`, `entity_type`, `entity_id` and `actor`.
+pub const ID_BYTES: usize = 255;
+/// Bytes of a payload as compact JSON.
+pub const PAYLOAD_BYTES: usize = 16 * 1024;
+/// Names in `counts`.
+pub const COUNTS: usize = 32;
+/// Bytes of a name in `counts`.
+pub const COUNT_NAME_BYTES: usize = 64;
+/// Events in one batch.
+pub const BATCH_EVENTS: usize = 500;
+/// Bytes of one batch as JSON.
+pub const BATCH_BYTES: usize = 256 * 1024;
+
+/// Why the edge refused something: which field, what was wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field as the contract names it.
+    pub field: String,
+    /// What is wrong with it, with the limit where there is one.
+    pub problem: String,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: &str, problem: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), problem: problem.into() }
+    }
+
+    pub(crate) fn workflow_id(id: &str) -> Self {
+        Self::new("workflow id", format!("{id:?} is not digest/TENANT/TYPE/USER with each part percent-encoded"))
+    }
+
+    pub(crate) fn key(text: &str) -> Self {
+        Self::new("key", format!("{text:?} is not TENANT/TYPE/USER with each part percent-encoded"))
+    }
+}
+
+/// A required id: not empty, no control characters, at most [`ID_BYTES`].
+pub(crate) fn id(field: &str, value: &str) -> Result<(), Invalid> {
+    if value.is_empty() {
+        return Err(Invalid::new(field, "is required"));
+    }
+    optional_id(field, value)
+}
+
+/// Like [`id`], but may be empty.
+pub(crate) fn optional_id(field: &str, value: &str) -> Result<(), Invalid> {
+    if let Some(c) = value.chars().find(|c| c.is_control()) {
+        return Err(Invalid::new(field, format!("has the control character {c:?}; ids are UTF-8 without any")));
+    }
+    bytes(field, value.len(), ID_BYTES)
+}
+
+/// At most `limit` bytes.
+pub(crate) fn bytes(field: &str, size: usize, limit: usize) -> Result<(), Invalid> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Invalid::new(field, format!("has {size} bytes, the limit is {limit}")))
+}
