@@ -43,9 +43,8 @@ impl Cadence {
     pub fn due_at(self, opened_at: Timestamp, zone: &TimeZone) -> Timestamp {
         match self {
             Self::Instant => opened_at,
-            Self::After(wait) => {
-                SignedDuration::try_from(wait).map_or(Timestamp::MAX, |wait| opened_at.saturating_add(wait).unwrap_or(Timestamp::MAX))
-            }
+            Self::After(wait) => SignedDuration::try_from(wait)
+                .map_or(Timestamp::MAX, |wait| opened_at.saturating_add(wait).unwrap_or(Timestamp::MAX)),
             Self::Daily(time) => next_slot(opened_at, zone, time, |_| true),
             Self::Weekly(day, time) => next_slot(opened_at, zone, time, |date| date.weekday() == day),
         }
