@@ -13,6 +13,8 @@ mod inbound;
 mod key;
 pub mod limits;
 mod pending;
+#[cfg(test)]
+mod simulation;
 mod state;
 mod status;
 

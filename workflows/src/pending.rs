@@ -76,6 +76,10 @@ impl Pending {
         self.arrivals.iter().take(count).map(|arrival| arrival.event.clone()).collect()
     }
 
+    pub fn into_events(self) -> Vec<Event> {
+        self.arrivals.into_iter().map(|arrival| arrival.event).collect()
+    }
+
     /// Whether there is more than one page.
     pub fn overflows(&self) -> bool {
         self.len() > PAGE_EVENTS || self.bytes > PAGE_BYTES
