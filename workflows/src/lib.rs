@@ -2,8 +2,10 @@
 
 pub mod contract;
 mod event;
+mod inbound;
 mod key;
 pub mod limits;
 
 pub use event::Event;
+pub use inbound::{Inbound, SIGNAL, Sorted};
 pub use key::Key;
