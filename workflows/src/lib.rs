@@ -22,7 +22,7 @@ pub use cadence::{Cadence, ParseError};
 pub use carried::Carried;
 pub use digest::Digest;
 pub use event::Event;
-pub use inbound::Inbound;
+pub use inbound::{Inbound, SIGNAL, Sorted};
 pub use key::Key;
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use state::{Ended, Flushed, RETRY_DELAYS, Summary};
