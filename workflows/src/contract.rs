@@ -210,26 +210,18 @@ impl Outcome {
 pub struct BuryInput {
     /// The workflow that received them. Not a [`Key`]: a malformed workflow id is one more thing to bury.
     pub workflow_id: String,
+    /// The first run of its chain: the letters are numbered from there on.
+    pub run_id: String,
     /// The signals, in the order of arrival.
     pub letters: Vec<DeadLetter>,
 }
 
-/// A refused signal or event, and its place in history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeadLetter {
-    /// The run that received it.
-    pub run_id: String,
-    /// Its place among the refused of its workflow: with `run_id`, makes the record idempotent.
-    pub seq: u64,
-    /// What was refused, and why.
-    #[serde(flatten)]
-    pub refused: Refused,
-}
-
 /// A signal, or an event in one, that the edge refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Why.
+pub struct DeadLetter {
+    /// Its place among the refused: makes the record idempotent.
+    pub seq: u64,
+    /// Why it was refused.
     pub reason: String,
     /// The `encoding` of the payload's metadata.
     pub encoding: String,
@@ -237,7 +229,7 @@ pub struct Refused {
     pub size: u64,
     /// SHA-256 of the whole payload, in hex.
     pub sha256: String,
-    /// The first 64 KiB of the payload, as base64 (RFC 4648). Empty for what arrived while the store was down and more
-    /// of them were waiting than a run may carry.
+    /// The payload's beginning as base64 (RFC 4648), 64 KiB of each signal at most. Empty for what arrived while the
+    /// store was down and more of them were waiting than a run may carry.
     pub head: String,
 }

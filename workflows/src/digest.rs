@@ -13,12 +13,14 @@ use crate::{
     activities::DigestActivities as Activities,
     call::{self, now, timestamp},
     carried::Carried,
-    inbound::Inbound,
+    inbound::{Inbound, Sorted},
     state::{Decision, Flushed, State, Summary},
 };
 
 /// Signals that one run takes before it continues as new; the server refuses more than 10,000.
 const SIGNALS_PER_RUN: u32 = 1_000;
+
+const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
 /// See the module.
 #[workflow]
@@ -76,16 +78,20 @@ impl Digest {
 
     /// One event, a list of events or an `EventBatch`, as JSON or protobuf. What cannot be decoded becomes a dead
     /// letter.
-    #[signal(name = "events")]
+    #[signal(name = "events")] // inbound::SIGNAL
     fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
+        let next_seq = self.state.malformed;
         self.signals += 1;
-        let (events, refused) = inbound.for_key(self.state.key.as_ref());
-        for event in events {
+        let sorted = match &self.state.key {
+            Some(key) => inbound.for_key(key, next_seq),
+            None => Sorted { events: Vec::new(), refused: inbound.refuse(NO_KEY, next_seq) },
+        };
+        for event in sorted.events {
             self.state.add(event, now);
         }
-        for refused in refused {
-            self.state.refuse(&self.run_id, refused);
+        for letter in sorted.refused {
+            self.state.refuse(letter);
         }
     }
 
@@ -143,8 +149,9 @@ impl Digest {
                 .await;
             }
             Decision::Bury => {
-                let workflow_id = ctx.workflow_id().to_owned();
-                let input = |s: &mut State, _| Some(s.bury_input(workflow_id));
+                let (workflow_id, run_id) =
+                    (ctx.workflow_id().to_owned(), ctx.info().first_execution_run_id().to_owned());
+                let input = |s: &mut State, _| Some(s.bury_input(workflow_id, run_id));
                 call::quickly(ctx, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
             }
             Decision::Finish => {}
@@ -168,8 +175,7 @@ impl Digest {
     fn finish(ctx: &WorkflowContext<Self>) -> WorkflowResult<Summary> {
         ctx.state(|w| {
             if w.state.key.is_none() {
-                let why = format!("{:?} is not digest/TENANT/TYPE/USER; see the dead letters", ctx.workflow_id());
-                return Err(ApplicationFailure::non_retryable(why).into());
+                return Err(ApplicationFailure::non_retryable(NO_KEY).into());
             }
             if w.state.cancelled {
                 return Err(WorkflowTermination::cancelled());

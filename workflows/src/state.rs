@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::{
     Event, Key,
     contract::{
-        BuryInput, CloseInput, Closed, DeadLetter, LoadInput, Loaded, Outcome, Plan, PlanInput, Refused, RenderInput,
-        Rendered, SendInput, Sent, StashInput, Window,
+        BuryInput, CloseInput, Closed, DeadLetter, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput, Rendered,
+        SendInput, Sent, StashInput, Window,
     },
     pending::Pending,
 };
@@ -230,12 +230,11 @@ impl State {
         self.pending.push(event, now);
     }
 
-    pub fn refuse(&mut self, run_id: &str, refused: Refused) {
-        let mut letter = DeadLetter { run_id: run_id.to_owned(), seq: self.malformed, refused };
+    pub fn refuse(&mut self, mut letter: DeadLetter) {
         self.malformed += 1;
-        let kept: usize = self.letters.iter().map(|letter| letter.refused.head.len()).sum();
-        if kept + letter.refused.head.len() > LETTER_BYTES {
-            letter.refused.head.clear();
+        let kept: usize = self.letters.iter().map(|letter| letter.head.len()).sum();
+        if kept + letter.head.len() > LETTER_BYTES {
+            letter.head.clear();
         }
         self.letters.push(letter);
     }
@@ -299,8 +298,8 @@ impl State {
         Some(CloseInput { asked_at, window: self.open.as_ref()?.window.clone(), events, closed })
     }
 
-    pub fn bury_input(&self, workflow_id: String) -> BuryInput {
-        BuryInput { workflow_id, letters: self.letters.clone() }
+    pub fn bury_input(&self, workflow_id: String, run_id: String) -> BuryInput {
+        BuryInput { workflow_id, run_id, letters: self.letters.clone() }
     }
 
     // The activities' answers.
