@@ -1,11 +1,12 @@
 //! The activities of the digest workflow: each looks, lets a pure function decide, and records.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_workflows::{
+    Key,
     activities::definitions,
     contract::{
         BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
@@ -20,6 +21,9 @@ use crate::{
     settings::{DigestSettings, Settings, UnknownRecipients},
     store::{self, Closing, Facts, Recipient, Store},
 };
+
+/// Well under the heartbeat timeout, so that neither a busy moment nor the SDK's throttling looks like a dead worker.
+const HEARTBEAT: Duration = Duration::from_secs(3);
 
 /// What the activities work with.
 pub struct DigestActivities {
@@ -45,6 +49,9 @@ pub enum Error {
     /// Not even the `default` template works, or the sender is no address.
     #[error("cannot make the mail: {0}")]
     Render(String),
+    /// A later attempt has begun, or the digest has an end: look again.
+    #[error("a later attempt has begun")]
+    Fenced,
     /// An earlier run's signals cannot be read back.
     #[error("cannot read the history of run {run}: {why}")]
     History { run: String, why: String },
@@ -86,7 +93,10 @@ impl DigestActivities {
     /// One attempt to deliver it.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
-        self.attempt(&ctx, &input).await
+        tokio::select! {
+            sent = self.deliver(&input, ctx.cancelled()) => sent?.ok_or_else(ActivityError::cancelled),
+            never = heartbeat(&ctx) => match never {},
+        }
     }
 
     /// Ends a digest that the workflow gives up.
@@ -111,12 +121,20 @@ impl DigestActivities {
         self.settings.digests.get(digest_type).ok_or_else(|| Error::UnknownType(digest_type.to_owned()))
     }
 
-    pub(crate) async fn facts(&self, key: &tidings_workflows::Key) -> Result<Facts, Error> {
+    pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {
         let mut facts = self.store.facts(key).await?;
         if facts.recipient.is_none() && self.settings.unknown_recipients == UnknownRecipients::Invent {
             facts.recipient = Some(Recipient::invented(key));
         }
         Ok(facts)
+    }
+}
+
+async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
+    loop {
+        // A heartbeat that cannot be sent is one that the server misses, and that is the server's to judge.
+        ctx.record_heartbeat(()).await.ok();
+        tokio::time::sleep(HEARTBEAT).await;
     }
 }
 

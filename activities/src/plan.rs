@@ -14,11 +14,20 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
     if let Some(reason) = unwanted(facts) {
         return Plan { known, due_at: input.opened_at, why: format!("at once: {reason}"), max_events: None };
     }
-    let chosen = facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok());
-    let cadence: Cadence = chosen.unwrap_or(settings.cadence);
+    let cadence = cadence(settings, facts);
     let (zone_name, zone) = zone(settings, facts);
     let due_at = cadence.due_at(input.opened_at, &zone);
-    Plan { known, due_at, why: why(cadence, &zone_name, due_at), max_events: cadence.max_events().or(settings.max_events) }
+    Plan {
+        known,
+        due_at,
+        why: why(cadence, &zone_name, due_at),
+        max_events: cadence.max_events().or(settings.max_events),
+    }
+}
+
+/// The recipient's choice, or the digest type's.
+pub fn cadence(settings: &DigestSettings, facts: &Facts) -> Cadence {
+    facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok()).unwrap_or(settings.cadence)
 }
 
 /// Nothing will be sent, so the ledger may as well say so now (rule 28).
@@ -43,5 +52,9 @@ pub fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
 }
 
 fn why(cadence: Cadence, zone: &str, due_at: Timestamp) -> String {
-    if cadence.follows_the_calendar() { format!("{cadence} {zone} -> {due_at}") } else { format!("{cadence} -> {due_at}") }
+    if cadence.follows_the_calendar() {
+        format!("{cadence} {zone} -> {due_at}")
+    } else {
+        format!("{cadence} -> {due_at}")
+    }
 }

@@ -3,12 +3,10 @@
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use temporalio_client::WorkflowFetchHistoryOptions;
-use temporalio_common::protos::temporal::api::{
-    common::v1::Payloads, history::v1::history_event::Attributes,
-};
+use temporalio_client::{NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
+use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
-use tidings_workflows::{Carried, Digest, Event, Inbound, PAGE_EVENTS, SIGNAL, contract::Window};
+use tidings_workflows::{Carried, Event, Inbound, PAGE_EVENTS, SIGNAL, contract::Window};
 
 use crate::digest::{DigestActivities, Error};
 
@@ -17,8 +15,12 @@ impl DigestActivities {
     pub(crate) async fn read_back(&self, ctx: &ActivityContext, window: &Window, run: &str) -> Result<(), Error> {
         let failed = |why: String| Error::History { run: run.to_owned(), why };
         let client = ctx.client();
-        let handle = client.get_workflow_handle::<Digest>(window.key.workflow_id()).with_run_id(run);
-        let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
+        let execution = WorkflowExecutionInfo::builder()
+            .namespace(client.namespace())
+            .workflow_id(window.key.workflow_id())
+            .run_id(run)
+            .build();
+        let mut history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
         let mut page = Vec::new();
         while let Some(event) = history.next().await {
             let event = event.map_err(|error| failed(error.to_string()))?;

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent};
 use uuid::Uuid;
 
@@ -16,8 +15,6 @@ use crate::{
     store::{self, AttemptEnd, Begun, Closing, Message, Suppression},
 };
 
-/// Well under the heartbeat timeout, so that neither a busy moment nor the SDK's throttling looks like a dead worker.
-const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long a relay that wants less mail is left alone.
 const THROTTLED: SignedDuration = SignedDuration::from_mins(1);
 /// How long to wait for an operator to mend a relay's credentials or reputation.
@@ -26,39 +23,38 @@ const MISCONFIGURED: SignedDuration = SignedDuration::from_mins(5);
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
 impl DigestActivities {
-    pub(crate) async fn attempt(&self, ctx: &ActivityContext, input: &SendInput) -> Result<Sent, ActivityError> {
-        tokio::select! {
-            sent = self.deliver(ctx, input) => sent,
-            never = heartbeat(ctx) => match never {},
-        }
-    }
-
-    async fn deliver(&self, ctx: &ActivityContext, input: &SendInput) -> Result<Sent, ActivityError> {
+    /// One attempt. `None`: it was cancelled before the dot, and nothing was sent.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
+    /// ambiguous, as a crash does.
+    pub async fn deliver(&self, input: &SendInput, cancelled: impl Future<Output = ()>) -> Result<Option<Sent>, Error> {
         let now = now(input.asked_at);
         let digest_id = input.window.digest_id;
         let facts = self.facts(&input.window.key).await?;
         if let Some(closed) = forbidden(&facts) {
             let closing = Closing { window: &input.window, events: &[], closed: &closed, return_events: false, now };
-            return Ok(Sent::Closed(self.store.close(closing).await?));
+            return Ok(Some(Sent::Closed(self.store.close(closing).await?)));
         }
-        let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await? {
+        let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await?
+        {
             Begun::Go { number, message, .. } => (number, message),
-            Begun::Closed(closed) => return Ok(Sent::Closed(closed)),
+            Begun::Closed(closed) => return Ok(Some(Sent::Closed(closed))),
         };
-        let delivery = self.up_to_the_dot_and_over(ctx, digest_id, number, &message, now).await;
+        let delivery = self.up_to_the_dot_and_over(cancelled, digest_id, number, &message, now).await;
         let verdict = verdict(&delivery, &message, input.last, now);
         self.record(digest_id, number, &delivery, &verdict, now).await?;
         report(digest_id, &delivery, &verdict);
         match delivery.class {
-            Class::Cancelled => Err(ActivityError::cancelled()),
-            Class::Fenced => Err(Error::Fenced.into()),
-            _ => Ok(verdict.sent),
+            Class::Cancelled => Ok(None),
+            Class::Fenced => Err(Error::Fenced),
+            _ => Ok(Some(verdict.sent)),
         }
     }
 
     async fn up_to_the_dot_and_over(
         &self,
-        ctx: &ActivityContext,
+        cancelled: impl Future<Output = ()>,
         digest_id: Uuid,
         number: u32,
         message: &Message,
@@ -66,7 +62,7 @@ impl DigestActivities {
     ) -> Delivery {
         let offered = tokio::select! {
             offered = self.mailer.offer(&message.envelope_from, &message.envelope_to, &message.bytes) => offered,
-            () = ctx.cancelled() => return Withdrawal::Cancelled.into(),
+            () = cancelled => return Withdrawal::Cancelled.into(),
         };
         let ready = match offered {
             Ok(ready) => ready,
@@ -99,14 +95,6 @@ impl DigestActivities {
     }
 }
 
-async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
-    loop {
-        // A heartbeat that cannot be sent is one that the server misses, and that is the server's to judge.
-        ctx.record_heartbeat(()).await.ok();
-        tokio::time::sleep(HEARTBEAT).await;
-    }
-}
-
 /// What the end of an attempt means for the ledger and for the workflow.
 struct Verdict {
     end: AttemptEnd,
@@ -127,7 +115,9 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
         Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why: why.clone() },
         Class::Throttled => waiting(THROTTLED),
         Class::Configuration | Class::Policy => waiting(MISCONFIGURED),
-        Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => closed(Outcome::Failed, why.clone()),
+        Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => {
+            closed(Outcome::Failed, why.clone())
+        }
     };
     let end = AttemptEnd {
         phase: delivery.phase.name(),

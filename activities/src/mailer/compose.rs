@@ -38,6 +38,8 @@ pub struct Draft<'a> {
     pub html: &'a str,
     pub text: &'a str,
     pub digest_id: Uuid,
+    /// Events in the digest.
+    pub events: u64,
     pub tenant: &'a str,
     pub digest_type: &'a str,
     /// When the message was rendered first.
@@ -85,6 +87,7 @@ impl Draft<'_> {
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
             .raw_header(raw("Feedback-ID", self.feedback_id()))
             .raw_header(raw("X-Tidings-Message", self.digest_id.to_string()))
+            .raw_header(raw("X-Tidings-Events", self.events.to_string()))
             .multipart(self.content())
             .map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
         Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
@@ -143,6 +146,7 @@ mod tests {
             html: "<p>Three new comments</p>\n",
             text: "Three new comments\n",
             digest_id: Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef),
+            events: 7,
             tenant: "acme",
             digest_type: "activity",
             date: "2026-03-02T08:00:00Z".parse().unwrap(),

@@ -146,12 +146,18 @@ impl Ready {
     /// Closes the connection without the dot: the relay forgets the message.
     #[must_use]
     pub fn withdraw(self, why: Withdrawal) -> Delivery {
+        why.into()
+    }
+}
+
+impl From<Withdrawal> for Delivery {
+    fn from(why: Withdrawal) -> Self {
         let (class, detail) = match why {
             Withdrawal::Fenced => (Class::Fenced, "a newer attempt has begun".to_owned()),
             Withdrawal::Cancelled => (Class::Cancelled, "cancelled before the dot".to_owned()),
             Withdrawal::Unrecorded(why) => (Class::Deferred, format!("cannot record the attempt: {why}")),
         };
-        Delivery { phase: Phase::Body, reply: None, class, detail }
+        Self { phase: Phase::Body, reply: None, class, detail }
     }
 }
 

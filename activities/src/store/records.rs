@@ -29,6 +29,23 @@ pub struct Recipient {
     pub locale: String,
 }
 
+impl Recipient {
+    /// Somebody at a domain that nobody owns (RFC 2606), for a laptop without a directory.
+    #[must_use]
+    pub fn invented(key: &Key) -> Self {
+        // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
+        let user: String = key.user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+        Self {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address: format!("{user}@dev.invalid"),
+            name: key.user.clone(),
+            zone: String::new(),
+            locale: String::new(),
+        }
+    }
+}
+
 /// What a recipient chose for one digest type. Empty fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preferences {
