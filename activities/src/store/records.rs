@@ -98,7 +98,7 @@ pub struct Claim {
 }
 
 /// A digest's content, ready for a template.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
     /// Events in the digest.
     pub items: u64,
@@ -110,7 +110,7 @@ pub struct Contents {
 }
 
 /// Events of one digest with equal (category, entity_type, entity_id): one line of the mail.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub category: String,
     pub entity_type: String,
