@@ -5,7 +5,8 @@ mod event;
 mod inbound;
 mod key;
 pub mod limits;
+pub mod names;
 
 pub use event::Event;
-pub use inbound::{Inbound, SIGNAL, Sorted};
+pub use inbound::{Inbound, Sorted};
 pub use key::Key;
