@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use temporalio_client::{NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
-use tidings_workflows::{Carried, Event, Inbound, PAGE_EVENTS, SIGNAL, contract::Window};
+use tidings_workflows::{Carried, Event, Inbound, PAGE_EVENTS, contract::Window, names::SIGNAL};
 
 use crate::digest::{DigestActivities, Error};
 

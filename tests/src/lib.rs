@@ -1,1 +1,3 @@
 //! What the end-to-end tests share: servers, relays, checks.
+
+pub mod server;

@@ -16,8 +16,6 @@ use tokio::time::Instant;
 
 use crate::relay::Relay;
 
-/// The task queue of every stage; each has a server of its own.
-pub const TASK_QUEUE: &str = "tidings";
 
 /// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
 #[must_use]

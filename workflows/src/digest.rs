@@ -55,7 +55,7 @@ impl Digest {
     ///
     /// # Errors
     /// Cancelled, after the ledger learned of every pending event; failed, when the workflow id is no key.
-    #[run(name = "digest")]
+    #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
         loop {
             let now = now(ctx);
@@ -78,7 +78,7 @@ impl Digest {
 
     /// One event, a list of events or an `EventBatch`, as JSON or protobuf. What cannot be decoded becomes a dead
     /// letter.
-    #[signal(name = "events")] // inbound::SIGNAL
+    #[signal(name = "events")] // names::SIGNAL
     fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
         let next_seq = self.state.malformed;

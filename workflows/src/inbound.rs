@@ -21,9 +21,6 @@ mod tests;
 
 use refusals::Refusals;
 
-/// Name of the signal.
-pub const SIGNAL: &str = "events";
-
 const EVENT: &str = "tidings.v1.Event";
 const EVENT_BATCH: &str = "tidings.v1.EventBatch";
 

@@ -12,6 +12,7 @@ mod event;
 mod inbound;
 mod key;
 pub mod limits;
+pub mod names;
 mod pending;
 #[cfg(test)]
 mod simulation;
@@ -22,7 +23,7 @@ pub use cadence::{Cadence, ParseError};
 pub use carried::Carried;
 pub use digest::Digest;
 pub use event::Event;
-pub use inbound::{Inbound, SIGNAL, Sorted};
+pub use inbound::{Inbound, Sorted};
 pub use key::Key;
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use state::{Ended, Flushed, RETRY_DELAYS, Summary};
