@@ -1,6 +1,8 @@
 //! What the inbox shows of a mail.
 
-use mail_parser::{Addr, Message, MessageParser, MessagePart, PartType};
+use std::borrow::Cow;
+
+use mail_parser::{Addr, Header, Message, MessageParser, MessagePart, PartType};
 use serde::Serialize;
 
 use super::mailbox::Id;
@@ -50,13 +52,16 @@ impl Content {
     /// Reads what it can.
     pub fn of(mail: &[u8]) -> Self {
         let message = MessageParser::default().parse(mail).unwrap_or_default();
-        let header = |(name, value): (&str, &str)| (name.to_owned(), unfold(value));
+        let line = |header: &Header<'_>| {
+            let name = slice(mail, header.offset_field, header.offset_start).trim_end_matches([':', ' ']).to_owned();
+            (name, unfold(&slice(mail, header.offset_start, header.offset_end)))
+        };
         let attachment = |part: &MessagePart<'_>| {
             use mail_parser::MimeHeaders as _;
             part.attachment_name().unwrap_or("unnamed").to_owned()
         };
         Self {
-            headers: message.headers_raw().map(header).collect(),
+            headers: message.headers().iter().map(line).collect(),
             text: text(&message),
             has_html: html(mail).is_some(),
             attachments: message.attachments().map(attachment).collect(),
@@ -95,6 +100,10 @@ fn people(addresses: Option<&mail_parser::Address<'_>>) -> String {
         (name, address) => name.or(address).unwrap_or_default().to_owned(),
     };
     addresses.map(|all| all.iter().map(person).collect::<Vec<_>>().join(", ")).unwrap_or_default()
+}
+
+fn slice(mail: &[u8], start: u32, end: u32) -> Cow<'_, str> {
+    String::from_utf8_lossy(mail.get(start as usize..end as usize).unwrap_or_default())
 }
 
 /// One line of a header that was folded over several (RFC 5322 2.2.3).

@@ -54,12 +54,14 @@ impl Port {
 fn holder(port: u16) -> Option<String> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");
-    let process = fs::read_dir("/proc").ok()?.flatten().find(|process| has_open(&process.path(), &socket))?;
-    let name = fs::read_to_string(process.path().join("comm")).ok()?;
-    Some(format!("{} (process {})", name.trim(), process.file_name().to_string_lossy()))
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let id_and_folder = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path()));
+    let (id, folder) = processes.filter_map(id_and_folder).find(|(_, folder)| has_open(folder, &socket))?;
+    let name = fs::read_to_string(folder.join("comm")).ok()?;
+    Some(format!("{} (process {id})", name.trim()))
 }
 
-/// The tenth column of the row whose local address ends in the port and whose state is LISTEN (proc_pid_net(5)).
+/// The tenth column of the row whose local address ends in the port and whose state is `LISTEN` (`proc_pid_net(5)`).
 fn listening_inode(table: &str, port: u16) -> Option<String> {
     const LISTEN: &str = "0A";
     let suffix = format!(":{port:04X}");

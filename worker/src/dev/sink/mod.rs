@@ -20,7 +20,7 @@ const MAX_MAIL_BYTES: usize = 25 * 1024 * 1024;
 /// Bytes of one command line; RFC 5321 asks for 512, extensions for more.
 const MAX_COMMAND_BYTES: u64 = 4096;
 /// Silence after which a session ends (RFC 5321 4.5.3.2.7).
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_mins(5);
 /// Sessions at a time.
 const MAX_SESSIONS: usize = 256;
 
