@@ -8,7 +8,7 @@ pub use timestamp::Timestamp;
 
 /// Version 1 of the contract. The messages are documented in `proto/tidings/v1/event.proto`.
 pub mod v1 {
-    #![expect(clippy::all, clippy::pedantic, missing_docs, reason = "generated code")]
+    #![expect(clippy::pedantic, missing_docs, reason = "generated code")]
     include!(concat!(env!("OUT_DIR"), "/tidings.v1.rs"));
     include!(concat!(env!("OUT_DIR"), "/tidings.v1.serde.rs"));
 }

@@ -1,0 +1,165 @@
+//! `tidings dev`: all of Tidings on a laptop as one process tree. The Temporal dev server with its UI, the worker on
+//! SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
+
+use std::{
+    fs::{self, File, TryLockError},
+    path::Path,
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use url::Url;
+
+mod inbox;
+mod mail;
+mod mailbox;
+mod ports;
+mod sink;
+mod temporal;
+
+use mailbox::Mailbox;
+use ports::Port;
+
+/// Where everything is kept, in the current folder.
+const FOLDER: &str = ".tidings";
+
+/// The options of `tidings dev`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Port of the Temporal dev server.
+    #[arg(long, value_name = "PORT", default_value_t = 7233)]
+    temporal_port: u16,
+    /// Port of the Temporal UI.
+    #[arg(long, value_name = "PORT", default_value_t = 8233)]
+    ui_port: u16,
+    /// Port of the mail sink.
+    #[arg(long, value_name = "PORT", default_value_t = 1025)]
+    smtp_port: u16,
+    /// Port of the inbox page.
+    #[arg(long, value_name = "PORT", default_value_t = 8025)]
+    inbox_port: u16,
+    /// Send mail to this relay instead of the sink; there is no inbox page then.
+    #[arg(long, value_name = "URL")]
+    smtp_url: Option<Url>,
+}
+
+impl Args {
+    fn temporal(&self) -> [Port; 2] {
+        [
+            Port { number: self.temporal_port, flag: "--temporal-port", what: "the Temporal dev server" },
+            Port { number: self.ui_port, flag: "--ui-port", what: "the Temporal UI" },
+        ]
+    }
+
+    fn smtp(&self) -> Port {
+        Port { number: self.smtp_port, flag: "--smtp-port", what: "the mail sink" }
+    }
+
+    fn inbox(&self) -> Port {
+        Port { number: self.inbox_port, flag: "--inbox-port", what: "the inbox page" }
+    }
+
+    fn inbox_url(&self) -> String {
+        format!("http://localhost:{}", self.inbox_port)
+    }
+
+    fn temporal_ui_url(&self) -> String {
+        format!("http://localhost:{}", self.ui_port)
+    }
+}
+
+/// Runs until Ctrl-C, SIGTERM, or until a part ends by itself, which is an error.
+///
+/// # Errors
+/// Names the port that is taken, the file that cannot be written, or the part that ended.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let folder = Path::new(FOLDER);
+    let _lock = lock(folder)?;
+    for port in args.temporal() {
+        drop(port.listen()?);
+    }
+    let desk = Desk::open(&args, folder).await?;
+    let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
+    say_where(&args);
+    let ended = tokio::select! {
+        done = interrupted() => done,
+        error = server.ended() => Err(error.into()),
+        error = desk.serve(&args) => error,
+    };
+    server.stop().await;
+    ended
+}
+
+/// The sink and its inbox, listening.
+struct Desk {
+    mailbox: Arc<Mailbox>,
+    smtp: TcpListener,
+    inbox: TcpListener,
+}
+
+impl Desk {
+    async fn open(args: &Args, folder: &Path) -> anyhow::Result<Self> {
+        let smtp = TcpListener::from_std(args.smtp().listen()?)?;
+        let inbox = TcpListener::from_std(args.inbox().listen()?)?;
+        let mailbox = Mailbox::open(&folder.join("mail")).await.context("the folder .tidings/mail cannot be read")?;
+        Ok(Self { mailbox: Arc::new(mailbox), smtp, inbox })
+    }
+
+    async fn serve(self, args: &Args) -> anyhow::Result<()> {
+        let about = inbox::About { smtp: format!("127.0.0.1:{}", args.smtp_port), temporal_ui: args.temporal_ui_url() };
+        tokio::select! {
+            () = sink::serve(self.smtp, Arc::clone(&self.mailbox)) => bail!("the mail sink ended"),
+            done = inbox::serve(self.inbox, self.mailbox, about) => done.context("the inbox page ended"),
+        }
+    }
+}
+
+/// One `tidings dev` at a time in a folder. The system gives the lock back when the process ends, however it ends.
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    let path = folder.join("lock");
+    let file = File::options().create(true).append(true).open(&path);
+    let file = file.with_context(|| format!("{} cannot be written", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another `tidings dev` runs in this folder: stop it first (Ctrl-C in its terminal)")
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
+    }
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+fn say_where(args: &Args) {
+    println!("Inbox        {}", args.inbox_url());
+    println!("Temporal UI  {}", args.temporal_ui_url());
+    println!("Stop with Ctrl-C.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_dev_in_a_folder_is_refused_until_the_first_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = lock(folder.path()).unwrap();
+        assert!(lock(folder.path()).unwrap_err().to_string().contains("another"));
+        drop(first);
+        lock(folder.path()).unwrap();
+    }
+}

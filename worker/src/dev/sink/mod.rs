@@ -1,0 +1,148 @@
+//! A small SMTP server for the laptop: takes every mail, keeps it in the [`Mailbox`], sends nothing anywhere.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::mailbox::Mailbox;
+
+mod session;
+
+use session::{Action, Envelope, Session};
+
+/// Bytes of one mail, as EHLO's SIZE says (RFC 1870).
+const MAX_MAIL_BYTES: usize = 25 * 1024 * 1024;
+/// Bytes of one command line; RFC 5321 asks for 512, extensions for more.
+const MAX_COMMAND_BYTES: u64 = 4096;
+/// Silence after which a session ends (RFC 5321 4.5.3.2.7).
+const SILENCE: Duration = Duration::from_mins(5);
+/// Sessions at a time.
+const MAX_SESSIONS: usize = 256;
+
+/// Serves until dropped; dropping ends every session.
+pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>) {
+    let mut sessions = JoinSet::new();
+    loop {
+        while sessions.len() >= MAX_SESSIONS {
+            sessions.join_next().await;
+        }
+        while sessions.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                sessions.spawn(converse(stream, Arc::clone(&mailbox)));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the mail sink could not accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, mailbox: Arc<Mailbox>) {
+    // Answers are small and the peer waits for each.
+    let done = match stream.set_nodelay(true) {
+        Ok(()) => session(stream, &mailbox).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = done {
+        tracing::debug!(%error, "a session with the mail sink broke");
+    }
+}
+
+async fn session(mut stream: TcpStream, mailbox: &Mailbox) -> io::Result<()> {
+    let (read, mut write) = stream.split();
+    let mut lines = BufReader::new(read);
+    let mut session = Session::default();
+    write.write_all(b"220 tidings dev ESMTP\r\n").await?;
+    while let Some(line) = command_line(&mut lines).await? {
+        match session.command(line.trim_end_matches(['\r', '\n'])) {
+            Action::Answer(text) => write.write_all(format!("{text}\r\n").as_bytes()).await?,
+            Action::Offer => write.write_all(offer().as_bytes()).await?,
+            Action::Receive(envelope) => {
+                write.write_all(b"354 end with a dot alone on a line\r\n").await?;
+                let answer = receive(&mut lines, &envelope, mailbox).await?;
+                write.write_all(answer.as_bytes()).await?;
+            }
+            Action::Quit => return write.write_all(b"221 2.0.0 bye\r\n").await,
+        }
+    }
+    Ok(())
+}
+
+fn offer() -> String {
+    format!(
+        "250-tidings dev\r\n250-SIZE {MAX_MAIL_BYTES}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-PIPELINING\r\n\
+         250 ENHANCEDSTATUSCODES\r\n"
+    )
+}
+
+/// `None` at the end of the connection.
+async fn command_line(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    timeout(SILENCE, lines.take(MAX_COMMAND_BYTES).read_until(b'\n', &mut line)).await??;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.last() != Some(&b'\n') {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a command line without an end"));
+    }
+    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+}
+
+/// Reads to the final dot, keeps the mail, and says how that went. The answer comes after the mail is on disk.
+async fn receive(
+    lines: &mut (impl AsyncBufRead + Unpin),
+    envelope: &Envelope,
+    mailbox: &Mailbox,
+) -> io::Result<&'static str> {
+    let Some(body) = read_mail(lines).await? else { return Ok("552 5.3.4 over the size that EHLO offered\r\n") };
+    let mut mail = trace(envelope).into_bytes();
+    mail.extend_from_slice(&body);
+    Ok(match mailbox.put(&mail).await {
+        Ok(_) => "250 2.0.0 kept\r\n",
+        Err(error) => {
+            tracing::warn!(%error, "the mail sink could not write a mail");
+            "452 4.3.1 could not be written\r\n"
+        }
+    })
+}
+
+/// The lines that final delivery puts above a mail (RFC 5321 4.4); they keep the envelope with it.
+fn trace(envelope: &Envelope) -> String {
+    let delivered: String = envelope.to.iter().map(|to| format!("Delivered-To: {to}\r\n")).collect();
+    format!("Return-Path: <{}>\r\n{delivered}", envelope.from)
+}
+
+/// The mail without the dots that SMTP adds (RFC 5321 4.5.2); `None` when it is too large, read to its end all the
+/// same.
+async fn read_mail(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
+    let mut mail = Vec::new();
+    let mut too_large = false;
+    loop {
+        let start = mail.len();
+        timeout(SILENCE, lines.take(MAX_MAIL_BYTES as u64).read_until(b'\n', &mut mail)).await??;
+        match &mail[start..] {
+            b".\r\n" | b".\n" => {
+                mail.truncate(start);
+                return Ok((!too_large).then_some(mail));
+            }
+            [.., b'\n'] if mail[start] == b'.' => drop(mail.remove(start)),
+            [.., b'\n'] => {}
+            _ if mail.len() - start < MAX_MAIL_BYTES => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {}
+        }
+        if too_large || mail.len() > MAX_MAIL_BYTES {
+            too_large = true;
+            mail.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The words of one SMTP session (RFC 5321), without a socket: what each command is answered, and what it changes.
+
+/// Recipients of one mail, as RFC 5321 4.5.3.1.8 asks at least.
+const MAX_RECIPIENTS: usize = 100;
+
+/// Who a mail is from and for, as the session said it; the mail's own headers may say something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Envelope {
+    /// Empty for the null sender.
+    pub from: String,
+    pub to: Vec<String>,
+}
+
+/// What a command asks of the connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Say this and read the next command.
+    Answer(&'static str),
+    /// Say what EHLO offers: the answer has the size limit in it.
+    Offer,
+    /// Say 354 and read a mail.
+    Receive(Envelope),
+    /// Say goodbye and close.
+    Quit,
+}
+
+/// What the session knows between two commands.
+#[derive(Default)]
+pub(super) struct Session {
+    from: Option<String>,
+    to: Vec<String>,
+}
+
+impl Session {
+    /// Carries out one command line, without its line end.
+    pub fn command(&mut self, line: &str) -> Action {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match verb.to_ascii_uppercase().as_str() {
+            "EHLO" => self.reset(Action::Offer),
+            "HELO" => self.reset(Action::Answer("250 tidings dev")),
+            "MAIL" => Action::Answer(self.mail(rest)),
+            "RCPT" => Action::Answer(self.recipient(rest)),
+            "DATA" => self.data(),
+            "RSET" => self.reset(Action::Answer("250 2.0.0 forgotten")),
+            "NOOP" => Action::Answer("250 2.0.0 ok"),
+            "VRFY" => Action::Answer("252 2.5.0 every address is taken"),
+            "QUIT" => Action::Quit,
+            _ => Action::Answer("502 5.5.1 this sink knows EHLO, MAIL, RCPT, DATA, RSET, NOOP and QUIT"),
+        }
+    }
+
+    fn reset(&mut self, action: Action) -> Action {
+        *self = Self::default();
+        action
+    }
+
+    fn mail(&mut self, rest: &str) -> &'static str {
+        if self.from.is_some() {
+            return "503 5.5.1 one MAIL at a time";
+        }
+        let Some(from) = path(rest, "FROM:") else { return "501 5.5.4 say MAIL FROM:<address>" };
+        self.from = Some(from.to_owned());
+        "250 2.1.0 ok"
+    }
+
+    fn recipient(&mut self, rest: &str) -> &'static str {
+        if self.from.is_none() {
+            return "503 5.5.1 MAIL comes first";
+        }
+        if self.to.len() == MAX_RECIPIENTS {
+            return "452 4.5.3 too many recipients";
+        }
+        match path(rest, "TO:") {
+            None | Some("") => "501 5.5.4 say RCPT TO:<address>",
+            Some(to) => {
+                self.to.push(to.to_owned());
+                "250 2.1.5 ok"
+            }
+        }
+    }
+
+    fn data(&mut self) -> Action {
+        match self.from.take() {
+            Some(from) if !self.to.is_empty() => Action::Receive(Envelope { from, to: std::mem::take(&mut self.to) }),
+            from => {
+                self.from = from;
+                Action::Answer("503 5.5.1 MAIL and RCPT come first")
+            }
+        }
+    }
+}
+
+/// The address of `FROM:<address> PARAMETERS`. Control characters would end up in the stored mail's headers.
+fn path<'a>(rest: &'a str, label: &str) -> Option<&'a str> {
+    let after = rest.get(label.len()..).filter(|_| rest[..label.len()].eq_ignore_ascii_case(label))?;
+    let (address, _parameters) = after.trim_start().strip_prefix('<')?.split_once('>')?;
+    (!address.contains(|c: char| c.is_control() || c == ' ')).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(session: &mut Session, line: &str) -> String {
+        match session.command(line) {
+            Action::Answer(text) => text[..3].to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn data_needs_a_sender_and_a_recipient() {
+        let mut session = Session::default();
+        assert_eq!(answer(&mut session, "DATA"), "503");
+        assert_eq!(answer(&mut session, "RCPT TO:<a@b.example>"), "503");
+        assert_eq!(answer(&mut session, "MAIL FROM:<>"), "250");
+        assert_eq!(answer(&mut session, "DATA"), "503");
+        assert_eq!(answer(&mut session, "rcpt to:<a@b.example> NOTIFY=NEVER"), "250");
+        let envelope = Envelope { from: String::new(), to: vec!["a@b.example".to_owned()] };
+        assert_eq!(session.command("DATA"), Action::Receive(envelope));
+        assert_eq!(answer(&mut session, "DATA"), "503", "the next mail needs its own envelope");
+    }
+
+    #[test]
+    fn an_address_cannot_bring_a_header_of_its_own() {
+        let mut session = Session::default();
+        assert_eq!(answer(&mut session, "MAIL FROM:<a\rX-Evil: 1@b.example>"), "501");
+        assert_eq!(answer(&mut session, "MAIL FROM:a@b.example"), "501");
+        assert_eq!(answer(&mut session, "MAIL FRÖM:<a@b.example>"), "501");
+    }
+
+    #[test]
+    fn rset_forgets_the_envelope() {
+        let mut session = Session::default();
+        assert_eq!(answer(&mut session, "MAIL FROM:<a@b.example>"), "250");
+        assert_eq!(answer(&mut session, "MAIL FROM:<a@b.example>"), "503");
+        assert_eq!(answer(&mut session, "RSET"), "250");
+        assert_eq!(answer(&mut session, "MAIL FROM:<a@b.example>"), "250");
+    }
+}

