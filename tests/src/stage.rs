@@ -5,8 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use tempfile::TempDir;
-use temporalio_client::{Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle};
-use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
+use temporalio_client::{
+    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions,
+};
+use temporalio_common::{
+    SignalDefinition, UntypedWorkflow, data_converters::RawValue,
+    protos::temporal::api::history::v1::HistoryEvent,
+};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
 use tidings_activities::{
@@ -17,7 +23,7 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Key, Summary, names};
+use tidings_workflows::{Digest, Inbound, Key, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};
@@ -138,6 +144,15 @@ impl Stage {
         Ok(self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?)
     }
 
+    /// Whether no run of the key is open.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn is_idle(&self, key: &Key) -> Result<bool> {
+        let description = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        Ok(description.status() != WorkflowExecutionStatus::Running)
+    }
+
     /// Waits until the latest run completes, and answers with its result.
     ///
     /// # Errors
@@ -170,6 +185,31 @@ pub fn event(key: &Key, event_id: &str) -> v1::Event {
         occurred_at: Some(Timestamp::now().into()),
         ..v1::Event::default()
     }
+}
+
+/// The signal `events` of the workflow `digest`.
+struct Events;
+
+impl SignalDefinition for Events {
+    type Workflow = UntypedWorkflow;
+    type Input = Inbound;
+
+    fn name(&self) -> &'static str {
+        names::SIGNAL
+    }
+}
+
+/// One SignalWithStart, as a producer in another language sends it: unpaced, unchecked, without search attributes.
+///
+/// # Errors
+/// When the server refuses it.
+pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
+    let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
+        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+        .build();
+    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+    temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, inbound, options).await?;
+    Ok(())
 }
 
 /// A worker on a thread of its own: [`Worker::run`] is not `Send`.
