@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl DigestActivities {
-    pub(crate) async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {
+    pub async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {
         let now = now(input.asked_at);
         let window = &input.window;
         let facts = self.facts(&window.key).await?;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl DigestActivities {
-    pub(crate) async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
+    pub async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
         let window = &input.window;
         let now = now(input.asked_at);
         let settings = self.digest(&window.key.digest_type)?;

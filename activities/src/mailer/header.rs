@@ -15,11 +15,11 @@ const LABEL_CHARS: usize = 40;
 const LABELS: Uuid = Uuid::from_u128(0x7d0a_4c1e_93b5_5f26_8a41_c06e_5b9f_2d18);
 
 /// One line of at most `max_chars` characters: control characters and line separators become spaces, and runs of
-/// spaces one.
+/// spaces one. What looks like an encoded word (RFC 2047) is spaced out, so that nobody decodes it.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     let separator = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}');
     let line = text.split(separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    line.chars().take(max_chars).collect::<String>().trim_end().to_owned()
+    line.replace("=?", "= ?").chars().take(max_chars).collect::<String>().trim_end().to_owned()
 }
 
 /// An address, with its domain in ASCII (RFC 5891).
