@@ -11,6 +11,7 @@ mod operate;
 pub mod registration;
 mod run;
 mod show;
+mod storage;
 mod template;
 
 pub use config::Config;
