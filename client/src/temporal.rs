@@ -1,4 +1,4 @@
-//! One batch to one workflow: SignalWithStart, and what its answer means.
+//! One batch to one workflow: `SignalWithStart`, and what its answer means.
 
 use std::time::{Duration, Instant};
 
