@@ -12,6 +12,8 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
+#[cfg(test)]
+mod conformance;
 mod error;
 mod records;
 mod sql;
