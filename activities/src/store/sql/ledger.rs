@@ -95,16 +95,15 @@ where
         let Closing { window, events, closed, return_events, now } = closing;
         let mut tx = self.write().await?;
         let digest = Self::collect(&mut tx, window, events, now).await?;
-        let first = match digest.closed {
-            Some(first) => first,
-            None => {
-                let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
-                Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
-                let why = format!("{}: {}", closed.outcome.name(), closed.why);
-                let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
-                Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
-                closed
-            }
+        let first = if let Some(first) = digest.closed {
+            first
+        } else {
+            let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
+            Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
+            let why = format!("{}: {}", closed.outcome.name(), closed.why);
+            let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
+            Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
+            closed
         };
         tx.commit().await?;
         Ok(first)
