@@ -105,7 +105,7 @@ pub struct Line {
     pub category: String,
     pub entity_type: String,
     pub entity_id: String,
-    /// How the line names the entity; `None` where the title says it already.
+    /// How the line names the entity; only its type, or `None`, where the title names it already.
     pub entity: Option<String>,
     /// The payload's, else the entity's name, else the category's.
     pub title: String,
@@ -199,14 +199,15 @@ impl Line {
         let named = entity_name(group);
         let title = string("title").map(|title| clean::text(title, TITLE_CHARS));
         let category = clean::text(&group.category, NAME_CHARS);
+        let entity_type = clean::text(&group.entity_type, NAME_CHARS);
         let (title, entity) = match (title, named) {
             (Some(title), named) => (title, named),
-            (None, Some(named)) => (named, None),
+            (None, Some(named)) => (named, Some(words::humanize(&entity_type)).filter(|name| !name.is_empty())),
             (None, None) => (words::humanize(&category), None),
         };
         let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
         Self {
-            entity_type: clean::text(&group.entity_type, NAME_CHARS),
+            entity_type,
             entity_id: clean::text(&group.entity_id, NAME_CHARS),
             entity: entity.filter(|entity| *entity != title),
             title,
