@@ -47,7 +47,7 @@ pub struct Links {
 }
 
 /// The three names that templates see.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct View {
     pub digest: Digest,
     pub recipient: Reader,
@@ -55,7 +55,7 @@ pub struct View {
 }
 
 /// A digest, as templates see it. Times are local to the recipient, in words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct Digest {
     pub id: String,
     #[serde(rename = "type")]
@@ -79,7 +79,7 @@ pub struct Digest {
 }
 
 /// When the digest collected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     pub opened_at: String,
     /// When it was due.
@@ -91,7 +91,7 @@ pub struct Span {
 }
 
 /// Who reads it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reader {
     pub user: String,
     pub name: String,
@@ -100,7 +100,7 @@ pub struct Reader {
 }
 
 /// One line of the mail: a group of events.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct Line {
     pub category: String,
     pub entity_type: String,
