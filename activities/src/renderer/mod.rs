@@ -11,6 +11,7 @@ use tera::{Context, ErrorKind, Tera};
 mod check;
 mod clean;
 mod html;
+mod line;
 mod source;
 mod view;
 mod words;
@@ -19,8 +20,9 @@ mod words;
 mod tests;
 
 pub use check::Problem;
+pub use line::{Counts, Line};
 use source::{PARTS, Sources};
-pub use view::{Counts, Digest, Input, Line, Links, More, Reader, Span, View};
+pub use view::{Digest, Input, Links, More, Reader, Span, View};
 
 /// Bytes of HTML. Gmail clips a message at 102 KB, and with it the footer.
 pub const HTML_BYTES: usize = 90_000;
