@@ -45,7 +45,7 @@ pub struct Line {
     pub payload: Map<String, Value>,
 }
 
-/// Sums that are not zero, the worst first (see [`words::tone`]), then by name.
+/// Sums that are not zero, the worst first (by `tone`), then by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(Vec<(String, i64)>);
 
