@@ -8,10 +8,13 @@ mod intake;
 pub mod log;
 mod migrate;
 mod operate;
+mod recipients;
 pub mod registration;
 mod run;
 mod show;
+mod storage;
 mod template;
 
 pub use config::Config;
 pub use run::run;
+pub use storage::Storage;
