@@ -8,7 +8,7 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Config, dev, emit, log, migrate, operate, run, show, template};
+use crate::{config::Config, dev, emit, log, migrate, operate, recipients, run, show, template};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +21,7 @@ Examples:
 For production:
   tidings config check                          is tidings.toml right?
   tidings migrate                               prepare database and Temporal
+  tidings recipients import people.csv          who gets mail
   tidings worker                                run
 
 Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
@@ -51,6 +52,9 @@ enum Command {
     Status(KeyOptions),
     /// Sends what is pending for a key now
     Flush(KeyOptions),
+    /// The directory of those who get mail
+    #[command(subcommand)]
+    Recipients(recipients::Command),
     /// Prepares the database and Temporal; run it before every upgrade
     Migrate,
     /// The configuration
@@ -92,6 +96,7 @@ impl Arguments {
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,
+            Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, &config()?),
             Command::Template(command) => template::run(command, &config()?),

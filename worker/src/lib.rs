@@ -8,6 +8,7 @@ mod intake;
 pub mod log;
 mod migrate;
 mod operate;
+mod recipients;
 pub mod registration;
 mod run;
 mod show;
@@ -16,3 +17,4 @@ mod template;
 
 pub use config::Config;
 pub use run::run;
+pub use storage::Storage;

@@ -10,7 +10,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_workflows::names;
 
-use crate::Config;
+use crate::{Config, Storage};
 
 /// What workflows are searched by; both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
@@ -20,6 +20,8 @@ const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYP
 /// # Errors
 /// The database or Temporal does not answer, or refuses.
 pub(crate) async fn run(config: &Config) -> anyhow::Result<()> {
+    Storage::connect(&config.database_url).await?.migrate().await?;
+    anstream::println!("Database {}: its tables are this version's", config.database_url);
     let client = config.temporal.connect().await?;
     let added = add_search_attributes(&client).await.context("Temporal's search attributes cannot be registered")?;
     if added.is_empty() {
