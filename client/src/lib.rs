@@ -1,1 +1,23 @@
+//! The thin client that services link: hand over an event, and once [`Client::emit`] returns it is durable.
+//!
+//! ```no_run
+//! # async fn example(event: tidings_client::v1::Event) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = tidings_client::Client::connect(tidings_client::Config::default()).await?;
+//! client.emit(event).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
+//! `emit` may be repeated after any error; an event_id that has arrived already changes nothing.
 
+mod client;
+mod config;
+mod error;
+mod lane;
+mod pace;
+mod temporal;
+
+pub use client::Client;
+pub use config::{Config, ConnectError};
+pub use error::{Error, Rejection};
+pub use tidings_proto::v1;

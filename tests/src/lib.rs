@@ -1,1 +1,7 @@
 //! What the end-to-end tests share: servers, relays, checks.
+
+pub mod faulty;
+pub mod postgres;
+pub mod relay;
+pub mod server;
+pub mod stage;

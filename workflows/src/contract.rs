@@ -59,6 +59,8 @@ pub struct StashInput {
 /// `load`: the window is due. Admit it and claim its events, or say why not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
     /// The due window.
     pub window: Window,
     /// Its events, as far as they are not stashed.
@@ -92,13 +94,27 @@ pub enum Loaded {
 /// `render`: make the mail of a claimed digest and put it in the outbox. The first write wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenderInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
     /// The claimed window.
     pub window: Window,
+}
+
+/// The answer of `render`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rendered {
+    /// The message is in the outbox.
+    Stored,
+    /// Nothing will be sent, and the ledger says so: the recipient left the directory after the claim.
+    Nothing(Closed),
 }
 
 /// `send`: one attempt to deliver the message of a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
     /// The claimed window.
     pub window: Window,
     /// This is the last attempt that the schedule allows.
@@ -129,6 +145,8 @@ pub enum Sent {
 /// `close`: the workflow ends a digest by itself (an operator's drop, a cancel).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CloseInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
     /// The window to close.
     pub window: Window,
     /// Its events, as far as they are not in the ledger.
@@ -192,7 +210,7 @@ impl Outcome {
 pub struct BuryInput {
     /// The workflow that received them. Not a [`Key`]: a malformed workflow id is one more thing to bury.
     pub workflow_id: String,
-    /// The run that received them.
+    /// The first run of its chain: the letters are numbered from there on.
     pub run_id: String,
     /// The signals, in the order of arrival.
     pub letters: Vec<DeadLetter>,
@@ -201,7 +219,7 @@ pub struct BuryInput {
 /// A signal, or an event in one, that the edge refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Its place among the malformed signals of its run: makes the record idempotent.
+    /// Its place among the refused: makes the record idempotent.
     pub seq: u64,
     /// Why it was refused.
     pub reason: String,
@@ -211,6 +229,7 @@ pub struct DeadLetter {
     pub size: u64,
     /// SHA-256 of the whole payload, in hex.
     pub sha256: String,
-    /// The first 64 KiB of the payload, as base64 (RFC 4648).
+    /// The payload's beginning as base64 (RFC 4648), 64 KiB of each signal at most. Empty for what arrived while the
+    /// store was down and more of them were waiting than a run may carry.
     pub head: String,
 }

@@ -12,6 +12,8 @@ use crate::{
     limits::{self, Invalid},
 };
 
+mod payload;
+
 /// One fact for one key. The key itself is the workflow's and not repeated here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -42,12 +44,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// Checks a wire event against the contract's limits and splits it into its key and the rest.
+    /// Checks a wire event against the contract's limits and splits it into its key and the rest. Empty parts of the
+    /// key are those of `default`, where there is one.
     ///
     /// # Errors
     /// The first field over its limit, or missing.
-    pub fn from_wire(wire: v1::Event) -> Result<(Key, Self), Invalid> {
-        let key = Key::new(wire.tenant, wire.digest, wire.user)?;
+    pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
+        let key = key_of(&wire, default)?;
         limits::id("event_id", &wire.event_id)?;
         limits::id("category", &wire.category)?;
         limits::optional_id("entity_type", &wire.entity_type)?;
@@ -66,10 +69,22 @@ impl Event {
             occurred_at,
             counts: wire.counts,
             urgent: wire.urgent,
-            payload: checked_payload(wire.payload)?,
+            payload: payload::checked(wire.payload)?,
         };
         Ok((key, event))
     }
+}
+
+fn key_of(wire: &v1::Event, default: Option<&Key>) -> Result<Key, Invalid> {
+    let part = |own: &String, inherited: fn(&Key) -> &String| match default {
+        Some(key) if own.is_empty() => inherited(key).clone(),
+        _ => own.clone(),
+    };
+    Key::new(
+        part(&wire.tenant, |key| &key.tenant),
+        part(&wire.digest, |key| &key.digest_type),
+        part(&wire.user, |key| &key.user),
+    )
 }
 
 fn check_counts(counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
@@ -81,14 +96,4 @@ fn check_counts(counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
         limits::bytes("counts", name.len(), limits::COUNT_NAME_BYTES)?;
     }
     Ok(())
-}
-
-fn checked_payload(payload: Option<pbjson_types::Struct>) -> Result<Map<String, Value>, Invalid> {
-    let json = serde_json::to_value(payload.unwrap_or_default())
-        .map_err(|error| Invalid::new("payload", format!("is not JSON: {error}")))?;
-    limits::bytes("payload", json.to_string().len(), limits::PAYLOAD_BYTES)?;
-    match json {
-        Value::Object(payload) => Ok(payload),
-        other => Err(Invalid::new("payload", format!("is {other}, not an object"))),
-    }
 }

@@ -1,9 +1,30 @@
 //! The deterministic part of Tidings: the digest workflow and the pure modules that decide for it.
+//!
+//! Nothing here reads a clock, draws a random number or talks to anybody; `clippy.toml` sees to it.
 
+pub mod activities;
+mod cadence;
+mod call;
+mod carried;
 pub mod contract;
+mod digest;
 mod event;
+mod inbound;
 mod key;
 pub mod limits;
+pub mod names;
+mod pending;
+#[cfg(test)]
+mod simulation;
+mod state;
+mod status;
 
+pub use cadence::{Cadence, ParseError};
+pub use carried::Carried;
+pub use digest::Digest;
 pub use event::Event;
+pub use inbound::{Inbound, Sorted};
 pub use key::Key;
+pub use pending::{PAGE_BYTES, PAGE_EVENTS};
+pub use state::{Ended, Flushed, RETRY_DELAYS, Summary};
+pub use status::{Delivery, Status};

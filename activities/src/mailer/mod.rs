@@ -1,1 +1,48 @@
-//! Sends messages by SMTP.
+//! Sends messages by SMTP: composes the bytes of a message once, keeps connections to a relay, and says of every
+//! attempt how far it came and what that means.
+//!
+//! [`Mailer::offer`] goes as far as is harmless; only [`Ready::dot`] can make a mail (rule 26). The record that an
+//! attempt is past the dot belongs between the two.
+
+mod compose;
+mod connection;
+mod deliver;
+mod header;
+mod outcome;
+mod pool;
+mod relay;
+mod reply;
+mod tls;
+mod wire;
+
+pub use compose::{Composed, Draft, Person};
+pub use connection::Timeouts;
+pub use deliver::{Delivery, Mailer, Ready, Withdrawal};
+pub use outcome::{Class, Event, Phase, classify};
+pub use pool::Limits;
+pub use relay::{Relay, Tls};
+pub use reply::Reply;
+
+/// What keeps a mailer or a message from coming into being.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The relay's URL: which part, what is wrong with it, what would be right.
+    #[error("relay: {part} {problem}")]
+    Relay {
+        /// The part of the URL, for example `tls`.
+        part: &'static str,
+        /// What is wrong with it and what would be right. Never the password.
+        problem: String,
+    },
+    /// No certificate authority can be trusted, or the file with one cannot be read.
+    #[error("trusted certificates: {0}")]
+    Trust(String),
+    /// A part of the message is not what a mail can carry. Does not show addresses.
+    #[error("message: {part} {problem}")]
+    Message {
+        /// For example `recipient address`.
+        part: &'static str,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+}

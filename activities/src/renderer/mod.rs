@@ -1,1 +1,201 @@
-//! Makes the subject, HTML and text of a digest from a template.
+//! Makes the subject, HTML and text of a digest from a template (rules 19 to 23). Pure: the same view makes the same
+//! bytes. Reads files once, when it is made.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use tera::{Context, ErrorKind, Tera};
+
+mod check;
+mod clean;
+mod html;
+mod source;
+mod view;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::Problem;
+use source::{PARTS, Sources};
+pub use view::{Counts, Digest, Input, Line, Links, More, Reader, Span, View};
+
+/// Bytes of HTML. Gmail clips a message at 102 KB, and with it the footer.
+pub const HTML_BYTES: usize = 90_000;
+/// Characters of a subject.
+pub const SUBJECT_CHARS: usize = 200;
+/// The template that stands in for a missing or broken one (rule 23).
+pub const DEFAULT: &str = "default";
+
+/// A template cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder of templates cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// A digest type lacks a part.
+    #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
+    Missing { file: String },
+    /// A template is wrong, or met a value that it cannot show.
+    #[error("{place}: {problem}")]
+    Template {
+        /// File, and line where it is known.
+        place: String,
+        problem: String,
+    },
+    /// There is no template of that name.
+    #[error("there is no template {name:?}; there are: {}", names.join(", "))]
+    Unknown { name: String, names: Vec<String> },
+}
+
+/// A mail without its headers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// One line, at most [`SUBJECT_CHARS`].
+    pub subject: String,
+    /// At most [`HTML_BYTES`].
+    pub html: String,
+    /// The same in plain text.
+    pub text: String,
+    /// The template that made it.
+    pub template: String,
+    /// Why that is not the one asked for: a reason to raise an alert.
+    pub fallback: Option<String>,
+}
+
+/// The templates, ready for use.
+pub struct Renderer {
+    tera: Tera,
+    sources: Sources,
+}
+
+impl Renderer {
+    /// The embedded templates, and those of `folder`, which override and add.
+    ///
+    /// # Errors
+    /// A file cannot be read or is no valid template (with file and line), or a digest type lacks a part.
+    pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
+        let sources = Sources::read(folder)?;
+        let mut tera = Tera::default();
+        words::register(&mut tera);
+        tera.set_escape_fn(escape);
+        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, &sources, "templates"))?;
+        Ok(Self { tera, sources })
+    }
+
+    /// The digest types that have a template, in order, `default` among them.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.sources.names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// The digest types that have a template, each with the place its HTML comes from.
+    #[must_use]
+    pub fn origins(&self) -> Vec<(String, PathBuf)> {
+        let origin =
+            |name: &str| Some((name.to_owned(), self.sources.get(&format!("{name}/{}", PARTS[1]))?.path.clone()));
+        self.sources.names().into_iter().filter_map(origin).collect()
+    }
+
+    /// Makes the mail with `template`, or with `default` where that is missing or fails (rule 23).
+    ///
+    /// # Errors
+    /// `default` fails, too.
+    pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+        match self.render_strictly(template, view) {
+            Err(error) if template != DEFAULT => {
+                let rendered = self.render_strictly(DEFAULT, view)?;
+                Ok(Rendered { fallback: Some(error.to_string()), ..rendered })
+            }
+            result => result,
+        }
+    }
+
+    /// Like [`Renderer::render`], without the fallback.
+    fn render_strictly(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+        if !self.sources.names().contains(template) {
+            return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
+        }
+        let (context, html) = self.fitting_html(template, view)?;
+        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        if subject.is_empty() {
+            return Err(Error::Template { place: format!("{template}/{}", PARTS[0]), problem: "it is empty".into() });
+        }
+        let text = self.part(template, PARTS[2], &context)?;
+        Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+    }
+
+    /// The HTML with as many lines as fit (rule 21), and what it was made from.
+    fn fitting_html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
+        let all = self.html(template, view)?;
+        if all.1.len() < HTML_BYTES {
+            return Ok(all);
+        }
+        // Between `fits`, which does, and `too_many`, which do not.
+        let (mut fits, mut too_many) = (0, view.digest.groups.len());
+        let mut best = self.html(template, &view.clone().shortened(0))?;
+        if best.1.len() >= HTML_BYTES {
+            let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.1.len());
+            return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
+        }
+        while fits + 1 < too_many {
+            let middle = usize::midpoint(fits, too_many);
+            let attempt = self.html(template, &view.clone().shortened(middle))?;
+            if attempt.1.len() < HTML_BYTES {
+                (fits, best) = (middle, attempt);
+            } else {
+                too_many = middle;
+            }
+        }
+        Ok(best)
+    }
+
+    fn html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
+        let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
+        let html = self.part(template, PARTS[1], &context)?;
+        let html = html::without_unsafe_links(&html).into_owned();
+        Ok((context, html))
+    }
+
+    fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
+        let name = format!("{template}/{part}");
+        self.tera.render(&name, context).map_err(|error| broken(&error, &self.sources, &name))
+    }
+}
+
+/// The error with the file and line to mend, and the words of the template that it is about.
+fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
+    let path =
+        |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
+    let (place, problem) = match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
+            let (file, span) = (report.filename(), report.span());
+            let words = sources.get(file).and_then(|source| source.text.get(span.range.clone())).unwrap_or_default();
+            (format!("{}:{}", path(file), span.start_line), format!("{} (at `{words}`)", report.message()))
+        }
+        // Several problems, or one without a place: the report names them.
+        other => (path(name), other.to_string()),
+    };
+    Error::Template { place, problem: clean::subject(&problem, 500) }
+}
+
+/// Escapes what could end a text or an attribute, quoted either way.
+fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut rest = value;
+    while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '`']) {
+        let (before, special) = rest.split_at(at);
+        out.write_all(before.as_bytes())?;
+        out.write_all(match special.as_bytes()[0] {
+            b'&' => b"&amp;",
+            b'<' => b"&lt;",
+            b'>' => b"&gt;",
+            b'"' => b"&quot;",
+            b'\'' => b"&#39;",
+            _ => b"&#96;",
+        })?;
+        rest = &special[1..];
+    }
+    out.write_all(rest.as_bytes())
+}

@@ -12,13 +12,12 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
-mod postgres;
+mod error;
 mod records;
-mod sqlite;
+mod sql;
 
-pub use postgres::Postgres;
 pub use records::*;
-pub use sqlite::Sqlite;
+pub use sql::{Postgres, Sqlite};
 
 /// The store cannot answer now, or never will.
 #[derive(Debug, thiserror::Error)]

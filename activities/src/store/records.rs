@@ -29,6 +29,23 @@ pub struct Recipient {
     pub locale: String,
 }
 
+impl Recipient {
+    /// Somebody at a domain that nobody owns (RFC 2606), for a laptop without a directory.
+    #[must_use]
+    pub fn invented(key: &Key) -> Self {
+        // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
+        let user: String = key.user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+        Self {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address: format!("{user}@dev.invalid"),
+            name: key.user.clone(),
+            zone: String::new(),
+            locale: String::new(),
+        }
+    }
+}
+
 /// What a recipient chose for one digest type. Empty fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preferences {
@@ -81,7 +98,7 @@ pub struct Claim {
 }
 
 /// A digest's content, ready for a template.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
     /// Events in the digest.
     pub items: u64,
@@ -93,7 +110,7 @@ pub struct Contents {
 }
 
 /// Events of one digest with equal (category, entity_type, entity_id): one line of the mail.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub category: String,
     pub entity_type: String,

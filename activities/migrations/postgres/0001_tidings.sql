@@ -1,0 +1,155 @@
+-- What Tidings remembers outside of Temporal. SQLite's migration has the same tables and columns.
+--
+-- `..._at` is a time in milliseconds since 1970-01-01 UTC. `digest_id` is a UUID in its hyphenated form, derived from
+-- tenant, digest type and user among others. Text that is a key or ranks compares by bytes.
+
+-- The directory: people by tenant.
+CREATE TABLE recipients (
+    tenant        TEXT COLLATE "C" NOT NULL,
+    user_id       TEXT COLLATE "C" NOT NULL,
+    address       TEXT NOT NULL,
+    address_lower TEXT COLLATE "C" NOT NULL, -- what suppressions are compared with
+    name          TEXT NOT NULL,
+    zone          TEXT NOT NULL, -- IANA; empty for the digest type's
+    locale        TEXT NOT NULL, -- BCP 47; empty for `en`
+    PRIMARY KEY (tenant, user_id)
+);
+
+-- What recipients chose for a digest type.
+CREATE TABLE preferences (
+    tenant      TEXT COLLATE "C" NOT NULL,
+    digest_type TEXT COLLATE "C" NOT NULL,
+    user_id     TEXT COLLATE "C" NOT NULL,
+    chosen      JSONB NOT NULL, -- what is missing falls back to the configuration
+    revision    BIGINT NOT NULL,
+    PRIMARY KEY (tenant, digest_type, user_id)
+);
+
+-- Whether mail is wanted at all; without a row it is.
+CREATE TABLE consents (
+    tenant      TEXT COLLATE "C" NOT NULL,
+    digest_type TEXT COLLATE "C" NOT NULL,
+    user_id     TEXT COLLATE "C" NOT NULL,
+    consent     BOOLEAN NOT NULL,
+    changed_at  BIGINT NOT NULL,
+    PRIMARY KEY (tenant, digest_type, user_id)
+);
+
+-- Addresses that a tenant must not mail.
+CREATE TABLE suppressions (
+    tenant        TEXT COLLATE "C" NOT NULL,
+    address_lower TEXT COLLATE "C" NOT NULL,
+    reason        TEXT NOT NULL, -- `hard_bounce` or `complaint`
+    detail        TEXT NOT NULL,
+    suppressed_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant, address_lower)
+);
+
+-- One row per window that reached the ledger, and what became of it.
+CREATE TABLE digests (
+    digest_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    tenant      TEXT COLLATE "C" NOT NULL,
+    digest_type TEXT COLLATE "C" NOT NULL,
+    user_id     TEXT COLLATE "C" NOT NULL,
+    opened_at   BIGINT NOT NULL,
+    due_at      BIGINT NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('open', 'claimed', 'rendered', 'closed')),
+    claimed_at  BIGINT,
+    sent_at     BIGINT, -- first acceptance by the relay, whatever the outcome says
+    closed_at   BIGINT,
+    outcome     TEXT, -- the first end recorded, which stays
+    why         TEXT,
+    returned_at BIGINT, -- when its events were given back to the key's next claim
+    CHECK ((state = 'closed') = (closed_at IS NOT NULL) AND (state = 'closed') = (outcome IS NOT NULL))
+);
+CREATE INDEX digests_of_key ON digests (tenant, digest_type, user_id, opened_at);
+CREATE INDEX digests_sent ON digests (tenant, digest_type, user_id, sent_at) WHERE sent_at IS NOT NULL;
+
+-- The ledger: every event that was written down, once per key.
+CREATE TABLE events (
+    tenant        TEXT COLLATE "C" NOT NULL,
+    digest_type   TEXT COLLATE "C" NOT NULL,
+    user_id       TEXT COLLATE "C" NOT NULL,
+    event_id      TEXT COLLATE "C" NOT NULL,
+    digest_id     TEXT COLLATE "C" NOT NULL REFERENCES digests (digest_id),
+    category      TEXT COLLATE "C" NOT NULL,
+    entity_type   TEXT COLLATE "C" NOT NULL,
+    entity_id     TEXT COLLATE "C" NOT NULL,
+    actor         TEXT COLLATE "C" NOT NULL,
+    occurred_at   BIGINT NOT NULL,
+    counts        JSONB NOT NULL, -- object of whole numbers
+    urgent        BOOLEAN NOT NULL,
+    payload       JSON NOT NULL, -- not JSONB, which has no \u0000
+    recorded_at   BIGINT NOT NULL,
+    returned_at   BIGINT, -- waits for the key's next claim since then
+    returned_from TEXT COLLATE "C", -- the failed digest that it was under before
+    PRIMARY KEY (tenant, digest_type, user_id, event_id)
+);
+CREATE INDEX events_of_digest ON events (digest_id, category, entity_type, entity_id, occurred_at, event_id);
+CREATE INDEX events_returned ON events (tenant, digest_type, user_id) WHERE returned_at IS NOT NULL;
+
+-- The outbox: the bytes that every attempt sends.
+CREATE TABLE messages (
+    digest_id     TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES digests (digest_id),
+    tenant        TEXT COLLATE "C" NOT NULL,
+    digest_type   TEXT COLLATE "C" NOT NULL,
+    user_id       TEXT COLLATE "C" NOT NULL,
+    stream        TEXT NOT NULL,
+    envelope_from TEXT NOT NULL,
+    envelope_to   TEXT NOT NULL,
+    message_id    TEXT NOT NULL,
+    subject       TEXT NOT NULL,
+    bytes         BYTEA NOT NULL,
+    template      TEXT NOT NULL,
+    created_at    BIGINT NOT NULL
+);
+
+-- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new
+-- attempt fences every earlier one.
+CREATE TABLE attempts (
+    digest_id       TEXT COLLATE "C" NOT NULL REFERENCES messages (digest_id),
+    number          BIGINT NOT NULL,
+    tenant          TEXT COLLATE "C" NOT NULL,
+    relay           TEXT NOT NULL,
+    begun_at        BIGINT NOT NULL,
+    past_the_dot_at BIGINT,
+    ended_at        BIGINT,
+    phase           TEXT,
+    class           TEXT,
+    reply           TEXT,
+    fenced_at       BIGINT, -- a later attempt began before this one ended: class is `ambiguous` or `fenced` for good
+    late_at         BIGINT, -- how it ended after it was fenced
+    late_phase      TEXT,
+    late_class      TEXT,
+    late_reply      TEXT,
+    PRIMARY KEY (digest_id, number)
+);
+CREATE UNIQUE INDEX attempts_under_way ON attempts (digest_id) WHERE class IS NULL;
+
+-- Signals that could not be decoded. The workflow id may be malformed, too, and has no key then.
+CREATE TABLE dead_letters (
+    workflow_id TEXT COLLATE "C" NOT NULL,
+    run_id      TEXT COLLATE "C" NOT NULL,
+    seq         BIGINT NOT NULL,
+    reason      TEXT NOT NULL,
+    encoding    TEXT NOT NULL,
+    size        BIGINT NOT NULL, -- bytes of the whole payload
+    sha256      TEXT NOT NULL, -- of the whole payload, in hex
+    head        TEXT NOT NULL, -- its first 64 KiB, as base64
+    buried_at   BIGINT NOT NULL,
+    PRIMARY KEY (workflow_id, run_id, seq)
+);
+
+-- Who did what, when and why.
+CREATE TABLE audit (
+    audit_id    BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    acted_at    BIGINT NOT NULL,
+    tenant      TEXT COLLATE "C" NOT NULL,
+    digest_type TEXT COLLATE "C" NOT NULL,
+    user_id     TEXT COLLATE "C" NOT NULL,
+    digest_id   TEXT COLLATE "C",
+    actor       TEXT COLLATE "C" NOT NULL,
+    action      TEXT NOT NULL,
+    why         TEXT NOT NULL
+);
+CREATE INDEX audit_of_key ON audit (tenant, digest_type, user_id, acted_at);

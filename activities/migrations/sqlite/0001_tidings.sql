@@ -1,0 +1,155 @@
+-- What Tidings remembers outside of Temporal. PostgreSQL's migration has the same tables and columns.
+--
+-- `..._at` is a time in milliseconds since 1970-01-01 UTC. `digest_id` is a UUID in its hyphenated form, derived from
+-- tenant, digest type and user among others. Text compares by bytes. JSON is text.
+
+-- The directory: people by tenant.
+CREATE TABLE recipients (
+    tenant        TEXT NOT NULL,
+    user_id       TEXT NOT NULL,
+    address       TEXT NOT NULL,
+    address_lower TEXT NOT NULL, -- what suppressions are compared with
+    name          TEXT NOT NULL,
+    zone          TEXT NOT NULL, -- IANA; empty for the digest type's
+    locale        TEXT NOT NULL, -- BCP 47; empty for `en`
+    PRIMARY KEY (tenant, user_id)
+) STRICT;
+
+-- What recipients chose for a digest type.
+CREATE TABLE preferences (
+    tenant      TEXT    NOT NULL,
+    digest_type TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    chosen      TEXT    NOT NULL, -- JSON object; what is missing falls back to the configuration
+    revision    INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest_type, user_id)
+) STRICT;
+
+-- Whether mail is wanted at all; without a row it is.
+CREATE TABLE consents (
+    tenant      TEXT    NOT NULL,
+    digest_type TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    consent     INTEGER NOT NULL CHECK (consent IN (0, 1)),
+    changed_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest_type, user_id)
+) STRICT;
+
+-- Addresses that a tenant must not mail.
+CREATE TABLE suppressions (
+    tenant        TEXT    NOT NULL,
+    address_lower TEXT    NOT NULL,
+    reason        TEXT    NOT NULL, -- `hard_bounce` or `complaint`
+    detail        TEXT    NOT NULL,
+    suppressed_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, address_lower)
+) STRICT;
+
+-- One row per window that reached the ledger, and what became of it.
+CREATE TABLE digests (
+    digest_id   TEXT    NOT NULL PRIMARY KEY,
+    tenant      TEXT    NOT NULL,
+    digest_type TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    opened_at   INTEGER NOT NULL,
+    due_at      INTEGER NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('open', 'claimed', 'rendered', 'closed')),
+    claimed_at  INTEGER,
+    sent_at     INTEGER, -- first acceptance by the relay, whatever the outcome says
+    closed_at   INTEGER,
+    outcome     TEXT,    -- the first end recorded, which stays
+    why         TEXT,
+    returned_at INTEGER, -- when its events were given back to the key's next claim
+    CHECK ((state = 'closed') = (closed_at IS NOT NULL) AND (state = 'closed') = (outcome IS NOT NULL))
+) STRICT;
+CREATE INDEX digests_of_key ON digests (tenant, digest_type, user_id, opened_at);
+CREATE INDEX digests_sent ON digests (tenant, digest_type, user_id, sent_at) WHERE sent_at IS NOT NULL;
+
+-- The ledger: every event that was written down, once per key.
+CREATE TABLE events (
+    tenant        TEXT    NOT NULL,
+    digest_type   TEXT    NOT NULL,
+    user_id       TEXT    NOT NULL,
+    event_id      TEXT    NOT NULL,
+    digest_id     TEXT    NOT NULL REFERENCES digests (digest_id),
+    category      TEXT    NOT NULL,
+    entity_type   TEXT    NOT NULL,
+    entity_id     TEXT    NOT NULL,
+    actor         TEXT    NOT NULL,
+    occurred_at   INTEGER NOT NULL,
+    counts        TEXT    NOT NULL, -- JSON object of whole numbers
+    urgent        INTEGER NOT NULL,
+    payload       TEXT    NOT NULL, -- JSON object
+    recorded_at   INTEGER NOT NULL,
+    returned_at   INTEGER, -- waits for the key's next claim since then
+    returned_from TEXT,    -- the failed digest that it was under before
+    PRIMARY KEY (tenant, digest_type, user_id, event_id)
+) STRICT;
+CREATE INDEX events_of_digest ON events (digest_id, category, entity_type, entity_id, occurred_at, event_id);
+CREATE INDEX events_returned ON events (tenant, digest_type, user_id) WHERE returned_at IS NOT NULL;
+
+-- The outbox: the bytes that every attempt sends.
+CREATE TABLE messages (
+    digest_id     TEXT    NOT NULL PRIMARY KEY REFERENCES digests (digest_id),
+    tenant        TEXT    NOT NULL,
+    digest_type   TEXT    NOT NULL,
+    user_id       TEXT    NOT NULL,
+    stream        TEXT    NOT NULL,
+    envelope_from TEXT    NOT NULL,
+    envelope_to   TEXT    NOT NULL,
+    message_id    TEXT    NOT NULL,
+    subject       TEXT    NOT NULL,
+    bytes         BLOB    NOT NULL,
+    template      TEXT    NOT NULL,
+    created_at    INTEGER NOT NULL
+) STRICT;
+
+-- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new
+-- attempt fences every earlier one.
+CREATE TABLE attempts (
+    digest_id       TEXT    NOT NULL REFERENCES messages (digest_id),
+    number          INTEGER NOT NULL,
+    tenant          TEXT    NOT NULL,
+    relay           TEXT    NOT NULL,
+    begun_at        INTEGER NOT NULL,
+    past_the_dot_at INTEGER,
+    ended_at        INTEGER,
+    phase           TEXT,
+    class           TEXT,
+    reply           TEXT,
+    fenced_at       INTEGER, -- a later attempt began before this one ended: class is `ambiguous` or `fenced` for good
+    late_at         INTEGER, -- how it ended after it was fenced
+    late_phase      TEXT,
+    late_class      TEXT,
+    late_reply      TEXT,
+    PRIMARY KEY (digest_id, number)
+) STRICT;
+CREATE UNIQUE INDEX attempts_under_way ON attempts (digest_id) WHERE class IS NULL;
+
+-- Signals that could not be decoded. The workflow id may be malformed, too, and has no key then.
+CREATE TABLE dead_letters (
+    workflow_id TEXT    NOT NULL,
+    run_id      TEXT    NOT NULL,
+    seq         INTEGER NOT NULL,
+    reason      TEXT    NOT NULL,
+    encoding    TEXT    NOT NULL,
+    size        INTEGER NOT NULL, -- bytes of the whole payload
+    sha256      TEXT    NOT NULL, -- of the whole payload, in hex
+    head        TEXT    NOT NULL, -- its first 64 KiB, as base64
+    buried_at   INTEGER NOT NULL,
+    PRIMARY KEY (workflow_id, run_id, seq)
+) STRICT;
+
+-- Who did what, when and why.
+CREATE TABLE audit (
+    audit_id    INTEGER PRIMARY KEY,
+    acted_at    INTEGER NOT NULL,
+    tenant      TEXT    NOT NULL,
+    digest_type TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    digest_id   TEXT,
+    actor       TEXT    NOT NULL,
+    action      TEXT    NOT NULL,
+    why         TEXT    NOT NULL
+) STRICT;
+CREATE INDEX audit_of_key ON audit (tenant, digest_type, user_id, acted_at);

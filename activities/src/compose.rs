@@ -1,0 +1,92 @@
+//! `render`: the mail of a claimed digest, made once and put in the outbox.
+
+use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered};
+
+use crate::{
+    digest::{DigestActivities, Error, now},
+    mailer::{self, Draft, Person},
+    plan,
+    renderer::{Input, Links, View},
+    settings::DigestSettings,
+    store::{Closing, Facts, Message, Recipient},
+};
+
+impl DigestActivities {
+    pub async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
+        let window = &input.window;
+        let now = now(input.asked_at);
+        let settings = self.digest(&window.key.digest_type)?;
+        let facts = self.facts(&window.key).await?;
+        let end = |why: &str| Closed { outcome: Outcome::Failed, why: why.to_owned() };
+        let closed = match &facts.recipient {
+            None => end("the recipient left the directory"),
+            Some(recipient) => match self.message(input, settings, &facts, recipient).await? {
+                Ok(message) => {
+                    self.store.put_message(&message).await?;
+                    return Ok(Rendered::Stored);
+                }
+                Err(why) => end(&why),
+            },
+        };
+        let closing = Closing { window, events: &[], closed: &closed, return_events: false, now };
+        Ok(Rendered::Nothing(self.store.close(closing).await?))
+    }
+
+    /// The message, or why there can be none for this recipient.
+    async fn message(
+        &self,
+        input: &RenderInput,
+        settings: &DigestSettings,
+        facts: &Facts,
+        recipient: &Recipient,
+    ) -> Result<Result<Message, String>, Error> {
+        let window = &input.window;
+        let date = now(input.asked_at);
+        let contents = self.store.contents(window, settings.max_items).await?;
+        let (_, zone) = plan::zone(settings, facts);
+        let cadence = plan::cadence(settings, facts).to_string();
+        let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
+        let view =
+            View::new(&Input { contents: &contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
+        let rendered =
+            self.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))?;
+        if let Some(why) = &rendered.fallback {
+            tracing::error!(alert = "template_fallback", template = settings.template, why, "a template does not work");
+        }
+        let sender = &self.settings.sender;
+        let draft = Draft {
+            from: Person { name: &sender.name, address: &sender.address },
+            to: Person { name: &recipient.name, address: &recipient.address },
+            reply_to: sender.reply_to.as_deref(),
+            subject: &rendered.subject,
+            html: &rendered.html,
+            text: &rendered.text,
+            digest_id: window.digest_id,
+            events: contents.items,
+            tenant: &window.key.tenant,
+            digest_type: &window.key.digest_type,
+            date,
+            message_domain: &sender.domain,
+            list_host: &sender.domain,
+        };
+        let composed = match draft.compose() {
+            Ok(composed) => composed,
+            Err(mailer::Error::Message { part: "recipient address", problem }) => {
+                return Ok(Err(format!("the directory's address of the recipient {problem}")));
+            }
+            Err(error) => return Err(Error::Render(error.to_string())),
+        };
+        Ok(Ok(Message {
+            digest_id: window.digest_id,
+            key: window.key.clone(),
+            stream: "bulk".to_owned(),
+            envelope_from: sender.address.clone(),
+            envelope_to: composed.envelope_to,
+            message_id: composed.message_id,
+            subject: composed.subject,
+            bytes: composed.bytes,
+            template: rendered.template,
+            created_at: date,
+        }))
+    }
+}

@@ -1,0 +1,144 @@
+//! The activities of the digest workflow: each looks, lets a pure function decide, and records.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tidings_workflows::{
+    Key,
+    activities::definitions,
+    contract::{
+        BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
+        StashInput,
+    },
+};
+
+use crate::{
+    mailer::Mailer,
+    plan::plan,
+    renderer::Renderer,
+    settings::{DigestSettings, Settings, UnknownRecipients},
+    store::{self, Closing, Facts, Recipient, Store},
+};
+
+/// Well under the heartbeat timeout, so that neither a busy moment nor the SDK's throttling looks like a dead worker.
+const HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// What the activities work with.
+pub struct DigestActivities {
+    /// Where everything is remembered.
+    pub store: Arc<dyn Store>,
+    /// Makes the mails.
+    pub renderer: Renderer,
+    /// Sends them.
+    pub mailer: Mailer,
+    /// The configuration.
+    pub settings: Settings,
+}
+
+/// Why an activity has no answer now. All of it is worth another attempt.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// See [`store::Error`].
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Events came for a digest type that this worker does not know.
+    #[error("digest type {0:?} is not configured: add [digest.{0}] to tidings.toml and restart the worker")]
+    UnknownType(String),
+    /// Not even the `default` template works, or the sender is no address.
+    #[error("cannot make the mail: {0}")]
+    Render(String),
+    /// A later attempt has begun, or the digest has an end: look again.
+    #[error("a later attempt has begun")]
+    Fenced,
+    /// An earlier run's signals cannot be read back.
+    #[error("cannot read the history of run {run}: {why}")]
+    History { run: String, why: String },
+}
+
+#[activities]
+impl DigestActivities {
+    /// When is the window due?
+    #[activity(definition = definitions::Plan)]
+    pub async fn plan(self: Arc<Self>, _ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
+        let settings = self.digest(&input.key.digest_type)?;
+        let facts = self.facts(&input.key).await?;
+        let known = self.store.known_events(&input.key, &input.event_ids).await?;
+        Ok(plan(settings, &facts, &input, known))
+    }
+
+    /// Keeps the workflow's state small.
+    #[activity(definition = definitions::Stash)]
+    pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<(), ActivityError> {
+        self.store.stash(&input.window, &input.events, Timestamp::now()).await?;
+        for run in &input.runs {
+            self.read_back(&ctx, &input.window, run).await?;
+        }
+        Ok(())
+    }
+
+    /// Admits and claims the due window, or says why not.
+    #[activity(definition = definitions::Load)]
+    pub async fn load(self: Arc<Self>, _ctx: ActivityContext, input: LoadInput) -> Result<Loaded, ActivityError> {
+        Ok(self.claim(&input).await?)
+    }
+
+    /// Puts the mail in the outbox.
+    #[activity(definition = definitions::Render)]
+    pub async fn render(self: Arc<Self>, _ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
+        Ok(self.compose(&input).await?)
+    }
+
+    /// One attempt to deliver it.
+    #[activity(definition = definitions::Send)]
+    pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
+        tokio::select! {
+            sent = self.deliver(&input, ctx.cancelled()) => sent?.ok_or_else(ActivityError::cancelled),
+            never = heartbeat(&ctx) => match never {},
+        }
+    }
+
+    /// Ends a digest that the workflow gives up.
+    #[activity(definition = definitions::Close)]
+    pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
+        let CloseInput { asked_at, window, events, closed } = &input;
+        let now = now(*asked_at);
+        let closing = Closing { window, events, closed, return_events: false, now };
+        Ok(self.store.close(closing).await?)
+    }
+
+    /// Records what could not be decoded.
+    #[activity(definition = definitions::Bury)]
+    pub async fn bury(self: Arc<Self>, _ctx: ActivityContext, input: BuryInput) -> Result<(), ActivityError> {
+        tracing::warn!(alert = "dead_letters", count = input.letters.len(), "malformed events");
+        Ok(self.store.bury(&input, Timestamp::now()).await?)
+    }
+}
+
+impl DigestActivities {
+    pub(crate) fn digest(&self, digest_type: &str) -> Result<&DigestSettings, Error> {
+        self.settings.digests.get(digest_type).ok_or_else(|| Error::UnknownType(digest_type.to_owned()))
+    }
+
+    pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {
+        let mut facts = self.store.facts(key).await?;
+        if facts.recipient.is_none() && self.settings.unknown_recipients == UnknownRecipients::Invent {
+            facts.recipient = Some(Recipient::invented(key));
+        }
+        Ok(facts)
+    }
+}
+
+async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
+    loop {
+        // A heartbeat that cannot be sent is one that the server misses, and that is the server's to judge.
+        ctx.record_heartbeat(()).await.ok();
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+}
+
+/// The worker's clock, unless the workflow's is ahead of it.
+pub(crate) fn now(asked_at: Timestamp) -> Timestamp {
+    asked_at.max(Timestamp::now())
+}

@@ -1,0 +1,156 @@
+//! Makes values of events harmless before a template sees them (rule 22): one line, bounded, no reordering of the
+//! text around them, and no link but http, https and mailto. Markup is the escaping's business.
+
+use serde_json::{Map, Value};
+use url::Url;
+
+/// Characters of a link. Longer ones are dropped: a cut link leads somewhere else.
+const URL_CHARS: usize = 2_000;
+/// Characters of any other string in a payload.
+const PAYLOAD_CHARS: usize = 1_000;
+
+/// First strong isolate and its end (UAX #9): what is between them cannot reorder what is around them.
+const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
+
+/// A value as one line of at most `max_chars`, isolated where it has right-to-left characters.
+pub(super) fn text(raw: &str, max_chars: usize) -> String {
+    let line = collapse(raw.chars().filter(|c| !reorders(*c)), max_chars);
+    if line.chars().any(runs_right_to_left) { format!("{}{line}{}", ISOLATE.0, ISOLATE.1) } else { line }
+}
+
+/// A rendered subject as one line of at most `max_chars`. Its values are clean already.
+pub(super) fn subject(raw: &str, max_chars: usize) -> String {
+    collapse(raw.chars(), max_chars)
+}
+
+/// The link in its normal form (RFC 3986, ASCII only), or nothing for every scheme but http, https and mailto.
+pub(super) fn url(raw: &str) -> Option<String> {
+    let url = Url::parse(raw).ok()?;
+    let allowed = matches!(url.scheme(), "http" | "https" | "mailto") && url.as_str().len() <= URL_CHARS;
+    allowed.then(|| url.into())
+}
+
+/// A payload with every string cleaned, and every link: a string under `url`, `link`, `href` or `*_url`.
+pub(super) fn payload(raw: &Map<String, Value>) -> Map<String, Value> {
+    raw.iter().map(|(name, value)| (text(name, PAYLOAD_CHARS), entry(name, value))).collect()
+}
+
+fn entry(name: &str, value: &Value) -> Value {
+    match value {
+        Value::String(raw) if is_link(name) => url(raw).map_or(Value::Null, Value::String),
+        Value::String(raw) => Value::String(text(raw, PAYLOAD_CHARS)),
+        Value::Array(values) => values.iter().map(|value| entry(name, value)).collect(),
+        Value::Object(map) => Value::Object(payload(map)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn is_link(name: &str) -> bool {
+    matches!(name, "url" | "link" | "href") || name.ends_with("_url")
+}
+
+/// Runs of white space and control characters become one space; what is too long ends in an ellipsis.
+fn collapse(raw: impl Iterator<Item = char>, max_chars: usize) -> String {
+    let mut line = String::new();
+    let (mut length, mut gap) = (0, false);
+    for c in raw {
+        if c.is_control() || c.is_whitespace() {
+            gap = !line.is_empty();
+            continue;
+        }
+        length += 1 + usize::from(gap);
+        if length > max_chars {
+            return ellipsis(line, max_chars);
+        }
+        if std::mem::take(&mut gap) {
+            line.push(' ');
+        }
+        line.push(c);
+    }
+    line
+}
+
+fn ellipsis(mut line: String, max_chars: usize) -> String {
+    if let Some((end, _)) = line.char_indices().nth(max_chars.saturating_sub(1)) {
+        line.truncate(end);
+    }
+    // Half an emoji sequence must not swallow the ellipsis.
+    let end = line.trim_end_matches(|c: char| c == '\u{200d}' || c.is_whitespace()).len();
+    line.truncate(end);
+    line.push('…');
+    line
+}
+
+/// Embeddings, overrides and isolates (UAX #9): text needs none of them, spoofing does.
+const fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The blocks of right-to-left scripts, and the right-to-left mark.
+const fn runs_right_to_left(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{8ff}' | '\u{200f}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_one_line_whatever_line_breaks_it_has() {
+        assert_eq!(text(" a\r\nBcc: b\u{2028}c\u{85}d\0\te ", 100), "a Bcc: b c d e");
+    }
+
+    #[test]
+    fn an_override_is_removed_and_right_to_left_text_is_isolated() {
+        assert_eq!(text("invoice\u{202e}fdp.exe", 100), "invoicefdp.exe");
+        assert_eq!(text("שלום (1)", 100), "\u{2068}שלום (1)\u{2069}");
+    }
+
+    #[test]
+    fn an_emoji_sequence_survives() {
+        assert_eq!(text("👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿", 100), "👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿");
+    }
+
+    #[test]
+    fn only_http_https_and_mailto_links_survive() {
+        let table = [
+            ("https://example.com/a b?q=\"<x>", Some("https://example.com/a%20b?q=%22%3Cx%3E")),
+            ("http://example.com", Some("http://example.com/")),
+            ("mailto:ann@example.com", Some("mailto:ann@example.com")),
+            ("javascript:alert(1)", None),
+            (" \u{1}JaVa\tScRiPt:alert(1)", None),
+            ("data:text/html,<script>", None),
+            ("vbscript:x", None),
+            ("file:///etc/passwd", None),
+            ("//example.com/relative", None),
+            ("", None),
+        ];
+        for (raw, expected) in table {
+            assert_eq!(url(raw).as_deref(), expected, "{raw:?}");
+        }
+        assert_eq!(url(&format!("https://example.com/{}", "x".repeat(3_000))), None);
+    }
+
+    #[test]
+    fn links_anywhere_in_a_payload_are_checked() {
+        let raw =
+            serde_json::json!({"pull": {"html_url": "javascript:x", "n": 1}, "link": ["data:x", "https://a.example"]});
+        let clean = Value::Object(payload(raw.as_object().unwrap()));
+        assert_eq!(
+            clean,
+            serde_json::json!({"pull": {"html_url": null, "n": 1}, "link": [null, "https://a.example/"]})
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_never_exceeds_its_length_or_its_line(raw in ".{0,60}", max in 1_usize..40) {
+            let clean = subject(&raw, max);
+            prop_assert!(clean.chars().count() <= max);
+            prop_assert!(!clean.chars().any(char::is_control));
+        }
+    }
+}

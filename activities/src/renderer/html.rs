@@ -1,0 +1,111 @@
+//! Checks of finished HTML, which no escaping of single values can do: links that a template of the folder built from
+//! a value, and elements left open.
+
+use std::{borrow::Cow, ops::Range};
+
+/// Attributes whose value a mail program opens or loads.
+const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
+/// Elements without an end tag (HTML, 13.1.2).
+const VOID: [&str; 13] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
+
+/// The HTML with `#` for every link that is not http, https or mailto (rule 22).
+pub(super) fn without_unsafe_links(html: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(html);
+    // From the end, so that the earlier places stay where they are.
+    for place in tags(html).flat_map(|tag| links(html, tag)).collect::<Vec<_>>().into_iter().rev() {
+        if !is_safe(&html[place.clone()]) {
+            out.to_mut().replace_range(place, "#");
+        }
+    }
+    out
+}
+
+/// The first element that is not closed, or closed but not open.
+pub(super) fn unbalanced(html: &str) -> Option<String> {
+    let mut open: Vec<String> = Vec::new();
+    for tag in tags(html) {
+        let inside = &html[tag.start + 1..tag.end - 1];
+        let (closing, rest) = inside.strip_prefix('/').map_or((false, inside), |rest| (true, rest));
+        let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("").to_ascii_lowercase();
+        if name.is_empty() || VOID.contains(&name.as_str()) || inside.ends_with('/') {
+            continue;
+        }
+        if !closing {
+            open.push(name);
+        } else if open.pop().as_deref() != Some(name.as_str()) {
+            return Some(format!("</{name}> closes nothing that is open there"));
+        }
+    }
+    open.pop().map(|name| format!("<{name}> is not closed"))
+}
+
+/// Where tags are, without comments. A `>` inside of an attribute ends a tag here: values have theirs escaped.
+fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let start = from + html[from..].find('<')?;
+            let end_mark = if html[start..].starts_with("<!--") { "-->" } else { ">" };
+            from = start + html[start..].find(end_mark)? + end_mark.len();
+            if end_mark == ">" {
+                return Some(start..from);
+            }
+        }
+    })
+}
+
+/// Where the values of a tag's link attributes are, quoted or not.
+fn links(html: &str, tag: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let text = &html[tag.clone()];
+    text.match_indices('=').filter_map(move |(equals, _)| {
+        let before = text[..equals].trim_end();
+        let name = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next()?;
+        if !LINKS.iter().any(|link| link.eq_ignore_ascii_case(name)) {
+            return None;
+        }
+        let after = &text[equals + 1..];
+        let value = after.trim_start();
+        let (quoted, end) = match value.chars().next()? {
+            quote @ ('"' | '\'') => (1, value[1..].find(quote)?),
+            _ => (0, value.find(|c: char| c.is_whitespace() || c == '>')?),
+        };
+        let start = tag.start + text.len() - value.len() + quoted;
+        Some(start..start + end)
+    })
+}
+
+fn is_safe(link: &str) -> bool {
+    let starts = |scheme: &str| link.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme));
+    link.starts_with('#') || starts("https://") || starts("http://") || starts("mailto:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_a_template_built_survives_only_with_a_safe_scheme() {
+        let table = [
+            (r#"<a href="javascript:x">"#, r##"<a href="#">"##),
+            (r"<A HREF = 'JavaScript:x' id=a>", r"<A HREF = '#' id=a>"),
+            (r"<a href=data:text/html,x>", r"<a href=#>"),
+            (
+                r#"<img src=" javascript:x"><a href="https://a.example">"#,
+                r##"<img src="#"><a href="https://a.example">"##,
+            ),
+            (r#"<a href="mailto:a@example.com">"#, r#"<a href="mailto:a@example.com">"#),
+            ("<p>href=javascript:x</p>", "<p>href=javascript:x</p>"),
+        ];
+        for (html, expected) in table {
+            assert_eq!(without_unsafe_links(html), expected);
+        }
+    }
+
+    #[test]
+    fn an_element_left_open_is_named() {
+        assert_eq!(unbalanced("<!doctype html><p>a<br>b</p><!--[if mso]><table><![endif]-->"), None);
+        assert_eq!(unbalanced("<p><b>a</b>").unwrap(), "<p> is not closed");
+        assert_eq!(unbalanced("<p><b>a</p></b>").unwrap(), "</p> closes nothing that is open there");
+    }
+}

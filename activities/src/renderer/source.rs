@@ -1,0 +1,93 @@
+//! Where templates come from: those embedded in the binary, and a folder whose files override or add to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use include_dir::{Dir, include_dir};
+
+use super::Error;
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
+
+/// What makes a mail; a digest type has all three.
+pub(super) const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
+/// The data that a digest type's templates are tried with.
+pub(super) const SAMPLE: &str = "sample.json";
+
+/// One file.
+pub(super) struct Source {
+    pub(super) text: String,
+    /// Where an error in it is to be mended.
+    pub(super) path: PathBuf,
+}
+
+/// Every file by its name: `layout.html`, or `activity/body.html`.
+pub(super) struct Sources(BTreeMap<String, Source>);
+
+impl Sources {
+    /// The embedded files, and over them those of `folder` and the folders in it that end in `.html`, `.txt` or `.json`.
+    pub(super) fn read(folder: Option<&Path>) -> Result<Self, Error> {
+        let mut sources = Self(BTreeMap::new());
+        sources.embed(&EMBEDDED);
+        if let Some(folder) = folder {
+            sources.add_folder(folder, "").map_err(|(path, source)| Error::Read { path, source })?;
+        }
+        match sources.incomplete() {
+            Some(file) => Err(Error::Missing { file }),
+            None => Ok(sources),
+        }
+    }
+
+    /// The digest types that have templates, in order.
+    pub(super) fn names(&self) -> BTreeSet<&str> {
+        self.0.keys().filter_map(|name| Some(name.split_once('/')?.0)).collect()
+    }
+
+    /// The files that hold templates.
+    pub(super) fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .filter(|(name, _)| !name.ends_with(".json"))
+            .map(|(name, source)| (name.as_str(), source.text.as_str()))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Source> {
+        self.0.get(name)
+    }
+
+    fn embed(&mut self, folder: &Dir<'_>) {
+        for file in folder.files() {
+            if let (Some(name), Some(text)) = (file.path().to_str(), file.contents_utf8()) {
+                let source = Source { text: text.to_owned(), path: Path::new("embedded").join(name) };
+                self.0.insert(name.replace('\\', "/"), source);
+            }
+        }
+        folder.dirs().for_each(|inner| self.embed(inner));
+    }
+
+    fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<(), (PathBuf, io::Error)> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| (path, error)
+        };
+        for entry in fs::read_dir(folder).map_err(failed(folder))? {
+            let path = entry.map_err(failed(folder))?.path();
+            let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if path.is_dir() && prefix.is_empty() && !file.starts_with('.') {
+                self.add_folder(&path, &format!("{file}/"))?;
+            } else if [".html", ".txt", ".json"].iter().any(|end| file.ends_with(end)) {
+                let text = fs::read_to_string(&path).map_err(failed(&path))?;
+                self.0.insert(format!("{prefix}{file}"), Source { text, path: path.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn incomplete(&self) -> Option<String> {
+        let mut wanted = self.names().into_iter().flat_map(|name| PARTS.map(|part| format!("{name}/{part}")));
+        wanted.find(|file| !self.0.contains_key(file))
+    }
+}

@@ -1,0 +1,154 @@
+//! `send`: one attempt to deliver a digest's message, and what its end means.
+//!
+//! The store fences attempts: each takes the next number, and only the latest may send the final dot (rule 26).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent};
+use uuid::Uuid;
+
+use crate::{
+    admit::forbidden,
+    digest::{DigestActivities, Error, now},
+    mailer::{Class, Delivery, Phase, Withdrawal},
+    store::{self, AttemptEnd, Begun, Closing, Message, Suppression},
+};
+
+/// How long a relay that wants less mail is left alone.
+const THROTTLED: SignedDuration = SignedDuration::from_mins(1);
+/// How long to wait for an operator to mend a relay's credentials or reputation.
+const MISCONFIGURED: SignedDuration = SignedDuration::from_mins(5);
+/// Between attempts to record what happened past the dot.
+const RECORD_AGAIN: Duration = Duration::from_millis(500);
+
+impl DigestActivities {
+    /// One attempt. `None`: it was cancelled before the dot, and nothing was sent.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
+    /// ambiguous, as a crash does.
+    pub async fn deliver(&self, input: &SendInput, cancelled: impl Future<Output = ()>) -> Result<Option<Sent>, Error> {
+        let now = now(input.asked_at);
+        let digest_id = input.window.digest_id;
+        let facts = self.facts(&input.window.key).await?;
+        if let Some(closed) = forbidden(&facts) {
+            let closing = Closing { window: &input.window, events: &[], closed: &closed, return_events: false, now };
+            return Ok(Some(Sent::Closed(self.store.close(closing).await?)));
+        }
+        let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await?
+        {
+            Begun::Go { number, message, .. } => (number, message),
+            Begun::Closed(closed) => return Ok(Some(Sent::Closed(closed))),
+        };
+        let delivery = self.up_to_the_dot_and_over(cancelled, digest_id, number, &message, now).await;
+        let verdict = verdict(&delivery, &message, input.last, now);
+        self.record(digest_id, number, &delivery, &verdict, now).await?;
+        report(digest_id, &delivery, &verdict);
+        match delivery.class {
+            Class::Cancelled => Ok(None),
+            Class::Fenced => Err(Error::Fenced),
+            _ => Ok(Some(verdict.sent)),
+        }
+    }
+
+    async fn up_to_the_dot_and_over(
+        &self,
+        cancelled: impl Future<Output = ()>,
+        digest_id: Uuid,
+        number: u32,
+        message: &Message,
+        now: Timestamp,
+    ) -> Delivery {
+        let offered = tokio::select! {
+            offered = self.mailer.offer(&message.envelope_from, &message.envelope_to, &message.bytes) => offered,
+            () = cancelled => return Withdrawal::Cancelled.into(),
+        };
+        let ready = match offered {
+            Ok(ready) => ready,
+            Err(delivery) => return delivery,
+        };
+        match self.store.past_the_dot(digest_id, number, now).await {
+            Ok(true) => ready.dot().await,
+            Ok(false) => ready.withdraw(Withdrawal::Fenced),
+            Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
+        }
+    }
+
+    /// Past the dot nobody else knows what happened, so the record is tried until the store takes it.
+    async fn record(
+        &self,
+        digest_id: Uuid,
+        number: u32,
+        delivery: &Delivery,
+        verdict: &Verdict,
+        now: Timestamp,
+    ) -> Result<(), store::Error> {
+        loop {
+            match self.store.end_attempt(digest_id, number, &verdict.end, now).await {
+                Err(store::Error::Unavailable(_)) if matches!(delivery.phase, Phase::Dot | Phase::Done) => {
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+                recorded => return recorded,
+            }
+        }
+    }
+}
+
+/// What the end of an attempt means for the ledger and for the workflow.
+struct Verdict {
+    end: AttemptEnd,
+    sent: Sent,
+}
+
+/// The one place that says what each class of outcome leads to (rules 25 to 27).
+fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -> Verdict {
+    let why = delivery.detail.clone();
+    let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
+    let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
+    let waiting = |wait| Sent::Waiting { until: now.saturating_add(wait).unwrap_or(Timestamp::MAX), why: why.clone() };
+    let sent = match delivery.class {
+        Class::Sent => closed(Outcome::Sent, String::new()),
+        Class::Deferred if last => exhausted(Outcome::Failed),
+        // The recipient may have it: that many attempts cannot tell, and another digest must not repeat it.
+        Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why: why.clone() },
+        Class::Throttled => waiting(THROTTLED),
+        Class::Configuration | Class::Policy => waiting(MISCONFIGURED),
+        Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => {
+            closed(Outcome::Failed, why.clone())
+        }
+    };
+    let end = AttemptEnd {
+        phase: delivery.phase.name(),
+        class: delivery.class.name(),
+        reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
+        closed: match &sent {
+            Sent::Closed(closed) => Some(closed.clone()),
+            Sent::Deferred { .. } | Sent::Waiting { .. } => None,
+        },
+        suppress: (delivery.class == Class::HardBounce).then(|| Suppression {
+            tenant: message.key.tenant.clone(),
+            address: message.envelope_to.clone(),
+            reason: "hard_bounce".to_owned(),
+            detail: why.clone(),
+            at: now,
+        }),
+        return_events: delivery.class == Class::Deferred && last,
+    };
+    Verdict { end, sent }
+}
+
+/// What operators watch for: the names are stable.
+fn report(digest_id: Uuid, delivery: &Delivery, verdict: &Verdict) {
+    let detail = &delivery.detail;
+    match (&verdict.sent, delivery.class) {
+        (_, Class::Configuration | Class::Policy) => {
+            tracing::error!(alert = "relay_rejects_us", %digest_id, detail, "mail waits for the relay to be mended");
+        }
+        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), _) => {
+            tracing::error!(alert = "digest_failed", %digest_id, detail, "a digest could not be delivered");
+        }
+        _ => tracing::info!(%digest_id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended"),
+    }
+}

@@ -1,0 +1,55 @@
+//! What the activities need of the configuration. `worker` reads it from `tidings.toml` and the environment.
+
+use std::collections::BTreeMap;
+
+use tidings_workflows::Cadence;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// By digest type.
+    pub digests: BTreeMap<String, DigestSettings>,
+    /// How mails introduce themselves.
+    pub sender: Sender,
+    /// What to do about a user whom the directory does not know.
+    pub unknown_recipients: UnknownRecipients,
+}
+
+/// One digest type.
+#[derive(Clone, Debug)]
+pub struct DigestSettings {
+    /// When a window is due, unless the recipient chose otherwise.
+    pub cadence: Cadence,
+    /// IANA zone of recipients without one of their own.
+    pub zone: Option<String>,
+    /// Folder of the templates.
+    pub template: String,
+    /// Most lines that a mail shows.
+    pub max_items: u32,
+    /// A window with this many events is due.
+    pub max_events: Option<u32>,
+    /// Where "and N more" leads to.
+    pub more_url: Option<String>,
+}
+
+/// How mails introduce themselves.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// `From`: display name and address; the address is also the envelope's.
+    pub name: String,
+    /// See `name`.
+    pub address: String,
+    /// `Reply-To`, if it differs.
+    pub reply_to: Option<String>,
+    /// Right-hand side of `Message-ID` and `List-Id`.
+    pub domain: String,
+}
+
+/// What to do about a user whom the directory does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownRecipients {
+    /// Ask again with backoff, and close the digest as `unknown` after seven days.
+    Wait,
+    /// On a laptop: write to `USER@dev.invalid`, which nobody owns (RFC 2606).
+    Invent,
+}

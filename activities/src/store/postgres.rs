@@ -1,3 +1,0 @@
-//! PostgreSQL.
-/// A store in a PostgreSQL database.
-pub struct Postgres;

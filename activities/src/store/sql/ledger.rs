@@ -1,0 +1,137 @@
+//! The life of a digest in the ledger: opened by its first page, claimed, closed.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use sqlx::{ColumnIndex, Executor, query, query_as};
+use tidings_workflows::{
+    Event, Key,
+    contract::{Closed, Window},
+    limits::BATCH_EVENTS,
+};
+use uuid::Uuid;
+
+use super::{
+    Dialect, Sql, Value, json, no_nul, number,
+    rows::{self, EventRow},
+    statements,
+};
+use crate::store::{AuditEntry, Claim, Closing, Error, Result};
+
+/// A digest's row, ours until the transaction ends.
+pub(super) struct Locked {
+    pub state: String,
+    pub closed: Option<Closed>,
+}
+
+impl<D: Dialect> Sql<D>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+    usize: ColumnIndex<D::Row>,
+    i64: Value<D>,
+    bool: Value<D>,
+    String: Value<D>,
+{
+    /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
+    ///
+    /// A message seals the digest: nothing is written after that. An end without a message does not, because an event
+    /// that came after a closing that we did not hear of must be in the ledger, too: under that digest, whose end is
+    /// the reason why it is in no mail (or, if the digest returned its events, on the way to the next).
+    pub(super) async fn collect(
+        connection: &mut D::Connection,
+        window: &Window,
+        events: &[Event],
+        now: Timestamp,
+    ) -> Result<Locked> {
+        let Window { key, digest_id, opened_at, due_at } = window;
+        query(statements::OPEN_DIGEST)
+            .bind(&key.tenant)
+            .bind(&key.digest_type)
+            .bind(&key.user)
+            .bind(digest_id.to_string())
+            .bind(opened_at.as_millisecond())
+            .bind(due_at.as_millisecond())
+            .execute(&mut *connection)
+            .await?;
+        let locked = Self::lock(connection, *digest_id).await?;
+        for page in events.chunks(BATCH_EVENTS) {
+            let page: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
+            let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&page)?);
+            statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
+        }
+        Ok(locked)
+    }
+
+    pub(super) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<Locked> {
+        let row = query_as(D::LOCK_DIGEST).bind(digest_id.to_string()).fetch_optional(connection).await?;
+        let (state, outcome, why): (String, Option<String>, Option<String>) =
+            row.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))?;
+        Ok(Locked { state, closed: rows::closed(outcome, why)? })
+    }
+
+    pub(super) async fn claim_window(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
+        let mut tx = self.write().await?;
+        let digest = Self::collect(&mut tx, window, events, now).await?;
+        if ["open", "claimed"].contains(&digest.state.as_str()) {
+            let id = window.digest_id.to_string();
+            let Key { tenant, digest_type, user } = &window.key;
+            let take = query(statements::TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user).bind(id.clone());
+            take.execute(&mut *tx).await?;
+            let claim = query(statements::CLAIM_DIGEST).bind(id).bind(now.as_millisecond());
+            claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
+        }
+        let claim = Self::items_and_groups(&mut tx, window.digest_id).await?;
+        tx.commit().await?;
+        Ok(claim)
+    }
+
+    pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<Claim> {
+        let statement = query_as(statements::ITEMS_AND_GROUPS).bind(digest_id.to_string());
+        let (items, groups): (i64, i64) = statement.fetch_one(connection).await?;
+        Ok(Claim { items: number(items)?, groups: number(groups)? })
+    }
+
+    pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Closed> {
+        let Closing { window, events, closed, return_events, now } = closing;
+        let mut tx = self.write().await?;
+        let digest = Self::collect(&mut tx, window, events, now).await?;
+        let first = match digest.closed {
+            Some(first) => first,
+            None => {
+                Self::end(&mut tx, window.digest_id, closed, return_events, now).await?;
+                let why = format!("{}: {}", closed.outcome.name(), closed.why);
+                let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
+                Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
+                closed.clone()
+            }
+        };
+        tx.commit().await?;
+        Ok(first)
+    }
+
+    /// Ends a digest that is locked and has no end.
+    pub(super) async fn end(
+        connection: &mut D::Connection,
+        digest_id: Uuid,
+        closed: &Closed,
+        return_events: bool,
+        now: Timestamp,
+    ) -> Result<()> {
+        let id = digest_id.to_string();
+        let close = query(statements::CLOSE_DIGEST).bind(id.clone()).bind(closed.outcome.name().to_owned());
+        close.bind(no_nul(&closed.why)).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        if return_events {
+            for statement in [statements::RETURN_DIGEST, statements::RETURN_EVENTS] {
+                query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_known(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
+        let statement = query_as(D::KNOWN_EVENTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let rows: Vec<(String,)> = statement.bind(json(&event_ids)?).fetch_all(&self.reader).await?;
+        let known: BTreeSet<_> = rows.into_iter().map(|(id,)| id).collect();
+        Ok(event_ids.iter().filter(|id| known.contains(*id)).cloned().collect())
+    }
+}

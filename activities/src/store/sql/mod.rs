@@ -1,0 +1,121 @@
+//! The store in SQL, written once for both databases. What they say differently is in [`Dialect`].
+//!
+//! Every method that writes locks the digest's row before it decides (SQLite: the whole database), so that the calls
+//! for one digest happen one after the other, late and repeated ones included.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use sqlx::{ColumnIndex, Decode, Encode, IntoArguments, Pool, Transaction, Type, migrate::Migration};
+
+use super::{Error, Result, error::NOT_MIGRATED};
+
+mod contents;
+mod directory;
+mod ledger;
+mod outbox;
+mod postgres;
+mod rows;
+mod sqlite;
+mod statements;
+mod store;
+
+/// A store in one SQLite file: the embedded default.
+pub type Sqlite = Sql<sqlx::Sqlite>;
+/// A store in a PostgreSQL database.
+pub type Postgres = Sql<sqlx::Postgres>;
+
+/// A store in a SQL database.
+pub struct Sql<D: Dialect> {
+    /// Transactions that write.
+    writer: Pool<D>,
+    /// Everything else.
+    reader: Pool<D>,
+}
+
+/// What the two databases say differently. Parameters and result columns of a statement are the same in both.
+pub trait Dialect: sqlx::Database<Arguments: IntoArguments<Self>> {
+    /// Begins a transaction that writes.
+    const BEGIN_WRITE: &'static str;
+    /// Begins a transaction that reads one state of the database.
+    const BEGIN_READ: &'static str;
+    /// `$1` JSON array of recipients.
+    const PUT_RECIPIENTS: &'static str;
+    /// Tenant, digest type, user, `$4` JSON. Answers with (revision).
+    const PUT_PREFERENCES: &'static str;
+    /// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
+    const LOCK_DIGEST: &'static str;
+    /// `$1` digest, `$2` JSON array of events, `$3` now.
+    const INSERT_EVENTS: &'static str;
+    /// Tenant, digest type, user, `$4` JSON array of ids. Answers with the known ones.
+    const KNOWN_EVENTS: &'static str;
+    /// `$1` digest. Answers with (summed counts as a JSON object).
+    const TOTAL_COUNTS: &'static str;
+    /// `$1` digest, `$2` limit. Answers with the columns of a line, ranked.
+    const LINES: &'static str;
+    /// `$1` digest, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
+    const PAST_THE_DOT: &'static str;
+    /// `$1` workflow id, `$2` run id, `$3` JSON array of letters, `$4` now.
+    const BURY: &'static str;
+
+    /// How many rows a statement changed.
+    fn rows(result: &Self::QueryResult) -> u64;
+}
+
+/// What a statement of either database takes and answers.
+pub trait Value<D: sqlx::Database>: Type<D> + for<'q> Encode<'q, D> + for<'r> Decode<'r, D> {}
+
+impl<D: sqlx::Database, T: Type<D> + for<'q> Encode<'q, D> + for<'r> Decode<'r, D>> Value<D> for T {}
+
+impl<D: Dialect> Sql<D> {
+    async fn write(&self) -> Result<Transaction<'_, D>> {
+        Ok(self.writer.begin_with(D::BEGIN_WRITE).await?)
+    }
+
+    async fn read(&self) -> Result<Transaction<'_, D>> {
+        Ok(self.reader.begin_with(D::BEGIN_READ).await?)
+    }
+}
+
+/// The latest migration's version, which the database must have.
+const SCHEMA: i64 = 1;
+
+/// The migrations of one database; `tables` is the first one's text.
+fn migrator(tables: &'static str) -> sqlx::migrate::Migrator {
+    use sqlx::{SqlSafeStr, migrate::MigrationType::Simple};
+    let first = Migration::new(SCHEMA, "tidings".into(), Simple, tables.into_sql_str(), false);
+    sqlx::migrate::Migrator::with_migrations(vec![first])
+}
+
+impl<D: Dialect> Sql<D>
+where
+    for<'c> &'c mut D::Connection: sqlx::Executor<'c, Database = D>,
+    usize: ColumnIndex<D::Row>,
+    i64: Value<D>,
+{
+    /// Whether [`migrate`](Self::migrate) has run. A newer schema than this version's is fine: migrations only add.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] names the command to run.
+    pub async fn check(&self) -> Result<()> {
+        let version = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
+        let (version,): (i64,) = sqlx::query_as(version).fetch_one(&self.reader).await?;
+        if version < SCHEMA { Err(Error::Broken(NOT_MIGRATED.to_owned())) } else { Ok(()) }
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Broken(format!("cannot be written as JSON: {error}")))
+}
+
+/// PostgreSQL's text has no NUL, and what others wrote must not keep us from recording it.
+fn no_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn time(milliseconds: i64) -> Result<Timestamp> {
+    Timestamp::from_millisecond(milliseconds).map_err(|error| Error::Broken(format!("a time in the store: {error}")))
+}
+
+fn number<T: TryFrom<i64>>(value: i64) -> Result<T> {
+    T::try_from(value).map_err(|_| Error::Broken(format!("a count in the store: {value} is out of range")))
+}

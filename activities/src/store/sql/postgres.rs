@@ -1,0 +1,117 @@
+//! PostgreSQL.
+
+use std::{str::FromStr, time::Duration};
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult};
+
+use super::{Dialect, Sql, migrator};
+use crate::store::Result;
+
+const CONNECTIONS: u32 = 16;
+/// How long a call waits for a connection before the store counts as unavailable.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Sql<sqlx::Postgres> {
+    /// Connects to the database of `postgres://...`.
+    ///
+    /// # Errors
+    /// The address cannot be read, or the database does not answer.
+    pub async fn connect(url: &str) -> Result<Self> {
+        let options = PgConnectOptions::from_str(url)?.application_name("tidings");
+        let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(ACQUIRE_TIMEOUT);
+        let pool = pool.connect_with(options).await?;
+        Ok(Self { writer: pool.clone(), reader: pool })
+    }
+
+    /// Brings the tables to this version's.
+    ///
+    /// # Errors
+    /// A statement failed, or another version of Tidings migrated the database differently.
+    pub async fn migrate(&self) -> Result<()> {
+        Ok(migrator(include_str!("../../../migrations/postgres/0001_tidings.sql")).run(&self.writer).await?)
+    }
+}
+
+/// Cut to what an i64 holds: a sum that cannot be read would fail its digest for ever.
+macro_rules! summed_counts {
+    ($events:literal) => {
+        concat!(
+            "(SELECT COALESCE(json_object_agg(name, total), '{}')::text
+              FROM (SELECT c.key AS name,
+                           LEAST(GREATEST(SUM(c.value::bigint), -9223372036854775808), 9223372036854775807) AS total
+                    FROM events e CROSS JOIN jsonb_each_text(e.counts) c WHERE ",
+            $events,
+            " GROUP BY c.key) sums)"
+        )
+    };
+}
+
+impl Dialect for sqlx::Postgres {
+    const BEGIN_WRITE: &'static str = "BEGIN";
+    const BEGIN_READ: &'static str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    const PUT_RECIPIENTS: &'static str = "
+INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
+       value->>'locale'
+FROM jsonb_array_elements($1::jsonb)
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    name = excluded.name, zone = excluded.zone, locale = excluded.locale";
+    const PUT_PREFERENCES: &'static str = "
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision) VALUES ($1, $2, $3, $4::jsonb, 1)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
+    revision = preferences.revision + CASE WHEN preferences.chosen = excluded.chosen THEN 0 ELSE 1 END
+RETURNING revision";
+    const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE";
+    const INSERT_EVENTS: &'static str = "
+INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
+                    occurred_at, counts, urgent, payload, recorded_at, returned_at)
+SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
+       e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', (e.value->>'occurred_at')::bigint,
+       (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean, (e.value->>'payload')::json, $3, d.returned_at
+FROM digests d CROSS JOIN jsonb_array_elements($2::jsonb) e
+WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.digest_id = d.digest_id)
+ON CONFLICT DO NOTHING";
+    const KNOWN_EVENTS: &'static str = "
+SELECT event_id FROM events
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3
+  AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))";
+    const TOTAL_COUNTS: &'static str = concat!("SELECT ", summed_counts!("e.digest_id = $1"));
+    const LINES: &'static str = concat!(
+        "WITH lines AS MATERIALIZED (
+    SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,
+           MAX(occurred_at) AS last_at
+    FROM events WHERE digest_id = $1
+    GROUP BY category, entity_type, entity_id
+    ORDER BY items DESC, last_at DESC, category, entity_type, entity_id LIMIT $2)
+SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, ",
+        summed_counts!(
+            "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
+        ),
+        ", latest.actor, latest.payload::text,
+       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)),
+       (SELECT COALESCE(json_agg(actor ORDER BY last_at DESC, actor), '[]')::text
+        FROM (SELECT e.actor, MAX(e.occurred_at) AS last_at FROM events e WHERE e.actor <> '' AND
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
+        GROUP BY e.actor ORDER BY last_at DESC, e.actor LIMIT 3) actors)
+FROM lines l CROSS JOIN LATERAL (
+    SELECT e.actor, e.payload FROM events e
+    WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
+    ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT 1) latest
+ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
+    );
+    /// The digest's row is locked before it is looked at: a close that commits meanwhile wins.
+    const PAST_THE_DOT: &'static str = "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+FROM (SELECT digest_id FROM digests WHERE digest_id = $1 AND state <> 'closed' FOR UPDATE) d
+WHERE attempts.digest_id = d.digest_id AND attempts.number = $2 AND attempts.class IS NULL";
+    const BURY: &'static str = "
+INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
+SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', (value->>'size')::bigint,
+       value->>'sha256', value->>'head', $4
+FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING";
+
+    fn rows(result: &PgQueryResult) -> u64 {
+        result.rows_affected()
+    }
+}

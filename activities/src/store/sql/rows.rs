@@ -1,0 +1,152 @@
+//! What goes into statements as JSON and comes out of them as rows.
+
+use serde::{Deserialize, Serialize, de::IntoDeserializer};
+use tidings_workflows::{
+    Event, Key,
+    contract::{Closed, Outcome},
+};
+use uuid::Uuid;
+
+use super::{json, number, time};
+use crate::store::{DigestRecord, Error, Facts, Group, Message, Recipient, Result};
+
+/// An event as the statements take it: what is JSON in a column is text here, so that neither database looks into it.
+#[derive(Serialize)]
+pub struct EventRow<'a> {
+    event_id: &'a str,
+    category: &'a str,
+    entity_type: &'a str,
+    entity_id: &'a str,
+    actor: &'a str,
+    occurred_at: i64,
+    counts: String,
+    urgent: bool,
+    payload: String,
+}
+
+impl<'a> EventRow<'a> {
+    pub fn new(event: &'a Event) -> Result<Self> {
+        Ok(Self {
+            event_id: &event.event_id,
+            category: &event.category,
+            entity_type: &event.entity_type,
+            entity_id: &event.entity_id,
+            actor: &event.actor,
+            occurred_at: event.occurred_at.as_millisecond(),
+            counts: json(&event.counts)?,
+            urgent: event.urgent,
+            payload: json(&event.payload)?,
+        })
+    }
+}
+
+/// A recipient as the statements take it.
+#[derive(Serialize)]
+pub struct RecipientRow<'a> {
+    #[serde(flatten)]
+    pub recipient: &'a Recipient,
+    pub address_lower: String,
+}
+
+/// Columns of [`FACTS`](super::statements::FACTS).
+pub type FactsRow = (
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<i64>,
+    Option<bool>,
+    Option<String>,
+    Option<i64>,
+);
+
+pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
+    let (address, name, zone, locale, chosen, revision, consent, suppressed, last_sent_at) = row;
+    let recipient = address.map(|address| Recipient {
+        tenant: key.tenant.clone(),
+        user: key.user.clone(),
+        address,
+        name: name.unwrap_or_default(),
+        zone: zone.unwrap_or_default(),
+        locale: locale.unwrap_or_default(),
+    });
+    Ok(Facts {
+        recipient,
+        preferences: chosen.map(|text| parsed("preferences", &text)).transpose()?.unwrap_or_default(),
+        preferences_revision: number(revision.unwrap_or_default())?,
+        consent: consent.unwrap_or(true),
+        suppressed,
+        last_sent_at: last_sent_at.map(time).transpose()?,
+    })
+}
+
+/// Columns of [`Dialect::LINES`](super::Dialect::LINES).
+pub type LineRow = (String, String, String, i64, i64, i64, String, String, String, i64, String);
+
+pub fn group(row: LineRow) -> Result<Group> {
+    let (category, entity_type, entity_id, items, first_at, last_at, counts, actor, payload, actor_count, actors) = row;
+    Ok(Group {
+        category,
+        entity_type,
+        entity_id,
+        count: number(items)?,
+        counts: parsed("counts", &counts)?,
+        first_at: time(first_at)?,
+        last_at: time(last_at)?,
+        actor,
+        payload: parsed("payload", &payload)?,
+        actor_count: number(actor_count)?,
+        actors: parsed("actors", &actors)?,
+    })
+}
+
+/// Columns of [`MESSAGE`](super::statements::MESSAGE).
+pub type MessageRow = (String, String, String, String, String, String, String, String, Vec<u8>, String, i64);
+
+pub fn message(digest_id: Uuid, row: MessageRow) -> Result<Message> {
+    let (tenant, digest_type, user, stream, envelope_from, envelope_to, message_id, subject, bytes, template, at) = row;
+    Ok(Message {
+        digest_id,
+        key: Key { tenant, digest_type, user },
+        stream,
+        envelope_from,
+        envelope_to,
+        message_id,
+        subject,
+        bytes,
+        template,
+        created_at: time(at)?,
+    })
+}
+
+/// Columns of [`DIGEST`](super::statements::DIGEST).
+pub type DigestRow =
+    (String, String, String, String, i64, i64, String, Option<String>, Option<String>, Option<i64>, i64, i64);
+
+pub fn digest(row: DigestRow) -> Result<DigestRecord> {
+    let (id, tenant, digest_type, user, opened_at, due_at, state, outcome, why, closed_at, items, attempts) = row;
+    Ok(DigestRecord {
+        digest_id: id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?,
+        key: Key { tenant, digest_type, user },
+        opened_at: time(opened_at)?,
+        due_at: time(due_at)?,
+        state,
+        closed: closed(outcome, why)?,
+        closed_at: closed_at.map(time).transpose()?,
+        items: number(items)?,
+        attempts: number(attempts)?,
+    })
+}
+
+pub fn closed(outcome: Option<String>, why: Option<String>) -> Result<Option<Closed>> {
+    let Some(outcome) = outcome else { return Ok(None) };
+    let name: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = outcome.as_str().into_deserializer();
+    let outcome =
+        Outcome::deserialize(name).map_err(|error| Error::Broken(format!("an outcome in the store: {error}")))?;
+    Ok(Some(Closed { outcome, why: why.unwrap_or_default() }))
+}
+
+pub fn parsed<'a, T: Deserialize<'a>>(what: &str, text: &'a str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| Error::Broken(format!("{what} in the store: {error}")))
+}

@@ -1,0 +1,133 @@
+//! SQLite: the embedded default. One connection writes, so that writers wait in line instead of failing with
+//! `SQLITE_BUSY`; the others read beside it (WAL).
+
+use std::{path::Path, str::FromStr, time::Duration};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous};
+
+use super::{Dialect, Sql, migrator};
+use crate::store::{Error, Result};
+
+/// How long a statement waits for another process that writes (`tidings` on the command line beside the worker).
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const READERS: u32 = 4;
+
+impl Sql<sqlx::Sqlite> {
+    /// Opens the file of `sqlite:PATH`, and creates it and its folder where they are missing.
+    ///
+    /// # Errors
+    /// The address cannot be read, or the file cannot be opened.
+    pub async fn connect(url: &str) -> Result<Self> {
+        let options = SqliteConnectOptions::from_str(url)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // NORMAL may lose the last commits when the machine loses power. Temporal would remember them as done: a
+            // claim whose events are nowhere, a dot that was never recorded. FULL costs one fsync a commit.
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true);
+        create_folder(options.get_filename())?;
+        let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None);
+        let writer = pool().max_connections(1).connect_with(options.clone()).await?;
+        let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
+        Ok(Self { writer, reader })
+    }
+
+    /// Brings the tables to this version's.
+    ///
+    /// # Errors
+    /// A statement failed, or another version of Tidings migrated the database differently.
+    pub async fn migrate(&self) -> Result<()> {
+        Ok(migrator(include_str!("../../../migrations/sqlite/0001_tidings.sql")).run(&self.writer).await?)
+    }
+}
+
+fn create_folder(file: &Path) -> Result<()> {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::Broken(format!("cannot create {}: {error}", folder.display())))
+}
+
+/// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
+/// which cannot overflow, and then cut to what an i64 holds.
+macro_rules! summed_counts {
+    ($events:literal) => {
+        concat!(
+            "(SELECT json_group_object(name, CASE WHEN high > 2147483647 THEN 9223372036854775807
+                                                  WHEN high < -2147483648 THEN -9223372036854775807 - 1
+                                                  ELSE (high << 32) | low END)
+              FROM (SELECT name, high + (low >> 32) AS high, low & 4294967295 AS low
+                    FROM (SELECT c.key AS name, SUM(c.value >> 32) AS high, SUM(c.value & 4294967295) AS low
+                          FROM events e, json_each(e.counts) c WHERE ",
+            $events,
+            " GROUP BY c.key)))"
+        )
+    };
+}
+
+impl Dialect for sqlx::Sqlite {
+    /// The lock is taken at once: a transaction that reads first and then cannot write would fail.
+    const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
+    const BEGIN_READ: &'static str = "BEGIN";
+    const PUT_RECIPIENTS: &'static str = "
+INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
+       value->>'locale'
+FROM json_each($1) WHERE TRUE
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    name = excluded.name, zone = excluded.zone, locale = excluded.locale";
+    const PUT_PREFERENCES: &'static str = "
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision) VALUES ($1, $2, $3, $4, 1)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
+    revision = preferences.revision + CASE WHEN preferences.chosen = excluded.chosen THEN 0 ELSE 1 END
+RETURNING revision";
+    const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1";
+    const INSERT_EVENTS: &'static str = "
+INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
+                    occurred_at, counts, urgent, payload, recorded_at, returned_at)
+SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
+       e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', e.value->>'occurred_at', e.value->>'counts',
+       e.value->>'urgent', e.value->>'payload', $3, d.returned_at
+FROM digests d CROSS JOIN json_each($2) e
+WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.digest_id = d.digest_id)
+ON CONFLICT DO NOTHING";
+    const KNOWN_EVENTS: &'static str = "
+SELECT event_id FROM events
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id IN (SELECT value FROM json_each($4))";
+    const TOTAL_COUNTS: &'static str = concat!("SELECT ", summed_counts!("e.digest_id = $1"));
+    const LINES: &'static str = concat!(
+        "WITH lines AS (
+    SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,
+           MAX(occurred_at) AS last_at
+    FROM events WHERE digest_id = $1
+    GROUP BY category, entity_type, entity_id
+    ORDER BY items DESC, last_at DESC, category, entity_type, entity_id LIMIT $2)
+SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, ",
+        summed_counts!(
+            "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
+        ),
+        ", latest.actor, latest.payload,
+       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)),
+       (SELECT json_group_array(actor) FROM (SELECT e.actor FROM events e WHERE e.actor <> '' AND
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
+        GROUP BY e.actor ORDER BY MAX(e.occurred_at) DESC, e.actor LIMIT 3))
+FROM lines l JOIN events latest ON latest.rowid = (
+    SELECT e.rowid FROM events e
+    WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
+    ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT 1)
+ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
+    );
+    const PAST_THE_DOT: &'static str = "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+WHERE digest_id = $1 AND number = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM digests WHERE digest_id = $1 AND state <> 'closed')";
+    const BURY: &'static str = "
+INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
+SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'size', value->>'sha256', value->>'head', $4
+FROM json_each($3) WHERE TRUE ON CONFLICT DO NOTHING";
+
+    fn rows(result: &SqliteQueryResult) -> u64 {
+        result.rows_affected()
+    }
+}

@@ -1,0 +1,105 @@
+//! [`Store`], method by method.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{ColumnIndex, Executor, query_as};
+use tidings_workflows::{
+    Event, Key,
+    contract::{BuryInput, Closed, Window},
+};
+use uuid::Uuid;
+
+use super::{
+    Dialect, Sql, Value,
+    rows::{self, DigestRow},
+    statements,
+};
+use crate::store::{
+    AttemptEnd, AuditEntry, Begun, Claim, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
+    Result, Store, Suppression,
+};
+
+#[async_trait]
+impl<D: Dialect> Store for Sql<D>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+    usize: ColumnIndex<D::Row>,
+    i64: Value<D>,
+    bool: Value<D>,
+    String: Value<D>,
+    Vec<u8>: Value<D>,
+{
+    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()> {
+        self.write_recipients(recipients).await
+    }
+
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64> {
+        self.write_preferences(key, preferences).await
+    }
+
+    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
+        self.write_consent(key, consent, entry).await
+    }
+
+    async fn suppress(&self, suppression: &Suppression) -> Result<()> {
+        Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await
+    }
+
+    async fn facts(&self, key: &Key) -> Result<Facts> {
+        self.read_facts(key).await
+    }
+
+    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
+        self.read_known(key, event_ids).await
+    }
+
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()> {
+        let mut tx = self.write().await?;
+        Self::collect(&mut tx, window, events, now).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
+        self.claim_window(window, events, now).await
+    }
+
+    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
+        self.read_contents(window, max_groups).await
+    }
+
+    async fn close(&self, closing: Closing<'_>) -> Result<Closed> {
+        self.close_window(closing).await
+    }
+
+    async fn put_message(&self, message: &Message) -> Result<()> {
+        self.write_message(message).await
+    }
+
+    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
+        self.start_attempt(digest_id, relay, now).await
+    }
+
+    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool> {
+        self.pass_the_dot(digest_id, number, now).await
+    }
+
+    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        self.finish_attempt(digest_id, number, end, now).await
+    }
+
+    async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
+        self.write_letters(input, now).await
+    }
+
+    async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
+        let row: Option<DigestRow> =
+            query_as(statements::DIGEST).bind(digest_id.to_string()).fetch_optional(&self.reader).await?;
+        row.map(rows::digest).transpose()
+    }
+
+    async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>> {
+        let statement = query_as(statements::DIGESTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let found: Vec<DigestRow> = statement.bind(i64::from(limit)).fetch_all(&self.reader).await?;
+        found.into_iter().map(rows::digest).collect()
+    }
+}

@@ -1,3 +1,0 @@
-//! SQLite: the embedded default.
-/// A store in one file.
-pub struct Sqlite;

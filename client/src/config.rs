@@ -1,0 +1,59 @@
+//! What a service decides about its client. The connection itself is configured the way Temporal's own tools are.
+
+use std::time::Duration;
+
+use temporalio_client::{
+    ClientOptions, Connection,
+    envconfig::{ConfigError, LoadClientConfigProfileOptions},
+    errors::ClientConnectError,
+};
+use tidings_workflows::names;
+
+/// Settings of a [`Client`](crate::Client).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The task queue that the digest workers poll.
+    pub task_queue: String,
+    /// The longest that one `emit` takes, waiting for memory, pace and retries included.
+    pub deadline: Duration,
+    /// Bytes of events that wait or are on their way; past it `emit` waits. At least 64 KiB, at most 2 GiB.
+    pub memory_bytes: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            task_queue: names::TASK_QUEUE.to_owned(),
+            deadline: Duration::from_secs(30),
+            memory_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// The client could not connect.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The `TEMPORAL_*` variables or `temporal.toml` do not make sense.
+    #[error("TEMPORAL_* environment or temporal.toml: {0}")]
+    Config(#[from] ConfigError),
+    /// The server did not answer, or refused the connection.
+    #[error("no connection to Temporal at {target}: {source}; is TEMPORAL_ADDRESS right?")]
+    Connect {
+        /// The server's URL.
+        target: String,
+        /// What the SDK says.
+        source: Box<ClientConnectError>,
+    },
+}
+
+/// Connects as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, `TEMPORAL_PROFILE` and
+/// `temporal.toml` say (<https://docs.temporal.io/develop/environment-configuration>).
+pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Client, ConnectError> {
+    let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())?;
+    connection.identity = format!("tidings-client@{}", std::process::id());
+    connection.connect_timeout = Some(timeout);
+    let target = connection.target.to_string();
+    let failed = |source| ConnectError::Connect { target: target.clone(), source: Box::new(source) };
+    let connection = Connection::connect(connection).await.map_err(failed)?;
+    temporalio_client::Client::new(connection, client).map_err(|error| failed(error.into()))
+}

@@ -1,0 +1,104 @@
+//! Why an event was not acknowledged, and what to do about it.
+
+use temporalio_client::tonic::{Code, Status};
+use tidings_workflows::{limits::Invalid, names};
+
+/// The event was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The event breaks a limit of the contract; nothing was sent.
+    #[error("the event is invalid: {0}")]
+    Invalid(#[from] Invalid),
+    /// Temporal refused the batch that the event was in.
+    #[error("Temporal refused the event: {0}")]
+    Rejected(Rejection),
+    /// No answer within the deadline. The event may have arrived; sending it again is safe.
+    #[error("Temporal did not acknowledge the event in time ({0}); emit it again")]
+    Unavailable(String),
+}
+
+/// Why Temporal refused a batch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The open run has all the signals it can take (10,000) until it continues as new.
+    #[error("the digest's run is full of signals; a worker must be running to roll it over, then emit again")]
+    RunFull,
+    /// A limit of the server is below a batch of ours (256 KiB).
+    #[error("the batch is over a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
+    TooLarge(String),
+    /// The namespace lacks our search attributes.
+    #[error(
+        "the namespace lacks the search attributes {tenant} and {digest}; run `tidings migrate` ({0})",
+        tenant = names::TENANT_ATTRIBUTE,
+        digest = names::DIGEST_TYPE_ATTRIBUTE
+    )]
+    SearchAttributes(String),
+    /// The namespace does not exist.
+    #[error("{0}; check TEMPORAL_NAMESPACE")]
+    Namespace(String),
+    /// The credentials do not suffice.
+    #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*")]
+    Denied(String),
+    /// Anything else that no retry mends.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Error {
+    /// The same event may be accepted later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull))
+    }
+}
+
+/// The one place that decides what a gRPC status means.
+impl From<&Status> for Error {
+    fn from(status: &Status) -> Self {
+        let said = status.message().to_owned();
+        let has = |words: &[&str]| words.iter().any(|word| said.to_lowercase().contains(word));
+        match status.code() {
+            Code::InvalidArgument if has(&["search attribute"]) => Self::Rejected(Rejection::SearchAttributes(said)),
+            Code::InvalidArgument if has(&["limit for signal", "signals"]) => Self::Rejected(Rejection::RunFull),
+            Code::InvalidArgument | Code::ResourceExhausted if has(&["blob", "size limit", "larger than max"]) => {
+                Self::Rejected(Rejection::TooLarge(said))
+            }
+            Code::NotFound => Self::Rejected(Rejection::Namespace(said)),
+            Code::PermissionDenied | Code::Unauthenticated => Self::Rejected(Rejection::Denied(said)),
+            Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists | Code::Unimplemented => {
+                Self::Rejected(Rejection::Other(said))
+            }
+            code => Self::Unavailable(format!("{code:?}: {said}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_to_try_again() {
+        for (code, message, retryable, tells) in [
+            (Code::Unavailable, "connection refused", true, "connection refused"),
+            (Code::DeadlineExceeded, "context deadline exceeded", true, "emit it again"),
+            (Code::ResourceExhausted, "namespace rate limit exceeded", true, "rate limit"),
+            (Code::InvalidArgument, "exceeded workflow execution limit for signal events", true, "worker must be"),
+            (Code::InvalidArgument, "Blob data size exceeds limit.", false, "blobSize"),
+            (Code::ResourceExhausted, "grpc: received message larger than max (5 vs. 4)", false, "smaller"),
+            (
+                Code::InvalidArgument,
+                "Namespace default has no mapping defined for search attribute X",
+                false,
+                "migrate",
+            ),
+            (Code::NotFound, "Namespace acme is not found.", false, "TEMPORAL_NAMESPACE"),
+            (Code::PermissionDenied, "Request unauthorized.", false, "TEMPORAL_API_KEY"),
+            (Code::InvalidArgument, "TaskQueue is not set", false, "TaskQueue"),
+        ] {
+            let error = Error::from(&Status::new(code, message));
+            assert_eq!(error.is_retryable(), retryable, "{error}");
+            assert!(error.to_string().contains(tells), "{error}");
+        }
+    }
+}

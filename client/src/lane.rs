@@ -1,0 +1,160 @@
+//! The events of one key on their way: one batch in flight, what arrives meanwhile waits for the next. No I/O here.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use tidings_workflows::limits;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::{Error, pace::Pace};
+
+/// An event that waits for its acknowledgement.
+pub(crate) struct Waiting {
+    /// proto3-JSON of the event without its key.
+    pub(crate) json: String,
+    /// When its caller gives up.
+    pub(crate) deadline: Instant,
+    /// Its caller. Closed when the caller is gone: the event is then withdrawn.
+    pub(crate) reply: oneshot::Sender<Result<(), Error>>,
+    /// Its share of the client's memory.
+    pub(crate) memory: OwnedSemaphorePermit,
+}
+
+/// What the driver of a lane does next.
+pub(crate) enum Next {
+    /// There is a batch to send.
+    Send,
+    /// Nothing to do before then.
+    Wait(Instant),
+    /// Nothing waits and no pace is due: forget the lane.
+    Forget,
+}
+
+/// See the module.
+pub(crate) struct Lane {
+    waiting: VecDeque<Waiting>,
+    pace: Pace,
+}
+
+impl Lane {
+    pub(crate) const fn new() -> Self {
+        Self { waiting: VecDeque::new(), pace: Pace::new() }
+    }
+
+    pub(crate) fn push(&mut self, event: Waiting) {
+        self.waiting.push_back(event);
+    }
+
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
+        self.waiting.retain(|event| !event.reply.is_closed());
+        match self.pace.wait_until(now) {
+            Some(until) => Next::Wait(until),
+            None if self.waiting.is_empty() => Next::Forget,
+            None => Next::Send,
+        }
+    }
+
+    /// The events of the next batch, in order of arrival: at most 500, and 256 KiB as JSON.
+    pub(crate) fn take_batch(&mut self) -> Vec<Waiting> {
+        self.waiting.retain(|event| !event.reply.is_closed());
+        let mut bytes = r#"{"events":[]}"#.len();
+        let fits = |event: &&Waiting| {
+            bytes += event.json.len() + ",".len();
+            bytes <= limits::BATCH_BYTES
+        };
+        let count = self.waiting.iter().take(limits::BATCH_EVENTS).take_while(fits).count();
+        self.waiting.drain(..count).collect()
+    }
+
+    pub(crate) fn ended(&mut self, started: Instant, ended: Instant, acknowledged: bool) {
+        self.pace.ended(started, ended, acknowledged);
+    }
+}
+
+/// How long the batch may take: as long as the most patient of its callers.
+pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
+    batch.iter().map(|event| event.deadline.saturating_duration_since(now)).max().unwrap_or_default()
+}
+
+/// Tells every caller of the batch.
+pub(crate) fn answer(batch: Vec<Waiting>, result: &Result<(), Error>) {
+    for Waiting { reply, memory, .. } in batch {
+        drop(memory);
+        // The caller may be gone; nobody else waits for this answer.
+        let _ = reply.send(result.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    type Caller = oneshot::Receiver<Result<(), Error>>;
+
+    fn waiting(json: String) -> (Waiting, Caller) {
+        let (reply, caller) = oneshot::channel();
+        let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        (Waiting { json, deadline: Instant::now(), reply, memory }, caller)
+    }
+
+    fn lane(events: impl IntoIterator<Item = String>) -> (Lane, Vec<Caller>) {
+        let (waiting, callers): (VecDeque<_>, _) = events.into_iter().map(waiting).unzip();
+        (Lane { waiting, pace: Pace::new() }, callers)
+    }
+
+    #[test]
+    fn the_first_event_goes_at_once_and_the_next_waits_for_the_pace() {
+        let (mut lane, _callers) = lane(["a".to_owned()]);
+        let start = Instant::now();
+        assert!(matches!(lane.next(start), Next::Send));
+        assert_eq!(lane.take_batch().len(), 1);
+        let (second, _caller) = waiting("b".to_owned());
+        lane.push(second);
+        lane.ended(start, start + Duration::from_millis(3), true);
+        assert!(matches!(lane.next(start), Next::Wait(until) if until == start + Duration::from_millis(200)));
+        assert!(matches!(lane.next(start + Duration::from_millis(200)), Next::Send));
+    }
+
+    #[test]
+    fn a_lane_is_forgotten_only_after_its_pace() {
+        let (mut lane, _callers) = lane([]);
+        let start = Instant::now();
+        lane.ended(start, start, true);
+        assert!(matches!(lane.next(start), Next::Wait(_)));
+        assert!(matches!(lane.next(start + Duration::from_secs(1)), Next::Forget));
+    }
+
+    #[test]
+    fn a_batch_keeps_order_and_stays_within_500_events_and_256_kib() {
+        let (mut many, _callers) = lane((0..1_100).map(|n| n.to_string()));
+        let batches = [(); 4].map(|()| many.take_batch());
+        assert_eq!(batches.each_ref().map(Vec::len), [500, 500, 100, 0]);
+        let order = batches.iter().flatten().map(|event| event.json.parse::<usize>().unwrap());
+        assert!(order.eq(0..1_100));
+
+        let (mut big, _callers) = lane((0..30).map(|_| "x".repeat(20_000)));
+        assert_eq!([(); 3].map(|()| big.take_batch().len()), [13, 13, 4]);
+    }
+
+    #[test]
+    fn an_event_whose_caller_is_gone_is_withdrawn_and_no_other() {
+        let (mut lane, mut callers) = lane(["a", "b", "c"].map(str::to_owned));
+        drop(callers.remove(1));
+        let left: Vec<_> = lane.take_batch().into_iter().map(|event| event.json).collect();
+        assert_eq!(left, ["a", "c"]);
+    }
+
+    #[test]
+    fn an_error_reaches_every_caller_of_its_batch_and_nobody_else() {
+        let (mut lane, mut callers) = lane((0..501).map(|n| n.to_string()));
+        answer(lane.take_batch(), &Err(Error::Unavailable("down".to_owned())));
+        let answered = callers.iter_mut().map(|caller| caller.try_recv().is_ok()).filter(|answered| *answered).count();
+        assert_eq!(answered, 500);
+    }
+}

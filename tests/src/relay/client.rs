@@ -1,0 +1,56 @@
+//! The real mailer, as the send activity uses it.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use tidings_activities::mailer::{Delivery, Draft, Limits, Mailer, Person, Timeouts};
+use uuid::Uuid;
+
+/// The sender of all mails here.
+pub const FROM: &str = "digest@mail.example.com";
+
+/// A mailer with its defaults.
+///
+/// # Errors
+/// When the URL is not one of a relay.
+pub fn mailer(url: &str) -> Result<Mailer> {
+    mailer_with(url, Limits::default(), Timeouts::default())
+}
+
+/// A mailer as wanted.
+///
+/// # Errors
+/// When the URL is not one of a relay.
+pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mailer> {
+    Ok(Mailer::new(url.parse()?, limits, timeouts)?)
+}
+
+/// One attempt that is always recorded in time.
+pub async fn deliver(mailer: &Mailer, to: &str) -> Delivery {
+    match mailer.offer(FROM, to, &bytes("Three new comments")).await {
+        Ok(ready) => ready.dot().await,
+        Err(delivery) => delivery,
+    }
+}
+
+/// A digest with this text.
+///
+/// # Panics
+/// Never: all its parts are sound.
+#[must_use]
+pub fn bytes(text: &str) -> Vec<u8> {
+    let draft = Draft {
+        from: Person { name: "Acme", address: FROM },
+        to: Person { name: "Ann", address: "ann@example.net" },
+        reply_to: None,
+        subject: "3 new comments",
+        html: "<p>Three new comments</p>",
+        text,
+        digest_id: Uuid::from_u128(1),
+        tenant: "acme",
+        digest_type: "activity",
+        date: Timestamp::UNIX_EPOCH,
+        message_domain: "mail.example.com",
+        list_host: "lists.example.com",
+    };
+    draft.compose().expect("a sound draft").bytes
+}

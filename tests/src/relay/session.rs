@@ -1,0 +1,245 @@
+//! One conversation (RFC 5321), with the faults of the script.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    time::timeout,
+};
+
+use super::{Act, At, Privacy, State, locked};
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+struct Session<'a> {
+    stream: BufReader<Box<dyn Stream>>,
+    state: &'a State,
+    private: bool,
+    logged_in: bool,
+    from: String,
+    to: Vec<String>,
+}
+
+/// Talks until the client leaves; an error ends the connection.
+pub(super) async fn run(socket: TcpStream, state: &State) -> Result<()> {
+    socket.set_nodelay(true)?;
+    let (stream, private): (Box<dyn Stream>, bool) = match (&state.tls, state.settings.privacy) {
+        (Some(tls), Privacy::Implicit) => (Box::new(tls.accept(socket).await?), true),
+        _ => (Box::new(socket), false),
+    };
+    let stream = BufReader::new(stream);
+    let mut session = Session { stream, state, private, logged_in: false, from: String::new(), to: Vec::new() };
+    session.step(At::Greeting, "220 relay.test ESMTP").await?;
+    while let Some(line) = session.line().await? {
+        let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
+        locked(&state.commands).push(verb.clone());
+        match verb.as_str() {
+            "EHLO" => session.ehlo().await?,
+            "STARTTLS" => session = session.start_tls().await?,
+            "AUTH" => session.auth(&line).await?,
+            "MAIL" => session.mail(&line).await?,
+            "RCPT" => session.rcpt(&line).await?,
+            "DATA" => session.data().await?,
+            "RSET" => session.reset().await?,
+            "QUIT" => return session.say("221 2.0.0 bye").await,
+            _ => session.say("502 5.5.2 unknown command").await?,
+        }
+    }
+    Ok(())
+}
+
+impl Session<'_> {
+    async fn ehlo(&mut self) -> Result<()> {
+        let mut lines = vec!["relay.test".to_owned()];
+        if self.state.settings.privacy == Privacy::StartTls && !self.private {
+            lines.push("STARTTLS".into());
+        }
+        if self.state.settings.login.is_some() {
+            lines.push("AUTH PLAIN LOGIN".into());
+        }
+        lines.extend(self.state.settings.extensions.iter().cloned());
+        let last = lines.len() - 1;
+        let reply = lines.iter().enumerate().map(|(n, line)| format!("250{}{line}", if n == last { ' ' } else { '-' }));
+        let reply = reply.collect::<Vec<_>>().join("\r\n");
+        self.step(At::Ehlo, &reply).await.map(drop)
+    }
+
+    async fn start_tls(mut self) -> Result<Self> {
+        if !self.step(At::StartTls, "220 2.0.0 go ahead").await? {
+            return Ok(self);
+        }
+        let Some(tls) = &self.state.tls else { bail!("no certificate") };
+        let stream: Box<dyn Stream> = Box::new(tls.accept(self.stream.into_inner()).await?);
+        Ok(Self { stream: BufReader::new(stream), private: true, ..self })
+    }
+
+    async fn auth(&mut self, line: &str) -> Result<()> {
+        let said = match line.split(' ').collect::<Vec<_>>().as_slice() {
+            [_, "PLAIN", initial] => decoded(initial)?,
+            [_, "LOGIN"] => {
+                let user = self.ask("334 VXNlcm5hbWU6").await?;
+                format!("\0{user}\0{}", self.ask("334 UGFzc3dvcmQ6").await?)
+            }
+            _ => return self.say("504 5.5.4 unknown mechanism").await,
+        };
+        let wanted = self.state.settings.login.as_ref().map(|(user, password)| format!("\0{user}\0{password}"));
+        if wanted != Some(said) {
+            return self.say("535 5.7.8 wrong user or password").await;
+        }
+        self.logged_in = self.step(At::Auth, "235 2.7.0 welcome").await?;
+        Ok(())
+    }
+
+    async fn ask(&mut self, challenge: &str) -> Result<String> {
+        self.say(challenge).await?;
+        decoded(&self.line().await?.unwrap_or_default())
+    }
+
+    async fn mail(&mut self, line: &str) -> Result<()> {
+        if self.state.settings.login.is_some() && !self.logged_in {
+            return self.say("530 5.7.0 authentication required").await;
+        }
+        if !self.from.is_empty() {
+            return self.say("503 5.5.1 nested MAIL").await;
+        }
+        if self.step(At::Mail, "250 2.1.0 ok").await? {
+            self.from = path(line);
+        }
+        Ok(())
+    }
+
+    async fn rcpt(&mut self, line: &str) -> Result<()> {
+        self.to.push(path(line));
+        if !self.step(At::Rcpt, "250 2.1.5 ok").await? {
+            self.to.pop();
+        }
+        Ok(())
+    }
+
+    async fn reset(&mut self) -> Result<()> {
+        self.from.clear();
+        self.to.clear();
+        self.step(At::Rset, "250 2.0.0 ok").await.map(drop)
+    }
+
+    async fn data(&mut self) -> Result<()> {
+        if !self.step(At::Data, "354 go on").await? {
+            return Ok(());
+        }
+        let content = self.content().await?;
+        let (from, to) = (std::mem::take(&mut self.from), std::mem::take(&mut self.to));
+        match self.state.act(At::Dot, &to) {
+            None => {
+                self.state.keep(&from, &to, &content)?;
+                self.say("250 2.0.0 queued").await
+            }
+            Some(Act::Slow(time)) => {
+                tokio::time::sleep(time).await;
+                self.state.keep(&from, &to, &content)?;
+                self.say("250 2.0.0 queued").await
+            }
+            Some(Act::KeepAndClose) => {
+                self.state.keep(&from, &to, &content)?;
+                bail!("as told")
+            }
+            Some(Act::KeepAndReply(reply)) => {
+                self.state.keep(&from, &to, &content)?;
+                self.say(&reply).await
+            }
+            Some(act) => self.fail(act, "").await.map(drop),
+        }
+    }
+
+    /// Reads up to the final dot.
+    async fn content(&mut self) -> Result<Vec<u8>> {
+        let mut content = Vec::new();
+        let mut first = true;
+        loop {
+            let mut line = Vec::new();
+            self.stream.read_until(b'\n', &mut line).await?;
+            ensure!(line.ends_with(b"\r\n"), "the client left within the content");
+            if line == b".\r\n" {
+                return Ok(content);
+            }
+            content.extend_from_slice(line.strip_prefix(b".").unwrap_or(&line));
+            if std::mem::take(&mut first)
+                && let Some(act) = self.state.act(At::Body, &self.to)
+            {
+                self.fail(act, "").await?;
+            }
+        }
+    }
+
+    /// Says `reply`, unless the script wants something else. `true`: all went well.
+    async fn step(&mut self, at: At, reply: &str) -> Result<bool> {
+        match self.state.act(at, &self.to) {
+            None => self.say(reply).await.map(|()| true),
+            Some(act) => self.fail(act, reply).await,
+        }
+    }
+
+    /// `true`: the duty was done, only late.
+    async fn fail(&mut self, act: Act, duty: &str) -> Result<bool> {
+        match act {
+            Act::Reply(reply) => self.say(&reply).await?,
+            Act::Slip(reply) => {
+                self.say(&reply).await?;
+                return Ok(true);
+            }
+            Act::ReplyAndClose(reply) => {
+                self.say(&reply).await?;
+                bail!("as told")
+            }
+            Act::Slow(time) => {
+                tokio::time::sleep(time).await;
+                if !duty.is_empty() {
+                    self.say(duty).await?;
+                }
+                return Ok(true);
+            }
+            Act::Silent => self.listen().await?,
+            Act::HalfClose => {
+                self.stream.get_mut().shutdown().await?;
+                self.listen().await?;
+            }
+            Act::Close | Act::KeepAndClose | Act::KeepAndReply(_) => bail!("as told"),
+        }
+        Ok(false)
+    }
+
+    /// Reads until the client leaves.
+    async fn listen(&mut self) -> Result<()> {
+        tokio::io::copy(&mut self.stream, &mut tokio::io::sink()).await?;
+        bail!("the client left")
+    }
+
+    async fn say(&mut self, reply: &str) -> Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(format!("{reply}\r\n").as_bytes()).await?;
+        Ok(stream.flush().await?)
+    }
+
+    async fn line(&mut self) -> Result<Option<String>> {
+        let mut line = String::new();
+        let patience = self.state.settings.idle.unwrap_or(Duration::MAX);
+        let Ok(read) = timeout(patience, self.stream.read_line(&mut line)).await else {
+            self.step(At::Idle, "421 4.4.2 idle for too long").await?;
+            return Ok(None);
+        };
+        Ok((read? > 0).then(|| line.trim_end().to_owned()))
+    }
+}
+
+/// What stands between the angle brackets.
+fn path(line: &str) -> String {
+    let inside = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    inside.map_or_else(String::new, |(path, _)| path.to_owned())
+}
+
+fn decoded(text: &str) -> Result<String> {
+    Ok(String::from_utf8(BASE64_STANDARD.decode(text)?)?)
+}

@@ -1,0 +1,49 @@
+//! A certificate authority of our own.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Result;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Vouches for a host name.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    host: String,
+}
+
+impl Authority {
+    /// An authority that nobody trusts yet, and that will sign for `host`.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new(host: &str) -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?, host: host.to_owned() })
+    }
+
+    /// Writes its certificate as PEM: whoever trusts the file trusts the relay.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        Ok(std::fs::write(path, self.issuer.pem())?)
+    }
+
+    pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(vec![self.host.clone()])?.signed_by(&key, &self.issuer)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}

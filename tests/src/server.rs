@@ -1,0 +1,112 @@
+//! The real Temporal dev server on a database file, which survives that it is stopped and started again.
+
+use std::{
+    env,
+    fs::File,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowCountOptions};
+use tidings_workflows::names;
+
+/// How long a server may take to be ready. It needs about a second on an idle machine.
+const READY: Duration = Duration::from_secs(60);
+
+/// A server of this test alone; gone when dropped.
+pub struct DevServer {
+    port: u16,
+    database: PathBuf,
+    process: Option<Child>,
+    /// Holds the database of [`DevServer::start`].
+    directory: Option<TempDir>,
+}
+
+impl DevServer {
+    /// Starts a server on a free port, with a database that is deleted afterwards.
+    pub async fn start() -> Result<Self> {
+        let directory = TempDir::new()?;
+        let mut server = Self::start_with(&directory.path().join("temporal.db")).await?;
+        server.directory = Some(directory);
+        Ok(server)
+    }
+
+    /// Starts a server on a free port, with a database that stays.
+    pub async fn start_with(database: &Path) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut server = Self { port, database: database.to_owned(), process: None, directory: None };
+        server.restart().await?;
+        Ok(server)
+    }
+
+    /// Kills the server (SIGKILL), as a crash would.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts the server again, on the same port and database; returns when it is ready.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.stop();
+        let log = File::create(self.database.with_extension("log"))?;
+        let cli = env::var_os("TEMPORAL_CLI").unwrap_or_else(|| "temporal".into());
+        let process = Command::new(&cli)
+            .args(["server", "start-dev", "--headless", "--log-level", "warn", "--port", &self.port.to_string()])
+            .arg("--db-filename")
+            .arg(&self.database)
+            .args(["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"])
+            .arg(format!("--search-attribute={}=Keyword", names::TENANT_ATTRIBUTE))
+            .arg(format!("--search-attribute={}=Keyword", names::DIGEST_TYPE_ATTRIBUTE))
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("{} does not start; set TEMPORAL_CLI to Temporal's CLI", cli.display()))?;
+        self.process = Some(process);
+        self.ready().await
+    }
+
+    /// `127.0.0.1:PORT`, as `TEMPORAL_ADDRESS` takes it.
+    #[must_use]
+    pub fn target(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A new connection to the namespace `default`.
+    pub async fn client(&self) -> Result<Client> {
+        let url = Url::parse(&format!("http://{}", self.target()))?;
+        let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
+        Ok(Client::new(connection, ClientOptions::new("default").build())?)
+    }
+
+    /// Ready is: namespace and search attributes answer.
+    async fn ready(&mut self) -> Result<()> {
+        let query = format!("{} = 'nobody'", names::TENANT_ATTRIBUTE);
+        let deadline = Instant::now() + READY;
+        while Instant::now() < deadline {
+            if let Some(status) = self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+                let log = std::fs::read_to_string(self.database.with_extension("log"))?;
+                bail!("the dev server ended with {status}: {log}");
+            }
+            if let Ok(client) = self.client().await
+                && client.count_workflows(&query, WorkflowCountOptions::default()).await.is_ok()
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("the dev server on port {} was not ready within {READY:?}", self.port)
+    }
+}
+
+impl Drop for DevServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,281 @@
+//! A whole Tidings in this process: real Temporal server, real worker, real store, real relay.
+
+use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use tempfile::TempDir;
+use temporalio_client::{
+    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions,
+};
+use temporalio_common::{
+    SignalDefinition, UntypedWorkflow, data_converters::RawValue,
+    protos::temporal::api::history::v1::HistoryEvent,
+};
+use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+use tidings::registration;
+use tidings_activities::{
+    DigestActivities,
+    mailer::{Limits, Mailer, Timeouts},
+    renderer::Renderer,
+    settings::{DigestSettings, Sender, Settings, UnknownRecipients},
+    store::{Sqlite, Store},
+};
+use tidings_proto::v1;
+use tidings_workflows::{Digest, Inbound, Key, Summary, names};
+use tokio::time::Instant;
+
+use crate::{relay::Relay, server::DevServer};
+
+
+/// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
+#[must_use]
+pub fn settings(activity: &str, alerts: &str) -> Settings {
+    let digest = |template: &str, words: &str| DigestSettings {
+        cadence: words.parse().unwrap_or_else(|error| panic!("{error}")),
+        zone: None,
+        template: template.to_owned(),
+        max_items: 50,
+        max_events: None,
+        more_url: None,
+    };
+    let sender = Sender {
+        name: "Tidings".to_owned(),
+        address: "digest@tidings.example".to_owned(),
+        reply_to: None,
+        domain: "tidings.example".to_owned(),
+    };
+    let digests = [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
+    Settings { digests: BTreeMap::from(digests), sender, unknown_recipients: UnknownRecipients::Invent }
+}
+
+/// Activities on a store and a relay.
+///
+/// # Errors
+/// When the relay's URL or the embedded templates are wrong.
+pub fn activities(store: Arc<dyn Store>, relay_url: &str, settings: Settings) -> Result<DigestActivities> {
+    let mailer = Mailer::new(relay_url.parse()?, Limits::default(), Timeouts::default())?;
+    Ok(DigestActivities { store, renderer: Renderer::new(None)?, mailer, settings })
+}
+
+/// A migrated SQLite store in `folder`.
+///
+/// # Errors
+/// When the file cannot be made.
+pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
+    let store = Sqlite::connect(&format!("sqlite://{}", folder.join("tidings.db").display())).await?;
+    store.migrate().await?;
+    Ok(Arc::new(store))
+}
+
+/// A dev server, a SQLite store, a relay, and a worker between them.
+pub struct Stage {
+    pub server: DevServer,
+    pub store: Arc<Sqlite>,
+    pub relay: Relay,
+    pub settings: Settings,
+    pub temporal: Client,
+    pub events: tidings_client::Client,
+    pub worker: Option<Running>,
+    pub folder: TempDir,
+}
+
+impl Stage {
+    /// Everything, running.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn start(settings: Settings) -> Result<Self> {
+        let mut stage = Self::without_worker(settings).await?;
+        stage.start_worker()?;
+        Ok(stage)
+    }
+
+    /// Everything but the worker.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn without_worker(settings: Settings) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let server = DevServer::start().await?;
+        let temporal = server.client().await?;
+        Ok(Self {
+            store: sqlite(folder.path()).await?,
+            relay: Relay::start().await?,
+            events: tidings_client::Client::new(temporal.clone(), tidings_client::Config::default()),
+            settings,
+            temporal,
+            server,
+            worker: None,
+            folder,
+        })
+    }
+
+    /// The production worker.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn start_worker(&mut self) -> Result<()> {
+        let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
+        self.worker = Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
+        Ok(())
+    }
+
+    /// Stops the worker and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it failed.
+    pub fn stop_worker(&mut self) -> Result<()> {
+        self.worker.take().map_or(Ok(()), Running::stop)
+    }
+
+    /// The latest run of a key.
+    #[must_use]
+    pub fn workflow(&self, key: &Key) -> WorkflowHandle<Client, Digest> {
+        self.temporal.get_workflow_handle(key.workflow_id())
+    }
+
+    /// All of the latest run's history.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn history(&self, key: &Key) -> Result<Vec<HistoryEvent>> {
+        Ok(self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?)
+    }
+
+    /// Whether no run of the key is open.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn is_idle(&self, key: &Key) -> Result<bool> {
+        let description = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        Ok(description.status() != WorkflowExecutionStatus::Running)
+    }
+
+    /// Waits until the latest run completes, and answers with its result.
+    ///
+    /// # Errors
+    /// When it fails, is cancelled, or takes longer than a minute.
+    pub async fn completed(&self, key: &Key) -> Result<Summary> {
+        let handle = self.workflow(key);
+        let result = handle.get_result(WorkflowGetResultOptions::default());
+        Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("the workflow did not complete")??)
+    }
+}
+
+/// `acme/{digest}/{user}`.
+#[must_use]
+pub fn key(digest: &str, user: &str) -> Key {
+    Key::new("acme".to_owned(), digest.to_owned(), user.to_owned()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A plain event for [`key`].
+#[must_use]
+pub fn event(key: &Key, event_id: &str) -> v1::Event {
+    v1::Event {
+        tenant: key.tenant.clone(),
+        user: key.user.clone(),
+        digest: key.digest_type.clone(),
+        event_id: event_id.to_owned(),
+        category: "comment".to_owned(),
+        entity_type: "page".to_owned(),
+        entity_id: "plans".to_owned(),
+        actor: "Bob".to_owned(),
+        occurred_at: Some(Timestamp::now().into()),
+        ..v1::Event::default()
+    }
+}
+
+/// The signal `events` of the workflow `digest`.
+struct Events;
+
+impl SignalDefinition for Events {
+    type Workflow = UntypedWorkflow;
+    type Input = Inbound;
+
+    fn name(&self) -> &'static str {
+        names::SIGNAL
+    }
+}
+
+/// One SignalWithStart, as a producer in another language sends it: unpaced, unchecked, without search attributes.
+///
+/// # Errors
+/// When the server refuses it.
+pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
+    let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
+        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+        .build();
+    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+    temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, inbound, options).await?;
+    Ok(())
+}
+
+/// A worker on a thread of its own: [`Worker::run`] is not `Send`.
+pub struct Running {
+    stop: Box<dyn Fn() + Send>,
+    thread: Option<thread::JoinHandle<Result<()>>>,
+}
+
+impl Running {
+    /// Starts a worker and returns when it can be stopped.
+    ///
+    /// # Errors
+    /// When the worker cannot be made.
+    pub fn start(client: Client, options: WorkerOptions) -> Result<Self> {
+        let (ready, started) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || -> Result<()> {
+            let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            tokio.block_on(async {
+                let runtime = Runtime::from_current_tokio(temporalio_sdk::runtime::RuntimeOptions::default())?;
+                let mut worker = Worker::new(&runtime, client, options)?;
+                ready.send(worker.shutdown_handle()).ok();
+                Ok(worker.run().await?)
+            })
+        });
+        let stop = started.recv().context("the worker did not start")?;
+        Ok(Self { stop: Box::new(stop), thread: Some(thread) })
+    }
+
+    /// Stops the worker and waits for it.
+    ///
+    /// # Errors
+    /// When it failed.
+    pub fn stop(mut self) -> Result<()> {
+        (self.stop)();
+        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        (self.stop)();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// Polls until `met` answers with something.
+///
+/// # Errors
+/// When that takes longer than `deadline`.
+pub async fn eventually<T>(what: &str, deadline: Duration, mut met: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = met().await? {
+            return Ok(value);
+        }
+        ensure!(started.elapsed() < deadline, "still not after {deadline:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until the relay has taken at least `count` mails.
+///
+/// # Errors
+/// When that takes longer than `deadline`.
+pub async fn mails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
+    eventually(&format!("{count} mails"), deadline, async || Ok((relay.mails().len() >= count).then_some(()))).await
+}

@@ -1,0 +1,190 @@
+//! The client against the real server: what its callers and the histories see.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, stream};
+use temporalio_client::{
+    Client as Temporal, UntypedWorkflow, WorkflowDescribeOptions, WorkflowFetchHistoryOptions, WorkflowTerminateOptions,
+};
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
+use tidings_client::{Client, Config, Error, Rejection, v1};
+use tidings_tests::server::DevServer;
+use tidings_workflows::{Inbound, Key};
+
+fn event(user: &str, id: usize) -> v1::Event {
+    v1::Event {
+        tenant: "acme".into(),
+        user: user.into(),
+        digest: "activity".into(),
+        event_id: format!("event-{id}"),
+        category: "comment".into(),
+        occurred_at: Some(jiff::Timestamp::UNIX_EPOCH.into()),
+        ..v1::Event::default()
+    }
+}
+
+fn key(user: &str) -> Key {
+    Key::new("acme".into(), "activity".into(), user.into()).unwrap()
+}
+
+/// The event ids of every signal in the key's open run, in the order of history.
+async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
+    let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
+    let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
+    let mut signals = Vec::new();
+    while let Some(event) = history.next().await {
+        if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = event?.attributes {
+            let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
+            assert_eq!(sorted.refused, []);
+            signals.push(sorted.events.into_iter().map(|event| event.event_id).collect());
+        }
+    }
+    Ok(signals)
+}
+
+async fn emit_all(client: &Client, user: &str, count: usize) -> Vec<Result<(), Error>> {
+    stream::iter(0..count).map(|id| client.emit(event(user, id))).buffer_unordered(count).collect().await
+}
+
+#[tokio::test]
+async fn events_of_a_busy_key_travel_in_batches_and_each_arrives_once() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    let started = Instant::now();
+    for answer in emit_all(&client, "ann", 2_000).await {
+        answer?;
+    }
+    let took = started.elapsed();
+    let signals = signals(&temporal, &key("ann")).await?;
+    let ids: BTreeSet<_> = signals.iter().flatten().collect();
+    assert_eq!((ids.len(), signals.iter().map(Vec::len).sum()), (2_000, 2_000_usize));
+    assert!(signals.iter().all(|batch| batch.len() <= 500));
+    // Five a second, and the first at once.
+    assert!(signals.len() <= 1 + (took.as_millis() / 200) as usize, "{} signals in {took:?}", signals.len());
+
+    let description = temporal
+        .get_workflow_handle::<UntypedWorkflow>(key("ann").workflow_id())
+        .describe(WorkflowDescribeOptions::default())
+        .await?;
+    let attributes = description.raw_description.workflow_execution_info.context("no info")?.search_attributes;
+    let names: BTreeSet<_> = attributes.context("no search attributes")?.indexed_fields.into_keys().collect();
+    assert!(names.contains("TidingsTenant") && names.contains("TidingsDigestType"), "{names:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_do_not_wait_for_each_other() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    let users: Vec<_> = (0..50).map(|user| format!("user-{user}")).collect();
+    let answers: Vec<_> =
+        stream::iter(&users).map(|user| client.emit(event(user, 1))).buffer_unordered(50).collect().await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    for user in &users {
+        assert_eq!(signals(&temporal, &key(user)).await?, [["event-1"]]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_survives_that_the_server_is_down_for_a_while() -> Result<()> {
+    let mut server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    client.emit(event("ann", 1)).await?;
+    server.stop();
+    let emitting = tokio::spawn({
+        let client = client.clone();
+        async move { client.emit(event("ann", 2)).await }
+    });
+    server.restart().await?;
+    emitting.await??;
+    assert_eq!(signals(&server.client().await?, &key("ann")).await?.concat(), ["event-1", "event-2"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_stays_away_is_unavailable_after_the_deadline() -> Result<()> {
+    let mut server = DevServer::start().await?;
+    let config = Config { deadline: Duration::from_secs(1), ..Config::default() };
+    let client = Client::new(server.client().await?, config);
+    server.stop();
+    let started = Instant::now();
+    let error = client.emit(event("ann", 1)).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)) && error.is_retryable(), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    // Nothing is left behind: the memory is free again.
+    client.flush().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
+    let server = DevServer::start().await?;
+    let client = Client::new(server.client().await?, Config::default());
+    let error = client.emit(v1::Event { category: String::new(), ..event("ann", 1) }).await.unwrap_err();
+    assert_eq!(error.to_string(), "the event is invalid: category: is required");
+    assert!(!error.is_retryable());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_search_attribute_or_namespace_says_what_to_do() -> Result<()> {
+    let server = DevServer::start().await?;
+    let elsewhere = Temporal::new(
+        server.client().await?.connection().clone(),
+        temporalio_client::ClientOptions::new("acme").build(),
+    )?;
+    let error = Client::new(elsewhere, Config::default()).emit(event("ann", 1)).await.unwrap_err();
+    assert!(matches!(error, Error::Rejected(Rejection::Namespace(_))), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    // 64 KiB hold at most 63 events with their overhead: batches cannot be larger.
+    let client = Client::new(temporal.clone(), Config { memory_bytes: 0, ..Config::default() });
+    for answer in emit_all(&client, "ann", 300).await {
+        answer?;
+    }
+    let signals = signals(&temporal, &key("ann")).await?;
+    assert_eq!(signals.concat().len(), 300);
+    assert!(signals.iter().all(|batch| batch.len() <= 63), "{:?}", signals.iter().map(Vec::len).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_emit_that_is_dropped_takes_no_other_event_with_it() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    client.emit(event("ann", 0)).await?;
+    // The pace now holds both back; one caller leaves.
+    let left = tokio::time::timeout(Duration::from_millis(20), client.emit(event("ann", 1)));
+    let (left, stayed) = tokio::join!(left, client.emit(event("ann", 2)));
+    assert!(left.is_err());
+    stayed?;
+    assert_eq!(signals(&temporal, &key("ann")).await?.concat(), ["event-0", "event-2"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_next_event_after_a_run_ended_starts_a_new_run() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    client.emit(event("ann", 1)).await?;
+    let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key("ann").workflow_id());
+    handle.terminate(WorkflowTerminateOptions::default()).await?;
+    client.emit(event("ann", 2)).await?;
+    assert_eq!(signals(&temporal, &key("ann")).await?, [["event-2"]]);
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! What a worker runs: the one place that registers workflows and activities, for production and for the tests.
+
+use std::time::Duration;
+
+use temporalio_sdk::WorkerOptions;
+use tidings_activities::DigestActivities;
+use tidings_workflows::Digest;
+
+/// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// A worker for digests on `task_queue`.
+///
+/// # Errors
+/// Never in practice: the SDK refuses a workflow that is registered twice.
+pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(task_queue)
+        .register_workflow::<Digest>()?
+        .register_activities(activities)
+        .graceful_shutdown_period(GRACE)
+        .build())
+}

@@ -1,0 +1,55 @@
+//! The activities by name, as the workflow calls them. `tidings-activities` implements these definitions.
+
+use temporalio_common::ActivityError;
+use temporalio_macros::activity_definitions;
+
+use crate::contract::{
+    BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
+    StashInput,
+};
+
+/// See each input in [`contract`](crate::contract).
+pub struct DigestActivities;
+
+#[activity_definitions]
+impl DigestActivities {
+    #[activity(name = "plan")]
+    pub fn plan(_: PlanInput) -> Result<Plan, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "stash")]
+    pub fn stash(_: StashInput) -> Result<(), ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "load")]
+    pub fn load(_: LoadInput) -> Result<Loaded, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "render")]
+    pub fn render(_: RenderInput) -> Result<Rendered, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "send")]
+    pub fn send(_: SendInput) -> Result<Sent, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "close")]
+    pub fn close(_: CloseInput) -> Result<Closed, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "bury")]
+    pub fn bury(_: BuryInput) -> Result<(), ActivityError> {
+        unimplemented!()
+    }
+}
+
+/// The definitions, for `#[activity(definition = ...)]`.
+pub mod definitions {
+    pub use super::digest_activities::{Bury, Close, Load, Plan, Render, Send, Stash};
+}

@@ -1,0 +1,173 @@
+//! How the workflow waits, and how it calls activities: locally in fair weather, remotely in bad.
+//!
+//! A local activity costs one marker, but while it runs the workflow answers nobody. So it gets one short attempt.
+//! When that fails, the same activity runs remotely: its retries leave no trace in history, and the run stays free to
+//! answer queries, to be cancelled and to continue as new.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use temporalio_common::{ActivityDefinition, RetryPolicy, data_converters::TemporalDeserializable};
+use temporalio_workflow::{
+    ActivityCancellationType, ActivityExecutionError, ActivityOptions, LocalActivityOptions, TimerOptions,
+    WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
+};
+
+use crate::{
+    Digest,
+    state::{Decision, State},
+};
+
+/// The one local attempt, queueing included: long enough for a healthy store.
+const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
+/// For so long after a failed local attempt the run calls remotely at once.
+const BAD_WEATHER: Duration = Duration::from_secs(300);
+/// One remote attempt at what takes a few queries.
+const REMOTE_ATTEMPT: Duration = Duration::from_secs(60);
+/// One remote attempt at a delivery: longer than all of RFC 5321's phases together.
+const DELIVERY_ATTEMPT: Duration = Duration::from_secs(45 * 60);
+/// The server gives up on a delivery of a silent worker after this long, and a running one learns of a cancel as fast.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Remote attempts back off to this.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// The longest single timer: what lies further away is looked at again.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+type Ctx = WorkflowContext<Digest>;
+
+/// Waits until then, or until the state decides something else.
+pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
+    let now = now(ctx);
+    let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
+    let token = ctx.cancellation_token().child_token();
+    let mut timer = ctx.timer(
+        TimerOptions::builder(length).cancellation_token(token.clone()).summary(format!("until {until}")).build(),
+    );
+    let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll(ctx) || w.state.decide(now) != Decision::Wait(until)));
+    select! {
+        _ = timer => {}
+        // Dropping a timer does not cancel it.
+        _ = woke => token.cancel(),
+    }
+}
+
+/// Calls an activity locally, or remotely if that fails, and hands its answer to `apply`. Without an answer (the run
+/// must roll, or was cancelled) nothing changes, and the state decides again.
+pub(crate) async fn quickly<A>(
+    ctx: &Ctx,
+    activity: fn() -> A,
+    input: impl FnOnce(&mut State, Timestamp) -> Option<A::Input>,
+    apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
+) where
+    A: ActivityDefinition,
+    A::Input: Clone,
+    A::Output: TemporalDeserializable,
+{
+    let Some(input) = ctx.state_mut(|w| input(&mut w.state, now(ctx))) else { return };
+    if ctx.state(|w| w.fair_weather_from <= now(ctx)) {
+        let options = LocalActivityOptions::builder()
+            .schedule_to_close_timeout(LOCAL_ATTEMPT)
+            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        match ctx.execute_local_activity(activity(), input.clone(), options).await {
+            Ok(answer) => return accept(ctx, &input, answer, apply),
+            Err(error) => {
+                complain(ctx, activity().name(), &error);
+                ctx.state_mut(|w| w.fair_weather_from = after(now(ctx), BAD_WEATHER));
+            }
+        }
+    }
+    let options = ActivityOptions::with_start_to_close_timeout(REMOTE_ATTEMPT);
+    let token = WorkflowCancellationToken::new();
+    call(ctx, activity, input, options.cancellation_token(token.clone()).retry_policy(retries()).build(), token, apply)
+        .await;
+}
+
+/// Calls an activity remotely. When the run must roll or is cancelled, it is asked to stop, and its answer counts.
+pub(crate) async fn remotely<A>(
+    ctx: &Ctx,
+    activity: fn() -> A,
+    input: impl FnOnce(&mut State, Timestamp) -> Option<A::Input>,
+    apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
+) where
+    A: ActivityDefinition,
+    A::Input: Clone,
+    A::Output: TemporalDeserializable,
+{
+    let Some(input) = ctx.state_mut(|w| input(&mut w.state, now(ctx))) else { return };
+    let token = WorkflowCancellationToken::new();
+    let options = ActivityOptions::with_start_to_close_timeout(DELIVERY_ATTEMPT)
+        .heartbeat_timeout(HEARTBEAT)
+        .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+        .cancellation_token(token.clone())
+        .retry_policy(retries())
+        .build();
+    call(ctx, activity, input, options, token, apply).await;
+}
+
+async fn call<A>(
+    ctx: &Ctx,
+    activity: fn() -> A,
+    input: A::Input,
+    options: ActivityOptions,
+    token: WorkflowCancellationToken,
+    apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
+) where
+    A: ActivityDefinition,
+    A::Input: Clone,
+    A::Output: TemporalDeserializable,
+{
+    let mut running = ctx.execute_activity(activity(), input.clone(), options);
+    // A run that is winding down after a cancel has nothing left to be interrupted for but the roll.
+    let root = ctx.state(|w| w.state.cancelled).then(WorkflowCancellationToken::new);
+    let interruptible = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
+    let mut interrupted = Box::pin(ctx.wait_condition_with_options(|w| w.must_roll(ctx), interruptible));
+    let answer = select! {
+        answer = running => answer,
+        _ = interrupted => {
+            token.cancel();
+            running.await
+        }
+    };
+    match answer {
+        Ok(answer) => accept(ctx, &input, answer, apply),
+        Err(ActivityExecutionError::Cancelled(_)) => {}
+        Err(error) => {
+            // The retry policy has no end, so this is no outage but a fault. Look again, slowly.
+            complain(ctx, activity().name(), &error);
+            let detached = WorkflowCancellationToken::new();
+            ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(detached).build()).await;
+        }
+    }
+}
+
+fn retries() -> RetryPolicy {
+    RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build()
+}
+
+fn accept<I, O>(ctx: &Ctx, input: &I, answer: O, apply: impl FnOnce(&mut State, &I, O, Timestamp)) {
+    let now = now(ctx);
+    ctx.state_mut(|w| {
+        w.trouble = None;
+        apply(&mut w.state, input, answer, now);
+    });
+}
+
+fn complain(ctx: &Ctx, activity: &str, error: &ActivityExecutionError) {
+    let cause = error.reason().map_or_else(|| error.to_string(), ToString::to_string);
+    ctx.state_mut(|w| w.trouble = Some(format!("{activity}: {cause}")));
+}
+
+/// The server's clock at the current workflow task.
+pub(crate) fn now(ctx: &Ctx) -> Timestamp {
+    timestamp(ctx.workflow_time())
+}
+
+pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
+    time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}

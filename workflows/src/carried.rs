@@ -1,0 +1,40 @@
+//! The workflow's start argument: what the run before handed over. Producers start a workflow without any.
+
+use temporalio_common::{
+    data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
+    protos::temporal::api::common::v1::Payload,
+};
+
+use crate::{Event, state::State};
+
+/// `None` in the first run. Anything that is no state, whatever a producer may have passed, counts as none: a start
+/// argument that fails to decode would fail every workflow task for ever.
+pub struct Carried(pub(crate) Option<State>);
+
+impl Carried {
+    /// Reads the start argument of a run.
+    #[must_use]
+    pub fn read(payloads: &[Payload]) -> Self {
+        Self(payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok()))
+    }
+
+    /// The events that the run before handed over.
+    #[must_use]
+    pub fn into_events(self) -> Vec<Event> {
+        self.0.map(|state| state.pending.into_events()).unwrap_or_default()
+    }
+}
+
+impl TemporalSerializable for Carried {
+    fn to_payload(&self, context: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        let json =
+            serde_json::to_value(&self.0).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
+        json.to_payload(context)
+    }
+}
+
+impl TemporalDeserializable for Carried {
+    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
+        Ok(Self::read(&payloads))
+    }
+}

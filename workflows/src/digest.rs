@@ -1,0 +1,186 @@
+//! The digest workflow: one per key. It carries out what [`State::decide`] decides, and nothing else.
+
+use jiff::Timestamp;
+use temporalio_common::error::ApplicationFailure;
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_workflow::{
+    ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
+    WorkflowTermination,
+};
+
+use crate::{
+    Key, Status,
+    activities::DigestActivities as Activities,
+    call::{self, now, timestamp},
+    carried::Carried,
+    inbound::{Inbound, Sorted},
+    state::{Decision, Flushed, State, Summary},
+};
+
+/// Signals that one run takes before it continues as new; the server refuses more than 10,000.
+const SIGNALS_PER_RUN: u32 = 1_000;
+
+const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
+
+/// See the module.
+#[workflow]
+pub struct Digest {
+    pub(crate) state: State,
+    run_id: String,
+    signals: u32,
+    /// When the run last looked at its state: a query has no clock.
+    decided_at: Timestamp,
+    /// What an activity last complained about.
+    pub(crate) trouble: Option<String>,
+    /// No local activities before then.
+    pub(crate) fair_weather_from: Timestamp,
+}
+
+#[workflow_methods]
+impl Digest {
+    #[init]
+    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+        let state = carried.0.unwrap_or_else(|| State::new(Key::from_workflow_id(ctx.workflow_id()).ok()));
+        Self {
+            state,
+            run_id: ctx.run_id().to_owned(),
+            signals: 0,
+            decided_at: Timestamp::MIN,
+            trouble: None,
+            fair_weather_from: Timestamp::MIN,
+        }
+    }
+
+    /// Collects, delivers, and completes when nothing is pending and nothing undelivered.
+    ///
+    /// # Errors
+    /// Cancelled, after the ledger learned of every pending event; failed, when the workflow id is no key.
+    #[run(name = "digest")] // names::WORKFLOW_TYPE
+    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
+        loop {
+            let now = now(ctx);
+            let cancelled = ctx.cancellation_token().is_cancelled();
+            let decision = ctx.state_mut(|w| {
+                w.state.cancelled |= cancelled;
+                w.decided_at = now;
+                w.state.decide(now)
+            });
+            ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.trouble.clone(), now)).to_string());
+            if decision == Decision::Finish {
+                return Self::finish(ctx);
+            }
+            if ctx.state(|w| w.must_roll(ctx)) {
+                Self::roll(ctx)?;
+            }
+            Self::act(ctx, decision).await;
+        }
+    }
+
+    /// One event, a list of events or an `EventBatch`, as JSON or protobuf. What cannot be decoded becomes a dead
+    /// letter.
+    #[signal(name = "events")] // names::SIGNAL
+    fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
+        let now = timestamp(ctx.workflow_time());
+        let next_seq = self.state.malformed;
+        self.signals += 1;
+        let sorted = match &self.state.key {
+            Some(key) => inbound.for_key(key, next_seq),
+            None => Sorted { events: Vec::new(), refused: inbound.refuse(NO_KEY, next_seq) },
+        };
+        for event in sorted.events {
+            self.state.add(event, now);
+        }
+        for letter in sorted.refused {
+            self.state.refuse(letter);
+        }
+    }
+
+    /// What the key is doing, and why.
+    #[query(name = "status")]
+    fn status(&self, _: &WorkflowContextView) -> Status {
+        Status::new(&self.state, self.trouble.clone(), self.decided_at)
+    }
+
+    /// Sends what is pending now. Consent, a pause and suppressions still hold.
+    #[update(name = "flush")]
+    fn flush(&mut self, _: &mut SyncWorkflowContext<Self>) -> Flushed {
+        self.state.flush()
+    }
+}
+
+impl Digest {
+    async fn act(ctx: &WorkflowContext<Self>, decision: Decision) {
+        match decision {
+            Decision::Wait(until) => call::wait(ctx, until).await,
+            Decision::Plan => {
+                call::quickly(ctx, || Activities::plan, State::plan_input, |s, _, plan, _| s.planned(plan)).await;
+            }
+            Decision::Stash => {
+                call::quickly(ctx, || Activities::stash, State::stash_input, |s, done, (), _| s.stashed(done)).await;
+            }
+            Decision::Load => {
+                call::quickly(
+                    ctx,
+                    || Activities::load,
+                    State::load_input,
+                    |s, asked, answer, _| {
+                        s.loaded(asked, answer);
+                    },
+                )
+                .await;
+            }
+            Decision::Render => {
+                call::quickly(ctx, || Activities::render, State::render_input, |s, _, answer, _| s.rendered(answer))
+                    .await;
+            }
+            Decision::Send => {
+                call::remotely(ctx, || Activities::send, State::send_input, |s, _, answer, now| s.sent(answer, now))
+                    .await;
+            }
+            Decision::Close => {
+                call::quickly(
+                    ctx,
+                    || Activities::close,
+                    State::close_input,
+                    |s, asked, closed, _| {
+                        s.closed(asked, closed);
+                    },
+                )
+                .await;
+            }
+            Decision::Bury => {
+                let (workflow_id, run_id) =
+                    (ctx.workflow_id().to_owned(), ctx.info().first_execution_run_id().to_owned());
+                let input = |s: &mut State, _| Some(s.bury_input(workflow_id, run_id));
+                call::quickly(ctx, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
+            }
+            Decision::Finish => {}
+        }
+    }
+
+    /// Whether this run should hand over to the next before it does anything else.
+    pub(crate) fn must_roll(&self, ctx: &WorkflowContext<Self>) -> bool {
+        self.signals >= SIGNALS_PER_RUN || ctx.continue_as_new_suggested()
+    }
+
+    fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
+        let state = ctx.state_mut(|w| {
+            w.state.roll(&w.run_id);
+            w.state.clone()
+        });
+        ctx.continue_as_new(Carried(Some(state)), ContinueAsNewOptions::default())?;
+        Ok(())
+    }
+
+    fn finish(ctx: &WorkflowContext<Self>) -> WorkflowResult<Summary> {
+        ctx.state(|w| {
+            if w.state.key.is_none() {
+                return Err(ApplicationFailure::non_retryable(NO_KEY).into());
+            }
+            if w.state.cancelled {
+                return Err(WorkflowTermination::cancelled());
+            }
+            Ok(w.state.summary.clone())
+        })
+    }
+}

@@ -1,0 +1,222 @@
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use proptest::prelude::*;
+use serde_json::json;
+use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
+
+use super::*;
+
+fn key() -> Key {
+    Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
+}
+
+fn payload(encoding: &str, message: &str, data: impl Into<Vec<u8>>) -> Payload {
+    let metadata = BTreeMap::from([("encoding", encoding), ("messageType", message)]);
+    let metadata = metadata.into_iter().filter(|(_, value)| !value.is_empty());
+    let metadata = metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
+    Payload { metadata, data: data.into(), ..Payload::default() }
+}
+
+fn event(id: &str) -> Value {
+    json!({"tenant": "acme", "digest": "activity", "user": "ann", "event_id": id, "category": "comment",
+           "occurred_at": "2026-01-31T08:00:00Z", "counts": {"critical": "2"}, "payload": {"title": "Plan", "n": 3}})
+}
+
+fn wire(id: &str) -> v1::Event {
+    serde_json::from_value(event(id)).unwrap()
+}
+
+fn sorted(payload: Payload) -> Sorted {
+    Inbound(vec![payload]).for_key(&key(), 0)
+}
+
+fn ids(sorted: &Sorted) -> Vec<&str> {
+    sorted.events.iter().map(|event| event.event_id.as_str()).collect()
+}
+
+#[test]
+fn one_event_is_the_same_event_in_every_encoding_and_shape() {
+    let expected = Event::from_wire(wire("e1"), None).unwrap().1;
+    assert_eq!(expected.counts["critical"], 2);
+    let (text, binary) = (event("e1").to_string(), wire("e1").encode_to_vec());
+    let batch = v1::EventBatch { events: vec![wire("e1")] }.encode_to_vec();
+    for (encoding, message, data) in [
+        ("json/plain", "", text.clone().into_bytes()),
+        ("json/plain", "", json!([event("e1")]).to_string().into_bytes()),
+        ("json/plain", "", json!({"events": [event("e1")]}).to_string().into_bytes()),
+        ("json/protobuf", EVENT, text.clone().into_bytes()),
+        ("json/protobuf", EVENT_BATCH, json!({"events": [event("e1")]}).to_string().into_bytes()),
+        ("json/protobuf", "", text.into_bytes()),
+        ("binary/protobuf", EVENT, binary.clone()),
+        ("binary/protobuf", "", binary),
+        ("binary/protobuf", EVENT_BATCH, batch.clone()),
+        ("binary/protobuf", "", batch),
+    ] {
+        let sorted = sorted(payload(encoding, message, data));
+        assert_eq!(sorted.refused, [], "{encoding} {message}");
+        assert_eq!(sorted.events, [expected.clone()], "{encoding} {message}");
+    }
+}
+
+#[test]
+fn what_the_client_sends_is_what_the_workflow_reads() {
+    let (one, two) = (event("e1").to_string(), event("e2").to_string());
+    let sorted = Inbound::from_json_events([one.as_str(), two.as_str()]).for_key(&key(), 0);
+    assert_eq!((ids(&sorted), sorted.refused.len()), (vec!["e1", "e2"], 0));
+}
+
+#[test]
+fn an_event_without_a_key_is_of_the_workflow_s() {
+    let bare = json!({"event_id": "e1", "category": "comment", "occurred_at": 1_774_000_000, "actor": null});
+    assert_eq!(ids(&sorted(payload("json/plain", "", bare.to_string()))), ["e1"]);
+    let bare: v1::Event = serde_json::from_value(json!({"event_id": "e1", "category": "c", "occurredAt": 1})).unwrap();
+    assert_eq!(ids(&sorted(payload("binary/protobuf", "", bare.encode_to_vec()))), ["e1"]);
+}
+
+#[test]
+fn an_event_of_another_key_is_refused_without_naming_that_key() {
+    for field in ["tenant", "digest", "user"] {
+        let mut foreign = event("e1");
+        foreign[field] = json!("somebody@example.com");
+        let sorted = sorted(payload("json/plain", "", foreign.to_string()));
+        assert!(sorted.events.is_empty());
+        assert!(sorted.refused[0].reason.starts_with(field), "{}", sorted.refused[0].reason);
+        assert!(!sorted.refused[0].reason.contains("somebody"));
+    }
+}
+
+#[test]
+fn one_bad_event_spoils_no_other_in_its_batch() {
+    let mut bad = event("bad");
+    bad["occurred_at"] = json!("yesterday");
+    let text = json!({"events": [event("e1"), bad, 7, event("e2")]}).to_string();
+    let sorted_json = sorted(payload("json/protobuf", EVENT_BATCH, text));
+    assert_eq!((ids(&sorted_json), sorted_json.refused.len()), (vec!["e1", "e2"], 2));
+
+    let raw = RawBatch { events: vec![wire("e1").encode_to_vec(), vec![0xff; 9], wire("e2").encode_to_vec()] };
+    let sorted_binary = sorted(payload("binary/protobuf", EVENT_BATCH, raw.encode_to_vec()));
+    assert_eq!((ids(&sorted_binary), sorted_binary.refused.len()), (vec!["e1", "e2"], 1));
+    assert_eq!(sorted_binary.refused[0].size, 9);
+}
+
+#[test]
+fn several_payloads_are_read_one_after_another_and_letters_numbered_on() {
+    let good = |id| payload("json/plain", "", event(id).to_string());
+    let bad = payload("binary/plain", "", "abc");
+    let sorted = Inbound(vec![good("e1"), bad.clone(), good("e2"), bad]).for_key(&key(), 7);
+    assert_eq!(ids(&sorted), ["e1", "e2"]);
+    assert_eq!(sorted.refused.iter().map(|letter| letter.seq).collect::<Vec<_>>(), [7, 8]);
+    let letter = &sorted.refused[0];
+    assert_eq!((letter.encoding.as_str(), letter.size), ("binary/plain", 3));
+    assert_eq!(letter.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); // FIPS 180-2, B.1
+    assert_eq!(BASE64_STANDARD.decode(&letter.head).unwrap(), b"abc");
+}
+
+#[test]
+fn a_reason_tells_what_to_mend() {
+    let deep = "[".repeat(1_000_000);
+    for (encoding, message, data, expected) in [
+        ("json/plain", "", "{", "is not JSON"),
+        ("json/plain", "", "7", "neither an event nor a list"),
+        ("json/plain", "", "{}", "event_id: is required"),
+        ("json/plain", "", r#"{"events": 7}"#, "is not a list"),
+        ("json/plain", "", r#"{"events": [], "tenant": "acme"}"#, "nothing else"),
+        ("json/plain", "", r#"{"evnt_id": "e1"}"#, "unknown field `evnt_id`"),
+        ("json/plain", "", &deep, "recursion limit"),
+        ("json/protobuf", "acme.Order", "{}", "messageType is acme.Order"),
+        ("binary/protobuf", EVENT, "\u{7f}", "is not a tidings.v1.Event"),
+        ("binary/encrypted", "", "", "encoding is not json/plain"),
+        ("", "", "", "encoding is not json/plain"),
+    ] {
+        let sorted = sorted(payload(encoding, message, data));
+        assert!(sorted.refused[0].reason.contains(expected), "{}", sorted.refused[0].reason);
+    }
+    assert_eq!(Inbound(vec![]).for_key(&key(), 0).refused[0].reason, "the signal carries no payload");
+}
+
+#[test]
+fn a_reason_never_quotes_a_value() {
+    for (field, value) in [
+        ("occurred_at", json!("ann@example.com")),
+        ("urgent", json!("ann@example.com")),
+        ("counts", json!({"critical": "ann@example.com"})),
+        ("counts", json!("a \"quoted\", expected ann@example.com")),
+        ("payload", json!("ann@example.com")),
+    ] {
+        let mut bad = event("e1");
+        bad[field] = value;
+        let sorted = sorted(payload("json/plain", "", bad.to_string()));
+        assert!(sorted.refused[0].reason.starts_with("is not a tidings.v1.Event: "), "{}", sorted.refused[0].reason);
+        assert!(!sorted.refused[0].reason.contains("ann@"), "{}", sorted.refused[0].reason);
+    }
+}
+
+#[test]
+fn an_empty_batch_is_nothing() {
+    for (encoding, message, data) in [
+        ("json/plain", "", "[]"),
+        ("json/plain", "", r#"{"events": []}"#),
+        ("json/protobuf", EVENT_BATCH, r#"{"events": null}"#),
+        ("json/protobuf", EVENT_BATCH, "{}"),
+        ("binary/protobuf", EVENT_BATCH, ""),
+    ] {
+        assert_eq!(sorted(payload(encoding, message, data)), Sorted::default(), "{data}");
+    }
+}
+
+#[test]
+fn a_million_malformed_events_in_one_signal_leave_bounded_letters() {
+    let text = format!("[{}7]", "7,".repeat(1_000_000));
+    let sorted = sorted(payload("json/plain", "", text));
+    assert_eq!(sorted.refused.len(), 101);
+    assert!(sorted.refused[100].reason.starts_with("999901 more"), "{}", sorted.refused[100].reason);
+
+    let big = payload("binary/plain", "", vec![0; 60_000]);
+    let letters = Inbound(vec![big; 3]).for_key(&key(), 0).refused;
+    let heads: Vec<_> = letters.iter().map(|letter| BASE64_STANDARD.decode(&letter.head).unwrap().len()).collect();
+    assert_eq!(heads, [60_000, 64 * 1024 - 60_000, 0]);
+}
+
+#[test]
+fn a_workflow_without_a_key_refuses_all() {
+    let inbound = Inbound(vec![payload("json/plain", "", event("e1").to_string()); 2]);
+    let letters = inbound.refuse("workflow id: is not digest/TENANT/TYPE/USER", 3);
+    assert_eq!(letters.iter().map(|letter| letter.seq).collect::<Vec<_>>(), [3, 4]);
+}
+
+proptest! {
+    #[test]
+    fn no_signal_fails_to_decode(
+        parts in prop::collection::vec((
+            prop::sample::select(vec!["json/plain", "json/protobuf", "binary/protobuf", "binary/null", ""]),
+            prop::sample::select(vec![EVENT, EVENT_BATCH, "", "acme.Order"]),
+            prop::collection::vec(any::<u8>(), 0..200),
+        ), 0..4),
+    ) {
+        let payloads: Vec<_> = parts.into_iter().map(|(encoding, message, data)| payload(encoding, message, data)).collect();
+        let converter = PayloadConverter::default();
+        let data = SerializationContextData::None;
+        let context = SerializationContext::new(&data, &converter);
+        let inbound: Inbound = converter.from_payloads(&context, payloads.clone()).unwrap();
+        prop_assert_eq!(converter.to_payloads(&context, &inbound).unwrap(), payloads);
+        for letter in inbound.for_key(&key(), 0).refused {
+            prop_assert!(letter.reason.len() <= 400 && !letter.reason.contains(char::is_control));
+        }
+    }
+
+    #[test]
+    fn a_cut_or_changed_message_never_panics(cut in 0..200_usize, at in 0..200_usize, byte in any::<u8>()) {
+        for (encoding, message, mut data) in [
+            ("json/plain", "", json!({"events": [event("e1")]}).to_string().into_bytes()),
+            ("binary/protobuf", "", v1::EventBatch { events: vec![wire("e1")] }.encode_to_vec()),
+            ("binary/protobuf", "", wire("e1").encode_to_vec()),
+        ] {
+            let at = at % data.len();
+            data[at] = byte;
+            data.truncate(data.len() - cut % data.len());
+            let sorted = sorted(payload(encoding, message, data));
+            prop_assert!(sorted.events.len() + sorted.refused.len() >= 1 || encoding == "binary/protobuf");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The events that wait in a workflow's state for their window's claim.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::Event;
+
+/// Events in one page: what one activity call carries, and what a window keeps in workflow state.
+pub const PAGE_EVENTS: usize = 500;
+/// Bytes of one page as JSON. Temporal warns about a payload at 512 KiB and refuses one of 2 MiB.
+pub const PAGE_BYTES: usize = 256 * 1024;
+
+/// An event and when it arrived, by the server's clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Arrival {
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+/// Unclaimed events in the order of arrival, each `event_id` once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "VecDeque<Arrival>", into = "VecDeque<Arrival>")]
+pub(crate) struct Pending {
+    arrivals: VecDeque<Arrival>,
+    ids: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Pending {
+    /// Appends an event; `false` if its id is already here.
+    pub fn push(&mut self, event: Event, at: Timestamp) -> bool {
+        if !self.ids.insert(event.event_id.clone()) {
+            return false;
+        }
+        self.bytes += size(&event);
+        self.arrivals.push_back(Arrival { at, event });
+        true
+    }
+
+    pub fn first(&self) -> Option<&Arrival> {
+        self.arrivals.front()
+    }
+
+    pub fn len(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.arrivals.is_empty()
+    }
+
+    /// Bytes of all events as JSON.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn event_ids(&self) -> Vec<String> {
+        self.arrivals.iter().take(PAGE_EVENTS).map(|arrival| arrival.event.event_id.clone()).collect()
+    }
+
+    /// How many of the first `most` events make a page. At least one, if there is one.
+    pub fn page_len(&self, most: usize) -> usize {
+        let mut bytes = 0;
+        let fits = |arrival: &&Arrival| {
+            bytes += size(&arrival.event);
+            bytes <= PAGE_BYTES
+        };
+        let most = most.min(PAGE_EVENTS).min(self.len());
+        self.arrivals.iter().take(most).take_while(fits).count().max(most.min(1))
+    }
+
+    /// A copy of the first `count` events.
+    pub fn head(&self, count: usize) -> Vec<Event> {
+        self.arrivals.iter().take(count).map(|arrival| arrival.event.clone()).collect()
+    }
+
+    pub fn into_events(self) -> Vec<Event> {
+        self.arrivals.into_iter().map(|arrival| arrival.event).collect()
+    }
+
+    /// Whether there is more than one page.
+    pub fn overflows(&self) -> bool {
+        self.len() > PAGE_EVENTS || self.bytes > PAGE_BYTES
+    }
+
+    /// Removes the first `count` events.
+    pub fn drop_head(&mut self, count: usize) {
+        for arrival in self.arrivals.drain(..count.min(self.arrivals.len())) {
+            self.ids.remove(&arrival.event.event_id);
+            self.bytes -= size(&arrival.event);
+        }
+    }
+
+    /// Removes the events with these ids.
+    pub fn forget(&mut self, event_ids: &[String]) {
+        let known: BTreeSet<_> = event_ids.iter().collect();
+        let kept = std::mem::take(&mut self.arrivals).into_iter().filter(|a| !known.contains(&a.event.event_id));
+        *self = kept.collect::<VecDeque<_>>().into();
+    }
+}
+
+fn size(event: &Event) -> usize {
+    serde_json::to_vec(event).map_or(0, |json| json.len())
+}
+
+impl From<VecDeque<Arrival>> for Pending {
+    fn from(arrivals: VecDeque<Arrival>) -> Self {
+        let ids = arrivals.iter().map(|arrival| arrival.event.event_id.clone()).collect();
+        let bytes = arrivals.iter().map(|arrival| size(&arrival.event)).sum();
+        Self { arrivals, ids, bytes }
+    }
+}
+
+impl From<Pending> for VecDeque<Arrival> {
+    fn from(pending: Pending) -> Self {
+        pending.arrivals
+    }
+}

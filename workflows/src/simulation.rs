@@ -1,0 +1,339 @@
+//! The state against a model of the store, under random interleavings of events, flushes, lost answers, rolls, a
+//! cancel and the passing of time: every event ends in exactly one digest, and no mail misses one of its events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{Timestamp, ToSpan};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::{
+    Event, Key,
+    contract::{Closed, Loaded, Outcome, Plan, Rendered, Sent, StashInput},
+    state::{Decision, State},
+};
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// `id` may repeat; `kilobytes` make a state too large to carry.
+    Add {
+        id: u16,
+        kilobytes: u8,
+    },
+    Flush,
+    Tick {
+        minutes: u16,
+    },
+    /// Carry out what the state decides. `lost`: the activity ran, its answer did not arrive.
+    Act {
+        lost: bool,
+        answer: Answer,
+    },
+    Roll,
+    Cancel,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Good,
+    Later,
+    Deferred,
+    Failed,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed)];
+    prop_oneof![
+        6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)]).prop_map(|(id, kilobytes)| Step::Add { id, kilobytes }),
+        1 => Just(Step::Flush),
+        3 => (0..90u16).prop_map(|minutes| Step::Tick { minutes }),
+        8 => (prop::bool::weighted(0.2), answer).prop_map(|(lost, answer)| Step::Act { lost, answer }),
+        1 => Just(Step::Roll),
+    ]
+}
+
+#[derive(Default)]
+struct Ledger {
+    events: BTreeMap<String, Uuid>,
+    returned: BTreeSet<String>,
+    mails: BTreeMap<Uuid, BTreeSet<String>>,
+    ended: BTreeMap<Uuid, Closed>,
+}
+
+impl Ledger {
+    fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
+        if self.mails.contains_key(&digest_id) || self.ended.contains_key(&digest_id) {
+            return;
+        }
+        for id in event_ids {
+            self.events.entry(id).or_insert(digest_id);
+        }
+    }
+
+    fn of(&self, digest_id: Uuid) -> BTreeSet<String> {
+        self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
+    }
+
+    fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> u64 {
+        self.write(digest_id, event_ids);
+        if !self.mails.contains_key(&digest_id) {
+            for id in std::mem::take(&mut self.returned) {
+                self.events.insert(id, digest_id);
+            }
+        }
+        self.of(digest_id).len() as u64
+    }
+
+    fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
+        self.ended.entry(digest_id).or_insert(Closed { outcome, why: String::new() }).clone()
+    }
+}
+
+struct World {
+    state: State,
+    now: Timestamp,
+    ledger: Ledger,
+    /// What each run received, for those that are read back.
+    histories: Vec<BTreeSet<String>>,
+    accepted: BTreeSet<String>,
+    max_events: Option<u32>,
+}
+
+fn ids(events: &[Event]) -> Vec<String> {
+    events.iter().map(|event| event.event_id.clone()).collect()
+}
+
+impl World {
+    fn new(max_events: Option<u32>) -> Self {
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        Self {
+            state: State::new(Some(key)),
+            now: Timestamp::UNIX_EPOCH,
+            ledger: Ledger::default(),
+            histories: vec![BTreeSet::new()],
+            accepted: BTreeSet::new(),
+            max_events,
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Add { id, kilobytes } => self.add(*id, *kilobytes),
+            Step::Flush => drop(self.state.flush()),
+            Step::Tick { minutes } => self.now = self.now.checked_add(i64::from(*minutes).minutes()).unwrap(),
+            Step::Act { lost, answer } => self.act(*lost, *answer),
+            Step::Roll => self.roll(),
+            Step::Cancel => self.state.cancelled = true,
+        }
+    }
+
+    fn add(&mut self, id: u16, kilobytes: u8) {
+        let payload = [("fill".to_owned(), "x".repeat(usize::from(kilobytes) * 1000).into())].into_iter().collect();
+        let event = Event {
+            event_id: id.to_string(),
+            category: "comment".into(),
+            entity_type: String::new(),
+            entity_id: String::new(),
+            actor: String::new(),
+            occurred_at: self.now,
+            counts: BTreeMap::new(),
+            urgent: false,
+            payload,
+        };
+        self.accepted.insert(event.event_id.clone());
+        self.histories.last_mut().unwrap().insert(event.event_id.clone());
+        self.state.add(event, self.now);
+    }
+
+    fn roll(&mut self) {
+        self.state.roll(&(self.histories.len() - 1).to_string());
+        self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
+        self.histories.push(ids(&self.state.pending.clone().into_events()).into_iter().collect());
+    }
+
+    fn act(&mut self, lost: bool, answer: Answer) {
+        let now = self.now;
+        match self.state.decide(now) {
+            Decision::Wait(_) | Decision::Finish => {}
+            Decision::Plan => {
+                let input = self.state.plan_input(now).unwrap();
+                let known = input.event_ids.into_iter().filter(|id| self.ledger.events.contains_key(id)).collect();
+                let due_at = input.opened_at.checked_add(30.minutes()).unwrap();
+                let plan = Plan { known, due_at, why: String::new(), max_events: self.max_events };
+                if !lost {
+                    self.state.planned(plan);
+                }
+            }
+            Decision::Stash => {
+                let input = self.state.stash_input(now).unwrap();
+                self.stash(&input);
+                if !lost {
+                    self.state.stashed(&input);
+                }
+            }
+            Decision::Load => {
+                let input = self.state.load_input(now).unwrap();
+                let digest_id = input.window.digest_id;
+                let loaded = if matches!(answer, Answer::Later) {
+                    Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new() }
+                } else {
+                    match self.ledger.claim(digest_id, ids(&input.events)) {
+                        0 => Loaded::Nothing(self.ledger.end(digest_id, Outcome::Skipped)),
+                        items => Loaded::Claimed { items, groups: 1 },
+                    }
+                };
+                if !lost {
+                    self.state.loaded(&input, loaded);
+                }
+            }
+            Decision::Render => {
+                let digest_id = self.state.render_input(now).unwrap().window.digest_id;
+                let content = self.ledger.of(digest_id);
+                self.ledger.mails.entry(digest_id).or_insert(content);
+                if !lost {
+                    self.state.rendered(Rendered::Stored);
+                }
+            }
+            Decision::Send => {
+                let input = self.state.send_input(now).unwrap();
+                let sent = self.send(input.window.digest_id, input.last, answer);
+                if !lost {
+                    self.state.sent(sent, now);
+                }
+            }
+            Decision::Close => {
+                let input = self.state.close_input(now).unwrap();
+                let digest_id = input.window.digest_id;
+                self.ledger.write(digest_id, ids(&input.events));
+                let closed = self.ledger.end(digest_id, input.closed.outcome);
+                if !lost {
+                    self.state.closed(&input, closed);
+                }
+            }
+            Decision::Bury => unreachable!("nothing malformed is sent here"),
+        }
+    }
+
+    fn stash(&mut self, input: &StashInput) {
+        self.ledger.write(input.window.digest_id, ids(&input.events));
+        for run in &input.runs {
+            let history = self.histories[run.parse::<usize>().unwrap()].clone();
+            self.ledger.write(input.window.digest_id, history);
+        }
+    }
+
+    fn send(&mut self, digest_id: Uuid, last: bool, answer: Answer) -> Sent {
+        if let Some(closed) = self.ledger.ended.get(&digest_id) {
+            return Sent::Closed(closed.clone());
+        }
+        match answer {
+            Answer::Deferred if !last => Sent::Deferred { why: String::new() },
+            Answer::Deferred => {
+                self.ledger.returned.extend(self.ledger.of(digest_id));
+                Sent::Closed(self.ledger.end(digest_id, Outcome::Failed))
+            }
+            Answer::Failed => Sent::Closed(self.ledger.end(digest_id, Outcome::Failed)),
+            Answer::Good | Answer::Later => Sent::Closed(self.ledger.end(digest_id, Outcome::Sent)),
+        }
+    }
+
+    /// Lets the workflow come to its end in good weather.
+    fn settle(&mut self) {
+        for _ in 0..5_000 {
+            match self.state.decide(self.now) {
+                Decision::Finish => return,
+                Decision::Wait(until) => self.now = until,
+                _ => self.act(false, Answer::Good),
+            }
+        }
+        panic!("the workflow does not come to an end: {:?}", self.state.decide(self.now));
+    }
+
+    fn check(&self) {
+        for id in &self.accepted {
+            let digest_id = self.ledger.events.get(id).unwrap_or_else(|| panic!("event {id} is lost"));
+            assert!(self.ledger.ended.contains_key(digest_id), "event {id} is in a digest without an end");
+        }
+        for (digest_id, content) in &self.ledger.mails {
+            let returned_since = self.ledger.ended[digest_id].outcome == Outcome::Failed;
+            assert!(returned_since || *content == self.ledger.of(*digest_id), "a mail misses an event of its digest");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_event_ends_in_exactly_one_digest(
+        steps in prop::collection::vec(step(), 1..200),
+        max_events in prop_oneof![2 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(7))],
+        cancel in any::<bool>(),
+    ) {
+        let mut world = World::new(max_events);
+        for step in &steps {
+            world.take(step);
+        }
+        if cancel {
+            world.take(&Step::Cancel);
+        }
+        world.settle();
+        world.check();
+    }
+}
+
+#[test]
+fn a_window_opens_with_its_first_new_event() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    world.settle();
+    let first = world.state.summary.last.clone().unwrap();
+
+    world.add(1, 0);
+    world.take(&Step::Act { lost: false, answer: Answer::Good });
+    assert_eq!(world.state.decide(world.now), Decision::Finish, "a known event opened a window");
+
+    world.add(1, 0);
+    world.add(2, 0);
+    world.settle();
+    let second = world.state.summary.last.clone().unwrap();
+    assert_ne!(first.digest_id, second.digest_id);
+    assert_eq!(world.ledger.of(second.digest_id), BTreeSet::from(["2".to_owned()]));
+}
+
+#[test]
+fn later_events_never_move_the_deadline_of_after() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    world.take(&Step::Act { lost: false, answer: Answer::Good });
+    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    world.take(&Step::Tick { minutes: 29 });
+    world.add(2, 0);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(due_at));
+}
+
+#[test]
+fn an_instant_cadence_makes_one_mail_per_event() {
+    let mut world = World::new(Some(1));
+    for id in 0..20 {
+        world.add(id, 0);
+    }
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 20);
+}
+
+#[test]
+fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    let mut waits = Vec::new();
+    while world.ledger.ended.is_empty() {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => {
+                waits.push(until.duration_since(world.now).as_mins());
+                world.now = until;
+            }
+            _ => world.act(false, Answer::Deferred),
+        }
+    }
+    assert_eq!(waits, [30, 1, 5, 30, 120, 480]);
+    assert_eq!(world.ledger.returned, BTreeSet::from(["1".to_owned()]));
+}

@@ -1,0 +1,124 @@
+//! What a key is doing, and why: for the query `status`, the Temporal UI and the command line.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::state::{Decision, State};
+
+/// The answer of the query `status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// `idle`, `planning`, `collecting`, `claiming`, `rendering`, `sending`, `retrying` or `cancelling`.
+    pub state: String,
+    /// Events that wait for a claim.
+    pub pending: u64,
+    /// The digest that they will be part of, once their window is open.
+    pub digest_id: Option<Uuid>,
+    /// When their window is due.
+    pub due_at: Option<Timestamp>,
+    /// Why then, in words.
+    pub why: String,
+    /// The digest on its way, if there is one.
+    pub delivering: Option<Delivery>,
+    /// Signals and events that could not be decoded; they are in the dead letters.
+    pub malformed: u64,
+    /// What an activity last complained about, until one succeeds.
+    pub trouble: Option<String>,
+}
+
+/// A digest on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Which one.
+    pub digest_id: Uuid,
+    /// Its events.
+    pub items: u64,
+    /// Lines that they make.
+    pub groups: u64,
+    /// Failed attempts so far.
+    pub attempts: u32,
+    /// When the next attempt starts; `None`: now.
+    pub next_attempt_at: Option<Timestamp>,
+    /// What the last attempt ran into.
+    pub why: String,
+}
+
+impl Status {
+    pub(crate) fn new(state: &State, trouble: Option<String>, now: Timestamp) -> Self {
+        let open = state.open.as_ref();
+        let plan = open.and_then(|open| open.plan.as_ref());
+        let not_before = open.and_then(|open| open.not_before);
+        Self {
+            state: name(state, now).to_owned(),
+            pending: state.collected(),
+            digest_id: open.map(|open| open.window.digest_id),
+            due_at: plan.map(|plan| not_before.map_or(plan.due_at, |at| at.max(plan.due_at))),
+            why: open.map(|open| open.why.clone()).unwrap_or_default(),
+            delivering: state.delivering.as_ref().map(|digest| Delivery {
+                digest_id: digest.window.digest_id,
+                items: digest.items,
+                groups: digest.groups,
+                attempts: digest.attempts,
+                next_attempt_at: digest.not_before.filter(|at| *at > now),
+                why: digest.why.clone(),
+            }),
+            malformed: state.malformed,
+            trouble,
+        }
+    }
+}
+
+fn name(state: &State, now: Timestamp) -> &'static str {
+    if state.cancelled {
+        return "cancelling";
+    }
+    match state.decide(now) {
+        Decision::Wait(_) if state.delivering.is_some() => "retrying",
+        Decision::Wait(_) | Decision::Stash | Decision::Bury => "collecting",
+        Decision::Plan => "planning",
+        Decision::Load => "claiming",
+        Decision::Render => "rendering",
+        Decision::Send => "sending",
+        Decision::Close => "cancelling",
+        Decision::Finish => "idle",
+    }
+}
+
+/// In words, as Markdown: what the Temporal UI shows.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "**{}**", self.state)?;
+        if let Some(digest) = &self.delivering {
+            write!(f, "\n\nDigest `{}` of {}", digest.digest_id, count(digest.items, "event"))?;
+            if digest.attempts > 0 {
+                write!(f, ", {} failed", count(digest.attempts.into(), "attempt"))?;
+            }
+            if let Some(at) = digest.next_attempt_at {
+                write!(f, ", next attempt at {at}")?;
+            }
+            if !digest.why.is_empty() {
+                write!(f, ": {}", digest.why)?;
+            }
+        }
+        if self.pending > 0 {
+            write!(f, "\n\n{} pending", count(self.pending, "event"))?;
+        }
+        if let Some(due_at) = self.due_at {
+            write!(f, ", due at {due_at} ({})", self.why)?;
+        }
+        if self.malformed > 0 {
+            write!(f, "\n\n{} refused, see the dead letters", count(self.malformed, "malformed event"))?;
+        }
+        if let Some(trouble) = &self.trouble {
+            write!(f, "\n\nTrouble: {trouble}")?;
+        }
+        Ok(())
+    }
+}
+
+fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
