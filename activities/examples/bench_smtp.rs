@@ -53,6 +53,7 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
         html: &html,
         text: "Three new comments\n",
         digest_id: Uuid::from_u128(1),
+        events: 3,
         tenant: "acme",
         digest_type: "activity",
         date: Timestamp::UNIX_EPOCH,
