@@ -113,6 +113,7 @@ async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_th
         assert_eq!((delivery.class, delivery.phase), (Class::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
         assert_eq!(relay.mails().len(), kept, "{act:?}");
         assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {act:?}");
+        assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
     }
     Ok(())
 }
