@@ -8,7 +8,7 @@ use sqlx::Connection;
 use tempfile::TempDir;
 use temporalio_client::{
     Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions,
+    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions, WorkflowQueryOptions, WorkflowExecutionInfo, NamespacedClient, UntypedWorkflowHandle,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::history::v1::HistoryEvent,
@@ -23,7 +23,7 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, Key, Summary, names};
+use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};
@@ -153,6 +153,34 @@ impl Stage {
         let path = self.folder.path().join("tidings.db");
         let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
         Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+    }
+
+    /// A run of a key: this one, or the latest.
+    #[must_use]
+    pub fn run_handle(&self, key: &Key, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
+        let execution = WorkflowExecutionInfo::builder()
+            .namespace(self.temporal.namespace())
+            .workflow_id(key.workflow_id())
+            .maybe_run_id(run)
+            .build();
+        execution.bind_untyped(self.temporal.clone())
+    }
+
+    /// What the key says of itself.
+    ///
+    /// # Errors
+    /// When nobody answers the query.
+    pub async fn status(&self, key: &Key) -> Result<Status> {
+        Ok(self.workflow(key).query(Digest::status, (), WorkflowQueryOptions::default()).await?)
+    }
+
+    /// The id of the latest run.
+    ///
+    /// # Errors
+    /// When there is none, or the server does not answer.
+    pub async fn run(&self, key: &Key) -> Result<String> {
+        let description = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        Ok(description.run_id().to_owned())
     }
 
     /// Whether no run of the key is open.

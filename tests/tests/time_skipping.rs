@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
 };
-use temporalio_common::protos::temporal::api::testservice::v1::SleepRequest;
+use temporalio_common::protos::temporal::api::testservice::v1::{
+    LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
+};
 use tidings::registration;
 use tidings_activities::store::{Sqlite, Store};
 use tidings_tests::{
@@ -84,9 +86,14 @@ impl Days {
     }
 
     async fn completed(&self, key: &Key) -> Result<Summary> {
+        let unlock = UnlockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
         let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
         let result = handle.get_result(WorkflowGetResultOptions::default());
-        Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??)
+        let summary = tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??;
+        let lock = LockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().lock_time_skipping(lock).await?;
+        Ok(summary)
     }
 }
 
