@@ -108,12 +108,14 @@ fn bare(mut view: View) -> View {
     view.digest.cadence.clear();
     view.digest.entity_count = None;
     view.digest.entity_type = None;
-    view.digest.counts = super::Counts::default();
+    view.digest.counts.clear();
+    view.digest.sums.clear();
     for line in &mut view.digest.groups {
         (line.entity, line.url, line.excerpt) = (None, None, None);
         line.who.clear();
         line.actors.clear();
-        line.counts = super::Counts::default();
+        line.counts.clear();
+        line.sums.clear();
         line.payload.clear();
     }
     view

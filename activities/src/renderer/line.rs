@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use jiff::tz::TimeZone;
-use serde::{Serialize, Serializer};
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
     clean,
-    view::{NAME_CHARS, local},
+    sums::{self, Sum},
+    view::NAME_CHARS,
     words,
 };
 use crate::store::Group;
@@ -33,7 +34,9 @@ pub struct Line {
     pub count: u64,
     /// The count with its category: `12 changes`.
     pub quantity: String,
-    pub counts: Counts,
+    pub counts: BTreeMap<String, i64>,
+    /// The counts in words, the worst first.
+    pub sums: Vec<Sum>,
     /// `Ann and 3 others`; may be empty.
     pub who: String,
     pub actor: String,
@@ -45,18 +48,9 @@ pub struct Line {
     pub payload: Map<String, Value>,
 }
 
-/// Sums that are not zero, the worst first (by `tone`), then by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(Vec<(String, i64)>);
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, n)| (name, n)))
-    }
-}
-
 impl Line {
     pub(super) fn new(group: &Group, zone: &TimeZone) -> Self {
+        let payload = clean::payload(&group.payload);
         let string =
             |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let named = entity_name(group);
@@ -74,36 +68,31 @@ impl Line {
             entity_id: clean::text(&group.entity_id, NAME_CHARS),
             entity: entity.filter(|entity| *entity != title),
             title,
-            url: string("url").and_then(clean::url),
+            url: payload.get("url").and_then(Value::as_str).map(str::to_owned),
             excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
             count: group.count,
             quantity: words::counted(&category, i128::from(group.count)),
             category,
-            counts: Counts::new(&group.counts),
+            counts: sums::counts(&group.counts),
+            sums: sums::sums(&group.counts),
             who: words::who(&actors, group.actor_count),
             actor: clean::text(&group.actor, NAME_CHARS),
             actor_count: group.actor_count,
             actors,
-            first_at: local(group.first_at, zone, "%-d %b, %H:%M"),
-            last_at: local(group.last_at, zone, "%-d %b, %H:%M"),
-            payload: clean::payload(&group.payload),
+            first_at: short(group.first_at, zone),
+            last_at: short(group.last_at, zone),
+            payload,
         }
     }
 }
 
-impl Counts {
-    pub(super) fn new(counts: &BTreeMap<String, i64>) -> Self {
-        let rank = |name: &str| match words::tone(name) {
-            "bad" => 0,
-            "warn" => 1,
-            "good" => 3,
-            _ => 2,
-        };
-        let mut counts: Vec<_> =
-            counts.iter().filter(|(_, n)| **n != 0).map(|(name, n)| (clean::text(name, NAME_CHARS), *n)).collect();
-        counts.sort_by(|(a, _), (b, _)| (rank(a), a).cmp(&(rank(b), b)));
-        Self(counts)
-    }
+/// `3 Feb, 14:20`. By hand: this is done for every line, and a format string costs more than the rest of it.
+fn short(at: Timestamp, zone: &TimeZone) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let local = zone.to_datetime(at);
+    let month =
+        usize::try_from(local.month() - 1).ok().and_then(|month| MONTHS.get(month)).copied().unwrap_or_default();
+    format!("{} {month}, {:02}:{:02}", local.day(), local.hour(), local.minute())
 }
 
 /// `crates/cli` by itself, but `build 812`: a bare number says nothing without its type.

@@ -13,6 +13,7 @@ mod clean;
 mod html;
 mod line;
 mod source;
+mod sums;
 mod view;
 mod words;
 
@@ -20,8 +21,9 @@ mod words;
 mod tests;
 
 pub use check::Problem;
-pub use line::{Counts, Line};
+pub use line::Line;
 use source::{PARTS, Sources};
+pub use sums::{Sum, Tone};
 pub use view::{Digest, Input, Links, More, Reader, Span, View};
 
 /// Bytes of HTML. Gmail clips a message at 102 KB, and with it the footer.
@@ -156,8 +158,7 @@ impl Renderer {
 
     fn html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
         let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
-        let html = self.part(template, PARTS[1], &context)?;
-        let html = html::without_unsafe_links(&html).into_owned();
+        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
         Ok((context, html))
     }
 

@@ -1,7 +1,7 @@
 //! What templates see of a digest. Built by a pure function from the store's contents; every value in it is clean, so
 //! that a template can neither forget to nor undo it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use tidings_workflows::contract::Window;
 
 use super::{
     clean,
-    line::{Counts, Line},
+    line::Line,
+    sums::{self, Sum},
     words,
 };
 use crate::store::{Contents, Group, Recipient};
@@ -72,7 +73,9 @@ pub struct Digest {
     pub entity_count: Option<u64>,
     /// The entities' type, where all known lines have the same.
     pub entity_type: Option<String>,
-    pub counts: Counts,
+    pub counts: BTreeMap<String, i64>,
+    /// The counts in words, the worst first.
+    pub sums: Vec<Sum>,
     pub groups: Vec<Line>,
     pub more: More,
 }
@@ -133,7 +136,8 @@ impl View {
             group_count: contents.groups,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
-            counts: Counts::new(&contents.counts),
+            counts: sums::counts(&contents.counts),
+            sums: sums::sums(&contents.counts),
             groups: contents.lines.iter().map(|group| Line::new(group, zone)).collect(),
             more: More { groups: 0, items: 0 },
         };
@@ -172,7 +176,7 @@ impl Span {
     }
 }
 
-pub(super) fn local(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+fn local(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     at.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
