@@ -157,7 +157,9 @@ mod tests {
 
     #[test]
     fn the_first_line_must_name_known_columns() {
-        for (header, says) in [("tenant,user", "no column \"address\""), ("tenant,user,address,tz", "\"tz\" is unknown")] {
+        for (header, says) in
+            [("tenant,user", "no column \"address\""), ("tenant,user,address,tz", "\"tz\" is unknown")]
+        {
             let error = check_columns(&csv::StringRecord::from(header.split(',').collect::<Vec<_>>())).unwrap_err();
             assert!(error.to_string().contains(says), "{error}");
         }
