@@ -141,7 +141,7 @@ async fn silence_ends_each_phase_after_its_own_time() -> Result<()> {
 #[tokio::test]
 async fn a_relay_that_stops_reading_the_content_is_given_up_before_the_dot() -> Result<()> {
     let relay = Relay::start().await?;
-    relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_secs(60))));
+    relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_mins(1))));
     let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
     let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
     let large = b"Three new comments\r\n".repeat(1_000_000);

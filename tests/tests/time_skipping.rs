@@ -11,9 +11,9 @@ use std::{
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions,
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
 };
-use temporalio_common::protos::temporal::api::testservice::v1::{SleepRequest, UnlockTimeSkippingRequest};
+use temporalio_common::protos::temporal::api::testservice::v1::SleepRequest;
 use tidings::registration;
 use tidings_activities::store::{Sqlite, Store};
 use tidings_tests::{
@@ -21,7 +21,6 @@ use tidings_tests::{
     stage::{Running, activities, eventually, key, settings, signal, sqlite},
 };
 use tidings_workflows::{Digest, Inbound, Key, Summary, contract::Outcome, names};
-use tonic::IntoRequest;
 
 /// The server whose clock jumps while nothing but timers is left.
 struct Skipping {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tidings_activities::settings::UnknownRecipients;
 use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -91,7 +92,7 @@ impl Arguments {
         let config = || Config::load(self.config.as_deref());
         match self.command {
             Command::Dev(args) => dev::run(args).await.map(|()| true),
-            Command::Worker => run::run(config()?, until_signalled()?).await.map(|()| true),
+            Command::Worker => run::run(config()?, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,

@@ -10,7 +10,7 @@ const URL_CHARS: usize = 2_000;
 const PAYLOAD_CHARS: usize = 1_000;
 
 /// First strong isolate and its end (UAX #9): what is between them cannot reorder what is around them.
-const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
+pub(super) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
 /// A value as one line of at most `max_chars`, isolated where it has right-to-left characters.
 pub(super) fn text(raw: &str, max_chars: usize) -> String {

@@ -1,0 +1,162 @@
+"""The checker finds what it is there to find. Small fabricated inputs, each wrong in one way."""
+
+import contextlib
+import io
+import json
+import sqlite3
+import tempfile
+import unittest
+from pathlib import Path
+
+import check
+
+# The part of the ledger that the checker reads, without the keys that would keep a wrong ledger from being made.
+SCHEMA = """
+CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER);
+CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
+CREATE TABLE attempts (digest_id TEXT, class TEXT);
+"""
+
+
+class Case:
+    """Two digests of acme/activity, as all should be: d1 for ann with e1 and e2, d2 for bob with e3."""
+
+    def __init__(self):
+        self.acknowledged = [("ann", "e1"), ("ann", "e2"), ("bob", "e3")]
+        self.digests = {"d1": ("closed", "sent", None), "d2": ("closed", "sent", None)}
+        self.events = [("ann", "e1", "d1", None), ("ann", "e2", "d1", None), ("bob", "e3", "d2", None)]
+        self.attempts = [("d1", "sent"), ("d2", "sent")]
+        self.mails = [("d1", 2), ("d2", 1)]
+
+    def run(self):
+        """The exit code, and the rules that were broken."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.write(folder)
+            output = io.StringIO()
+            options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
+            with contextlib.redirect_stdout(output):
+                code = check.main(options)
+            return code, [violation["rule"] for violation in json.loads(output.getvalue())["violations"]]
+
+    def write(self, folder):
+        fields = ("tenant", "digest", "user", "event_id")
+        lines = [json.dumps(dict(zip(fields, ("acme", "activity", *row)))) for row in self.acknowledged]
+        (folder / "ids").write_text("\n".join(lines) + "\n")
+        for number, (digest_id, count) in enumerate(self.mails):
+            headers = {"Subject": "x", "X-Tidings-Message": digest_id, "X-Tidings-Events": count}
+            text = "".join(f"{key}: {value}\r\n" for key, value in headers.items() if value is not None)
+            (folder / f"{number}.eml").write_bytes(f"{text}\r\nText.\r\n".encode())
+        with contextlib.closing(sqlite3.connect(folder / "db")) as database, database:
+            database.executescript(SCHEMA)
+            digests = [(digest_id, *digest) for digest_id, digest in self.digests.items()]
+            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?)", digests)
+            database.executemany("INSERT INTO events VALUES ('acme', 'activity', ?, ?, ?, ?)", self.events)
+            database.executemany("INSERT INTO attempts VALUES (?, ?)", self.attempts)
+
+
+class Checker(unittest.TestCase):
+    def setUp(self):
+        self.case = Case()
+
+    def fails_with(self, *rules):
+        self.assertEqual(self.case.run(), (1, list(rules)))
+
+    def passes(self):
+        self.assertEqual(self.case.run(), (0, []))
+
+    def test_nothing_is_wrong_with_a_right_ledger(self):
+        self.passes()
+
+    def test_an_id_acknowledged_twice_counts_once(self):
+        self.case.acknowledged.append(("ann", "e1"))
+        self.passes()
+
+    def test_a_missing_event(self):
+        self.case.acknowledged.append(("ann", "e9"))
+        self.fails_with("acknowledged event is not in the ledger")
+
+    def test_equal_ids_of_two_users_are_two_events(self):
+        self.case.acknowledged.append(("bob", "e1"))
+        self.fails_with("acknowledged event is not in the ledger")
+
+    def test_an_event_in_two_digests(self):
+        self.case.events.append(("ann", "e1", "d2", None))
+        self.case.mails[1] = ("d2", 2)
+        self.fails_with("event is in more than one digest")
+
+    def test_an_event_in_a_digest_that_does_not_exist(self):
+        self.case.events[2] = ("bob", "e3", "d9", None)
+        self.case.mails[1] = ("d2", 0)
+        self.fails_with("event is in a digest that does not exist")
+
+    def test_an_outcome_that_is_not_recorded(self):
+        self.case.digests["d2"] = ("rendered", None, None)
+        del self.case.mails[1]
+        self.fails_with("digest has no recorded outcome")
+
+    def test_an_event_that_a_failed_digest_gave_back_and_none_took(self):
+        self.case.digests["d2"] = ("closed", "failed", 1)
+        self.case.events[2] = ("bob", "e3", "d2", 1)
+        del self.case.mails[1]
+        self.fails_with("event was given back and is in no later digest")
+
+    def test_an_event_that_a_later_digest_took_over(self):
+        self.case.digests.update({"d2": ("closed", "failed", 1), "d3": ("closed", "sent", None)})
+        self.case.events[2] = ("bob", "e3", "d3", None)
+        self.case.mails[1] = ("d3", 1)
+        self.passes()
+
+    def test_a_sent_digest_without_a_mail(self):
+        del self.case.mails[1]
+        self.fails_with("sent digest has no mail")
+
+    def test_a_second_mail_without_an_ambiguous_attempt(self):
+        self.case.mails.append(("d2", 1))
+        self.fails_with("digest has a mail too many")
+
+    def test_a_second_mail_after_an_ambiguous_attempt(self):
+        self.case.mails.append(("d2", 1))
+        self.case.attempts.append(("d2", "ambiguous"))
+        self.passes()
+
+    def test_a_third_mail_after_one_ambiguous_attempt(self):
+        self.case.mails += [("d2", 1), ("d2", 1)]
+        self.case.attempts.append(("d2", "ambiguous"))
+        self.fails_with("digest has a mail too many")
+
+    def test_an_ambiguous_digest_with_and_without_a_mail(self):
+        self.case.digests["d2"] = ("closed", "ambiguous", None)
+        self.case.attempts[1] = ("d2", "ambiguous")
+        self.passes()
+        del self.case.mails[1]
+        self.passes()
+
+    def test_a_digest_that_needs_no_mail(self):
+        self.case.digests["d2"] = ("closed", "suppressed", None)
+        self.case.mails = self.case.mails[:1]
+        self.passes()
+
+    def test_a_mail_of_a_digest_that_was_not_sent(self):
+        self.case.digests["d2"] = ("closed", "dropped", None)
+        self.fails_with("mail of a digest that was not sent")
+
+    def test_a_mail_without_a_digest(self):
+        self.case.mails.append(("d9", 1))
+        self.fails_with("mail belongs to no digest")
+
+    def test_a_mail_without_the_header(self):
+        self.case.mails.append((None, 1))
+        self.fails_with("mail belongs to no digest")
+
+    def test_a_mail_with_another_count(self):
+        self.case.mails[0] = ("d1", 3)
+        self.fails_with("mail says another number of events than the ledger")
+
+    def test_a_mail_without_a_count(self):
+        self.case.mails[0] = ("d1", None)
+        self.fails_with("mail does not say its number of events")
+
+
+if __name__ == "__main__":
+    unittest.main()
