@@ -28,16 +28,16 @@ Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
 
 /// Durable digest e-mail on Temporal.
 #[derive(Debug, Parser)]
-#[command(name = "tidings", version, about, after_help = EXAMPLES, propagate_version = true)]
+#[command(name = "tidings", bin_name = "tidings", version, about, after_help = EXAMPLES, propagate_version = true)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// The configuration file [default: tidings.toml, where it exists]
     #[arg(long, global = true, value_name = "FILE", env = "TIDINGS_CONFIG")]
     config: Option<PathBuf>,
-    /// See [`log::Options`].
+    /// What to log, and how.
     #[command(flatten)]
-    pub log: log::Options,
+    pub log: log::Log,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,7 +73,7 @@ struct KeyOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Answer in JSON
+    /// Answer in JSON; `null` when the key has no open digest
     #[arg(long)]
     json: bool,
 }
@@ -124,4 +124,14 @@ fn until_signalled() -> anyhow::Result<CancellationToken> {
         }
     });
     Ok(shutdown)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        super::Arguments::command().debug_assert();
+    }
 }

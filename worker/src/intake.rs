@@ -70,7 +70,7 @@ impl Report {
         if self.json {
             anstream::println!("{}", serde_json::json!(self.summary));
         } else {
-            anstream::println!("{} {what} accepted, {} rejected", HumanCount(accepted), HumanCount(rejected));
+            anstream::println!("{what}: {} accepted, {} rejected", HumanCount(accepted), HumanCount(rejected));
         }
         rejected == 0
     }

@@ -7,10 +7,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::Usage;
 
-/// The options of every command about its log.
+/// What every command can be told about its log.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
-pub struct Options {
+pub struct Log {
     /// What to log: a level, or target=level pairs, for example `info,tidings_activities=debug`.
     #[arg(long, global = true, value_name = "FILTER", env = "TIDINGS_LOG", default_value = "info")]
     log: String,
@@ -29,7 +29,7 @@ enum Format {
 ///
 /// # Errors
 /// The filter is wrong, or something logs already.
-pub fn start(options: &Options) -> anyhow::Result<()> {
+pub fn start(options: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&options.log).map_err(|error| {
         Usage(format!("--log {:?}: {error}; write for example \"info\" or \"warn,tidings=debug\"", options.log))
     })?;

@@ -1,6 +1,6 @@
 //! `tidings status` and `tidings flush`: one key's workflow, asked and told.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
@@ -11,8 +11,12 @@ use temporalio_client::{
 };
 use temporalio_common::{QueryDefinition, UpdateDefinition};
 use tidings_workflows::{Flushed, Key, Status};
+use tokio::time::timeout;
 
 use crate::Config;
+
+/// How long a worker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 struct AskStatus;
 
@@ -44,7 +48,9 @@ impl UpdateDefinition for Flush {
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
-    let status = match workflow(config, key).await?.query(AskStatus, (), only_open).await {
+    let workflow = workflow(config, key).await?;
+    let answer = timeout(PATIENCE, workflow.query(AskStatus, (), only_open)).await;
+    let status = match answer.with_context(|| unanswered(config, key))? {
         Ok(status) => Some(status),
         Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => None,
         Err(error) => return Err(error).with_context(|| unanswered(config, key)),
@@ -64,7 +70,9 @@ pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow:
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let options = WorkflowExecuteUpdateOptions::builder().build();
-    let flushed = match workflow(config, key).await?.execute_update(Flush, (), options).await {
+    let workflow = workflow(config, key).await?;
+    let answer = timeout(PATIENCE, workflow.execute_update(Flush, (), options)).await;
+    let flushed = match answer.with_context(|| unanswered(config, key))? {
         Ok(flushed) => flushed,
         Err(WorkflowUpdateError::NotFound(_)) => Flushed { events: 0, behind: None },
         Err(error) => return Err(error).with_context(|| unanswered(config, key)),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -36,16 +37,25 @@ pub(super) struct File {
 
 /// Reads the keys; unknown ones and wrong types are problems.
 pub(super) fn parse(place: &Path, text: &str) -> Result<File, Problem> {
-    toml::from_str(text).map_err(|error: toml::de::Error| {
-        let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-        let key = if key.contains(['\n', '"', ' ']) { "" } else { key };
-        Problem {
-            place: place_of(place, text, error.span()),
-            key: key.to_owned(),
-            value: String::new(),
-            problem: with_suggestion(error.message()),
-        }
+    toml::from_str(text).map_err(|error: toml::de::Error| Problem {
+        place: place_of(place, text, error.span()),
+        key: key_at(text, error.span()).to_owned(),
+        value: String::new(),
+        problem: with_suggestion(error.message()),
     })
+}
+
+/// The key, or the table's header, of the line that the range starts in; never a value.
+fn key_at(text: &str, span: Option<Range<usize>>) -> &str {
+    let Some((before, after)) = span.and_then(|span| text.split_at_checked(span.start)) else { return "" };
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
+    let line = &text[start..end];
+    match line.split_once('=') {
+        _ if line.starts_with('[') => line.trim(),
+        Some((key, _)) => key.trim(),
+        None => "",
+    }
 }
 
 /// serde's "unknown field `x`, expected one of `a`, `b`", with the nearest of them in front.

@@ -50,12 +50,12 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file was asked for and cannot be read.
-    #[error("{}: {source}; --config or TIDINGS_CONFIG names the configuration file", path.display())]
+    #[error("{}: {reason}; --config or TIDINGS_CONFIG names the configuration file", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        reason: io::Error,
     },
     /// What it says is wrong.
     #[error("{}", problem::lines(.0))]
@@ -81,7 +81,7 @@ impl Config {
         let text = match fs::read_to_string(place) {
             Ok(text) => text,
             Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(Error::Unreadable { path: place.to_owned(), source }),
+            Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
         };
         Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), Temporal::load())
     }

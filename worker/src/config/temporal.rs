@@ -1,7 +1,7 @@
 //! Where Temporal is. Its own environment variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
 //! `TEMPORAL_TLS_*`, ...) and its `temporal.toml` say so, as for every other Temporal program.
 
-use std::fmt;
+use std::{error::Error, fmt};
 
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, envconfig::LoadClientConfigProfileOptions,
@@ -21,11 +21,22 @@ pub struct Temporal {
 
 /// Temporal does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("Temporal at {address} does not answer: {source}. `tidings dev` starts one; TEMPORAL_ADDRESS names another")]
+#[error("Temporal at {address} does not answer ({reason}); `tidings dev` starts one, TEMPORAL_ADDRESS names another")]
 pub struct Unreachable {
     address: String,
-    #[source]
-    source: Box<ClientConnectError>,
+    reason: String,
+}
+
+/// The innermost cause: what is around it only repeats it.
+fn reason(error: &ClientConnectError) -> String {
+    if let ClientConnectError::SystemInfoCallError(status) = error {
+        return status.message().to_owned();
+    }
+    let mut cause: &dyn Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 impl Temporal {
@@ -59,8 +70,7 @@ impl Temporal {
     /// # Errors
     /// No answer, or not from Temporal.
     pub async fn connect(&self) -> Result<Client, Unreachable> {
-        let unreachable =
-            |source: ClientConnectError| Unreachable { address: self.address(), source: Box::new(source) };
+        let unreachable = |error: ClientConnectError| Unreachable { address: self.address(), reason: reason(&error) };
         let connection = Connection::connect(self.connection.clone()).await.map_err(unreachable)?;
         Client::new(connection, self.client.clone()).map_err(|error| unreachable(error.into()))
     }

@@ -54,10 +54,10 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ),
         ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
         ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
-        ("[digest.a]\n", "tidings.toml:1: missing field `cadence`"),
+        ("[digest.a]\n", "tidings.toml:1: [digest.a]: missing field `cadence`"),
         ("[digest.a]\ncadense = \"instant\"", "tidings.toml:2: cadense: no such key; did you mean \"cadence\"?"),
         ("databse_url = \"x\"", "did you mean \"database_url\"?"),
-        ("task_queue = 7", "tidings.toml:1: "),
+        ("task_queue = 7", "tidings.toml:1: task_queue: invalid type: integer `7`, expected a string"),
         ("task_queue = \"\"", "write for example \"tidings\""),
         ("templates = \"nowhere\"", "tidings.toml:1: templates = \"nowhere\": there is no such folder"),
         ("database_url = \"mysql://u:hunter2@x/y\"", "database_url = \"mysql://u:***@x/y\": \"mysql\" is neither"),
@@ -70,6 +70,7 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ("[mail]\nfrom = \"Acme\"", "tidings.toml:2: mail.from = \"Acme\": is no sender; write for example \"Acme <"),
         ("[mail]\nreply_to = \"a b\"", "mail.reply_to = \"a b\": is no address"),
         ("[mail]\ndomain = \"https://a\"", "is no host name"),
+        ("smtp_url = \"smtp://u:hunter2\"x\"", "tidings.toml:1: smtp_url: "),
         ("= 1", "tidings.toml:1: "),
     ] {
         let complaint = complaint(text);

@@ -36,7 +36,7 @@ pub struct Options {
     #[command(flatten)]
     key: line::Key,
     #[command(flatten)]
-    event: single::Options,
+    event: single::Fields,
     /// Write the key and event_id of each event to this file as soon as Temporal has acknowledged it
     #[arg(long, value_name = "FILE")]
     acknowledged: Option<PathBuf>,

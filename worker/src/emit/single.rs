@@ -9,7 +9,7 @@ use super::line::Key;
 /// The fields of the event.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "One event, instead of a file")]
-pub(super) struct Options {
+pub(super) struct Fields {
     /// What kind of thing happened; the event happened now
     #[arg(long, requires_all = ["tenant", "user", "digest"])]
     category: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Options {
     event_id: Option<String>,
 }
 
-impl Options {
+impl Fields {
     /// The event, if one is described.
     pub fn to_event(&self, key: &Key) -> Option<v1::Event> {
         let shown = [("title", &self.title), ("url", &self.url)];
