@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use sqlx::Connection;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions, WorkflowQueryOptions, WorkflowExecutionInfo, NamespacedClient, UntypedWorkflowHandle,
+    Client, NamespacedClient, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionInfo,
+    WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
+    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::history::v1::HistoryEvent,

@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowFetchHistoryOptions, WorkflowHistory};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use temporalio_workflow::workflow_interceptors::{
-    CancellableWorkflowOutboundFuture, ScheduleLocalActivityInput, ScheduleLocalActivityResult, WorkflowInterceptor,
+    CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
 use tidings_tests::{
@@ -61,9 +61,9 @@ impl WorkflowInterceptor for Changed {
         next: WorkflowNext<
             'static,
             ScheduleLocalActivityInput,
-            CancellableWorkflowOutboundFuture<ScheduleLocalActivityResult>,
+            CancellableWorkflowOutboundFuture<ScheduleActivityResult>,
         >,
-    ) -> CancellableWorkflowOutboundFuture<ScheduleLocalActivityResult> {
+    ) -> CancellableWorkflowOutboundFuture<ScheduleActivityResult> {
         if input.activity_type() == "load" {
             "prefetch".clone_into(input.activity_type_mut());
         }
