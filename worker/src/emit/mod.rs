@@ -37,7 +37,7 @@ pub struct Options {
     key: line::Key,
     #[command(flatten)]
     event: single::Fields,
-    /// Write the key and event_id of each event to this file as soon as Temporal has acknowledged it
+    /// Write the key and the id of each event to this file as soon as Temporal has acknowledged it
     #[arg(long, value_name = "FILE")]
     acknowledged: Option<PathBuf>,
     /// Print the rejected lines and the summary as JSON
@@ -78,12 +78,11 @@ struct Emitting<'a> {
 impl<'a> Emitting<'a> {
     fn start(options: &Options, config: &'a Config) -> anyhow::Result<(Self, mpsc::Receiver<anyhow::Result<Read>>)> {
         let acknowledged = options.acknowledged.as_deref().map(create).transpose()?;
-        let (bar, lines) = match options.event.to_event(&options.key) {
-            Some(event) => (indicatif::ProgressBar::hidden(), line::only(event)),
-            None => {
-                let (bar, input) = intake::open(&source(options)?)?;
-                (bar, line::read(input, options.key.clone()))
-            }
+        let (bar, lines) = if let Some(event) = options.event.to_event(&options.key) {
+            (indicatif::ProgressBar::hidden(), line::only(event))
+        } else {
+            let (bar, input) = intake::open(&source(options)?)?;
+            (bar, line::read(input, options.key.clone()))
         };
         let report = Report::new(options.json, bar);
         Ok((Self { config, client: None, report, acknowledged }, lines))
