@@ -24,6 +24,8 @@ pub struct Verdict {
     pub mails: u64,
     /// Mails of digests that had one already.
     pub second_mails: u64,
+    /// Attempts of which nobody knows whether the relay took the mail: each allows one more.
+    pub ambiguous_attempts: u64,
     pub violations: Vec<Violation>,
 }
 
