@@ -8,16 +8,23 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use tidings_activities::settings::UnknownRecipients;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::Config;
+
+mod account;
+mod demo;
 mod inbox;
 mod mail;
 mod mailbox;
 mod ports;
+mod settings;
 mod sink;
 mod temporal;
 
@@ -45,6 +52,12 @@ pub struct Args {
     /// Send mail to this relay instead of the sink; there is no inbox page then.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
+    /// Emit sample events, and say whether the mails account for them.
+    #[arg(long, conflicts_with = "smtp_url")]
+    demo: bool,
+    /// End when the sample events' mails have arrived.
+    #[arg(long, requires = "demo")]
+    once: bool,
 }
 
 impl Args {
@@ -72,26 +85,55 @@ impl Args {
     }
 }
 
-/// Runs until Ctrl-C, SIGTERM, or until a part ends by itself, which is an error.
+/// Runs until Ctrl-C or SIGTERM, until the demo is over where it runs once, or until a part ends by itself, which is
+/// an error. `config` is the configuration file.
 ///
 /// # Errors
-/// Names the port that is taken, the file that cannot be written, or the part that ended.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Names the port that is taken, the file that cannot be written, what is wrong with the configuration, the part that
+/// ended, or the sample events that no mail accounts for.
+pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     let folder = Path::new(FOLDER);
+    let config = settings::config(config, &args, folder)?;
     let _lock = lock(folder)?;
     for port in args.temporal() {
         drop(port.listen()?);
     }
     let desk = Desk::open(&args, folder).await?;
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
-    say_where(&args);
     let ended = tokio::select! {
         done = interrupted() => done,
         error = server.ended() => Err(error.into()),
-        error = desk.serve(&args) => error,
+        done = work(&args, config, desk) => done,
     };
     server.stop().await;
     ended
+}
+
+/// The worker, the inbox and the demo, on a server that is ready.
+async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
+    let shutdown = CancellationToken::new();
+    // Also when this future is dropped.
+    let _stop = shutdown.clone().drop_guard();
+    let worker = crate::run(config.clone(), UnknownRecipients::Invent, shutdown.clone());
+    let mailbox = Arc::clone(&desk.mailbox);
+    let worked = tokio::select! {
+        done = worker => done.and_then(|()| bail!("the worker ended")),
+        done = desk.serve(args) => done,
+        done = guide(args, &config, &mailbox) => done,
+    };
+    worked
+}
+
+/// Says where to look, runs the demo if asked to, and returns when there is nothing more to do.
+async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
+    if args.demo {
+        demo::run(config, mailbox).await?;
+    }
+    if args.once {
+        return Ok(());
+    }
+    say_where(args);
+    std::future::pending().await
 }
 
 /// The sink and its inbox, listening.
@@ -145,8 +187,12 @@ async fn interrupted() -> anyhow::Result<()> {
 }
 
 fn say_where(args: &Args) {
-    println!("Inbox        {}", args.inbox_url());
+    println!("Inbox        {}", args.smtp_url.as_ref().map_or_else(|| args.inbox_url(), |_| "none: mail goes to --smtp-url".to_owned()));
     println!("Temporal UI  {}", args.temporal_ui_url());
+    println!(
+        "Next, an event of your own, in another terminal:\n  \
+         tidings emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'"
+    );
     println!("Stop with Ctrl-C.");
 }
 
