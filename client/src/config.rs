@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use temporalio_client::{
-    ClientOptions, Connection,
-    envconfig::{ConfigError, LoadClientConfigProfileOptions},
-    errors::ClientConnectError,
+    ClientOptions, Connection, envconfig::LoadClientConfigProfileOptions, errors::ClientConnectError,
 };
 use tidings_workflows::names;
 
@@ -35,7 +33,7 @@ impl Default for Config {
 pub enum ConnectError {
     /// The `TEMPORAL_*` variables or `temporal.toml` do not make sense.
     #[error("TEMPORAL_* environment or temporal.toml: {0}")]
-    Config(#[from] ConfigError),
+    Config(String),
     /// The server did not answer, or refused the connection.
     #[error("no connection to Temporal at {target}: {source}; is TEMPORAL_ADDRESS right?")]
     Connect {
@@ -49,7 +47,8 @@ pub enum ConnectError {
 /// Connects as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, `TEMPORAL_PROFILE` and
 /// `temporal.toml` say (<https://docs.temporal.io/develop/environment-configuration>).
 pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Client, ConnectError> {
-    let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())?;
+    let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
+        .map_err(|error| ConnectError::Config(error.to_string()))?;
     connection.identity = format!("tidings-client@{}", std::process::id());
     connection.connect_timeout = Some(timeout);
     let target = connection.target.to_string();

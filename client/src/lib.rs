@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
-//! `emit` may be repeated after any error; an event_id that has arrived already changes nothing.
+//! `emit` may be repeated after any error; an `event_id` that has arrived already changes nothing.
 
 mod client;
 mod config;

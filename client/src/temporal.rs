@@ -1,4 +1,4 @@
-//! One batch to one workflow: SignalWithStart, and what its answer means.
+//! One batch to one workflow: `SignalWithStart`, and what its answer means.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ pub(crate) async fn signal(
 ) -> Result<(), Error> {
     let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
     let options = options(task_queue, key, time_left);
-    let call = temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, batch, options);
+    // `RawValue::empty()` would be one empty argument.
+    let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, batch, options);
     let started = Instant::now();
     match tokio::time::timeout(time_left, call).await {
         Ok(Ok(_handle)) => Ok(()),

@@ -1,6 +1,9 @@
 //! What the end-to-end tests share: servers, relays, checks.
 
+pub mod broken;
+pub mod checker;
 pub mod faulty;
+pub mod outside;
 pub mod postgres;
 pub mod relay;
 pub mod server;

@@ -15,7 +15,7 @@ use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Ur
 use tidings_workflows::names;
 
 /// How long a server may take to be ready. It needs about a second on an idle machine.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 
 /// A server of this test alone; gone when dropped.
 pub struct DevServer {

@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
+use sqlx::Connection;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowStartOptions,
+    Client, NamespacedClient, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionInfo,
+    WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
+    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
 };
 use temporalio_common::{
-    SignalDefinition, UntypedWorkflow, data_converters::RawValue,
-    protos::temporal::api::history::v1::HistoryEvent,
+    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::history::v1::HistoryEvent,
 };
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
@@ -23,11 +24,10 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, Key, Summary, names};
+use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};
-
 
 /// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
 #[must_use]
@@ -46,7 +46,8 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
         reply_to: None,
         domain: "tidings.example".to_owned(),
     };
-    let digests = [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
+    let digests =
+        [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
     Settings { digests: BTreeMap::from(digests), sender, unknown_recipients: UnknownRecipients::Invent }
 }
 
@@ -118,7 +119,8 @@ impl Stage {
     /// When it cannot be made.
     pub fn start_worker(&mut self) -> Result<()> {
         let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
-        self.worker = Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
+        self.worker =
+            Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
         Ok(())
     }
 
@@ -142,6 +144,44 @@ impl Stage {
     /// When the server does not answer.
     pub async fn history(&self, key: &Key) -> Result<Vec<HistoryEvent>> {
         Ok(self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?)
+    }
+
+    /// What a query of the ledger counts.
+    ///
+    /// # Errors
+    /// When the query is wrong.
+    pub async fn count(&self, query: &'static str) -> Result<i64> {
+        let path = self.folder.path().join("tidings.db");
+        let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
+        Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+    }
+
+    /// A run of a key: this one, or the latest.
+    #[must_use]
+    pub fn run_handle(&self, key: &Key, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
+        let execution = WorkflowExecutionInfo::builder()
+            .namespace(self.temporal.namespace())
+            .workflow_id(key.workflow_id())
+            .maybe_run_id(run)
+            .build();
+        execution.bind_untyped(self.temporal.clone())
+    }
+
+    /// What the key says of itself.
+    ///
+    /// # Errors
+    /// When nobody answers the query.
+    pub async fn status(&self, key: &Key) -> Result<Status> {
+        Ok(self.workflow(key).query(Digest::status, (), WorkflowQueryOptions::default()).await?)
+    }
+
+    /// The id of the latest run.
+    ///
+    /// # Errors
+    /// When there is none, or the server does not answer.
+    pub async fn run(&self, key: &Key) -> Result<String> {
+        let description = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        Ok(description.run_id().to_owned())
     }
 
     /// Whether no run of the key is open.
@@ -261,7 +301,11 @@ impl Drop for Running {
 ///
 /// # Errors
 /// When that takes longer than `deadline`.
-pub async fn eventually<T>(what: &str, deadline: Duration, mut met: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+pub async fn eventually<T>(
+    what: &str,
+    deadline: Duration,
+    mut met: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let started = Instant::now();
     loop {
         if let Some(value) = met().await? {

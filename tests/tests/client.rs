@@ -7,10 +7,14 @@ use std::{
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
+use temporalio_client::tonic::IntoRequest;
 use temporalio_client::{
-    Client as Temporal, UntypedWorkflow, WorkflowDescribeOptions, WorkflowFetchHistoryOptions, WorkflowTerminateOptions,
+    Client as Temporal, ClientOptions, UntypedWorkflow, WorkflowDescribeOptions, WorkflowFetchHistoryOptions,
+    WorkflowTerminateOptions,
 };
-use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
+use temporalio_common::protos::temporal::api::{
+    history::v1::history_event::Attributes, workflowservice::v1::RegisterNamespaceRequest,
+};
 use tidings_client::{Client, Config, Error, Rejection, v1};
 use tidings_tests::server::DevServer;
 use tidings_workflows::{Inbound, Key};
@@ -37,7 +41,11 @@ async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
     let mut signals = Vec::new();
     while let Some(event) = history.next().await {
-        if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = event?.attributes {
+        let attributes = event?.attributes;
+        if let Some(Attributes::WorkflowExecutionStartedEventAttributes(start)) = &attributes {
+            assert_eq!(start.input.clone().unwrap_or_default().payloads, [], "a digest starts without an argument");
+        }
+        if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = attributes {
             let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
             assert_eq!(sorted.refused, []);
             signals.push(sorted.events.into_iter().map(|event| event.event_id).collect());
@@ -135,14 +143,30 @@ async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_missing_search_attribute_or_namespace_says_what_to_do() -> Result<()> {
+async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()> {
     let server = DevServer::start().await?;
-    let elsewhere = Temporal::new(
-        server.client().await?.connection().clone(),
-        temporalio_client::ClientOptions::new("acme").build(),
-    )?;
-    let error = Client::new(elsewhere, Config::default()).emit(event("ann", 1)).await.unwrap_err();
-    assert!(matches!(error, Error::Rejected(Rejection::Namespace(_))), "{error}");
+    let connection = server.client().await?.connection().clone();
+    let temporal = Temporal::new(connection.clone(), ClientOptions::new("bare").build())?;
+    let client = Client::new(temporal, Config::default());
+    let error = client.emit(event("ann", 1)).await.unwrap_err();
+    assert!(matches!(error, Error::Rejected(Rejection::Namespace(_))) && !error.is_retryable(), "{error}");
+
+    let bare = RegisterNamespaceRequest {
+        namespace: "bare".into(),
+        workflow_execution_retention_period: Some(Duration::from_hours(24).try_into()?),
+        ..RegisterNamespaceRequest::default()
+    };
+    connection.workflow_service().register_namespace(bare.into_request()).await?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let error = loop {
+        // A new namespace takes a moment to be known everywhere.
+        match client.emit(event("ann", 1)).await.unwrap_err() {
+            Error::Rejected(Rejection::Namespace(_)) if Instant::now() < deadline => {}
+            error => break error,
+        }
+    };
+    assert!(matches!(error, Error::Rejected(Rejection::SearchAttributes(_))), "{error}");
+    assert!(error.to_string().contains("tidings migrate"), "{error}");
     Ok(())
 }
 

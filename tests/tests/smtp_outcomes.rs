@@ -113,6 +113,7 @@ async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_th
         assert_eq!((delivery.class, delivery.phase), (Class::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
         assert_eq!(relay.mails().len(), kept, "{act:?}");
         assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {act:?}");
+        assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
     }
     Ok(())
 }
@@ -141,7 +142,7 @@ async fn silence_ends_each_phase_after_its_own_time() -> Result<()> {
 #[tokio::test]
 async fn a_relay_that_stops_reading_the_content_is_given_up_before_the_dot() -> Result<()> {
     let relay = Relay::start().await?;
-    relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_secs(60))));
+    relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_mins(1))));
     let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
     let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
     let large = b"Three new comments\r\n".repeat(1_000_000);

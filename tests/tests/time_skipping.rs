@@ -11,9 +11,11 @@ use std::{
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions,
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
 };
-use temporalio_common::protos::temporal::api::testservice::v1::{SleepRequest, UnlockTimeSkippingRequest};
+use temporalio_common::protos::temporal::api::testservice::v1::{
+    LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
+};
 use tidings::registration;
 use tidings_activities::store::{Sqlite, Store};
 use tidings_tests::{
@@ -21,7 +23,6 @@ use tidings_tests::{
     stage::{Running, activities, eventually, key, settings, signal, sqlite},
 };
 use tidings_workflows::{Digest, Inbound, Key, Summary, contract::Outcome, names};
-use tonic::IntoRequest;
 
 /// The server whose clock jumps while nothing but timers is left.
 struct Skipping {
@@ -85,9 +86,14 @@ impl Days {
     }
 
     async fn completed(&self, key: &Key) -> Result<Summary> {
+        let unlock = UnlockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
         let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
         let result = handle.get_result(WorkflowGetResultOptions::default());
-        Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??)
+        let summary = tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??;
+        let lock = LockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().lock_time_skipping(lock).await?;
+        Ok(summary)
     }
 }
 

@@ -1,25 +1,30 @@
-//! The binary `tidings`.
+//! The binary `tidings`. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.
 
-use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
-mod dev;
-
-#[derive(Parser)]
-#[command(version, about)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Runs everything on this machine, with an inbox in the browser.
-    Dev(dev::Args),
-}
+use clap::Parser as _;
+use tidings::{
+    cli::{Arguments, Usage},
+    config, log,
+};
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::Dev(args) => dev::run(args).await,
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Err(error) = log::start(&arguments.log) {
+        return failed(&error);
+    }
+    match arguments.run().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => failed(&error),
     }
 }
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    anstream::eprintln!("{RED}error:{RED:#} {error:#}");
+    let usage = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
+    ExitCode::from(if usage { 2 } else { 1 })
+}
+
+const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();

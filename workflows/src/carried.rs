@@ -26,10 +26,13 @@ impl Carried {
 }
 
 impl TemporalSerializable for Carried {
-    fn to_payload(&self, context: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        let json =
-            serde_json::to_value(&self.0).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
-        json.to_payload(context)
+    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        let data = serde_json::to_vec(&self.0).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
+        Ok(Payload {
+            metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+            data,
+            ..Payload::default()
+        })
     }
 }
 

@@ -79,7 +79,7 @@ impl Digest {
     /// One event, a list of events or an `EventBatch`, as JSON or protobuf. What cannot be decoded becomes a dead
     /// letter.
     #[signal(name = "events")] // names::SIGNAL
-    fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
+    pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
         let next_seq = self.state.malformed;
         self.signals += 1;
@@ -97,13 +97,13 @@ impl Digest {
 
     /// What the key is doing, and why.
     #[query(name = "status")]
-    fn status(&self, _: &WorkflowContextView) -> Status {
+    pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.trouble.clone(), self.decided_at)
     }
 
     /// Sends what is pending now. Consent, a pause and suppressions still hold.
     #[update(name = "flush")]
-    fn flush(&mut self, _: &mut SyncWorkflowContext<Self>) -> Flushed {
+    pub fn flush(&mut self, _: &mut SyncWorkflowContext<Self>) -> Flushed {
         self.state.flush()
     }
 }

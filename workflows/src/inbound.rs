@@ -144,7 +144,7 @@ impl Sorter<'_> {
         }
     }
 
-    /// One event, a list of them, or an `EventBatch`: the shape tells. serde_json refuses to nest deeper than 128.
+    /// One event, a list of them, or an `EventBatch`: the shape tells. `serde_json` refuses to nest deeper than 128.
     fn json(&mut self, encoding: &str, message: &str, data: &[u8]) -> Result<(), String> {
         let batch = match serde_json::from_slice(data).map_err(|error| format!("is not JSON: {error}"))? {
             Value::Array(events) => events,

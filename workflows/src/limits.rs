@@ -6,7 +6,7 @@ pub const WORKFLOW_ID_BYTES: usize = 255;
 pub const ID_BYTES: usize = 255;
 /// Bytes of a payload as compact JSON.
 pub const PAYLOAD_BYTES: usize = 16 * 1024;
-/// Levels of a payload's objects and lists. serde_json reads back 128, and an event travels inside other JSON.
+/// Levels of a payload's objects and lists. `serde_json` reads back 128, and an event travels inside other JSON.
 pub const PAYLOAD_DEPTH: usize = 32;
 /// Names in `counts`.
 pub const COUNTS: usize = 32;

@@ -9,7 +9,8 @@ use lettre::{
 
 use super::{
     Class, Error, Event, Limits, Phase, Relay, Reply, Timeouts, classify,
-    connection::{Connection, Failure},
+    connection::Connection,
+    failure::Failure,
     pool::{Lease, Pool},
     tls,
 };

@@ -7,7 +7,9 @@
 mod compose;
 mod connection;
 mod deliver;
+mod failure;
 mod header;
+mod open;
 mod outcome;
 mod pool;
 mod relay;

@@ -129,12 +129,10 @@ fn classify_reply(phase: Phase, reply: &Reply) -> Class {
         (200..=299, Phase::Dot | Phase::Done) => Class::Sent,
         // Not the answer to what was asked: the two sides are out of step.
         (..=399, Phase::Dot) => Class::Ambiguous,
-        (..=399, _) => Class::Deferred,
         (454, Phase::Auth) => Class::Throttled,
         (400..=499, _) if is_throttling(reply) => Class::Throttled,
-        (400..=499, _) => Class::Deferred,
-        // Before a message is on the table no answer can be about one.
-        (_, Phase::Connect | Phase::Tls | Phase::Greeting | Phase::Ehlo) => Class::Deferred,
+        // Until EHLO is answered, no reply can be about a message.
+        (..=499, _) | (_, Phase::Connect | Phase::Tls | Phase::Greeting | Phase::Ehlo) => Class::Deferred,
         (530 | 534 | 535, _) | (_, Phase::Auth) => Class::Configuration,
         _ => classify_rejection(phase, reply),
     }

@@ -12,10 +12,7 @@ use futures::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 
-use super::{
-    Event, Phase, Relay, Timeouts,
-    connection::{Connection, Failure},
-};
+use super::{Event, Phase, Relay, Timeouts, connection::Connection, failure::Failure, open::open};
 
 /// How many connections, and how long each is used.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +29,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 8, idle: Duration::from_secs(30), age: Duration::from_secs(600), messages: 100 }
+        Self { connections: 8, idle: Duration::from_secs(30), age: Duration::from_mins(10), messages: 100 }
     }
 }
 
@@ -103,8 +100,8 @@ impl Lease {
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
         self.connection = None;
         let pool = &self.pool;
-        let connection = Connection::open(&pool.relay, pool.tls.as_ref(), &pool.timeouts).await?;
-        self.connection = Some(connection);
+        // In a box: it is rare, and large.
+        self.connection = Some(Box::pin(open(&pool.relay, pool.tls.as_ref(), &pool.timeouts)).await?);
         self.reused = false;
         Ok(())
     }

@@ -70,7 +70,7 @@ impl Renderer {
     /// # Errors
     /// There is no such template or no sample, or the sample cannot be read.
     pub fn sample(&self, template: &str) -> Result<View, Error> {
-        if !self.sources.names().contains(template) {
+        if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
         let file = format!("{template}/{SAMPLE}");
@@ -86,12 +86,11 @@ impl Renderer {
         let full = self.sample(template)?;
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
-        let (context, html) = self.html(template, &full)?;
+        let (_, html) = self.html(template, &full)?;
         if html.len() >= HTML_BYTES {
             problems.push(format!("the sample makes {} bytes of HTML; the limit is {HTML_BYTES}", html.len()));
         }
         problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
-        drop(context);
         self.render_strictly(template, &full)?;
         // What is optional must be so for the template, too.
         for view in [bare(full.clone()), full.shortened(lines.min(1)), bare(self.sample(template)?).shortened(0)] {
@@ -109,12 +108,14 @@ fn bare(mut view: View) -> View {
     view.digest.cadence.clear();
     view.digest.entity_count = None;
     view.digest.entity_type = None;
-    view.digest.counts = super::Counts::default();
+    view.digest.counts.clear();
+    view.digest.sums.clear();
     for line in &mut view.digest.groups {
         (line.entity, line.url, line.excerpt) = (None, None, None);
         line.who.clear();
         line.actors.clear();
-        line.counts = super::Counts::default();
+        line.counts.clear();
+        line.sums.clear();
         line.payload.clear();
     }
     view

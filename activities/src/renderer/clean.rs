@@ -10,10 +10,13 @@ const URL_CHARS: usize = 2_000;
 const PAYLOAD_CHARS: usize = 1_000;
 
 /// First strong isolate and its end (UAX #9): what is between them cannot reorder what is around them.
-const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
+pub(super) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
 /// A value as one line of at most `max_chars`, isolated where it has right-to-left characters.
 pub(super) fn text(raw: &str, max_chars: usize) -> String {
+    if is_plain(raw) && raw.len() <= max_chars {
+        return raw.to_owned();
+    }
     let line = collapse(raw.chars().filter(|c| !reorders(*c)), max_chars);
     if line.chars().any(runs_right_to_left) { format!("{}{line}{}", ISOLATE.0, ISOLATE.1) } else { line }
 }
@@ -47,6 +50,15 @@ fn entry(name: &str, value: &Value) -> Value {
 
 fn is_link(name: &str) -> bool {
     matches!(name, "url" | "link" | "href") || name.ends_with("_url")
+}
+
+/// Nothing to clean: printable ASCII with single spaces inside. Most values are, and this is quick to see.
+fn is_plain(raw: &str) -> bool {
+    let bytes = raw.as_bytes();
+    // Without early exits, which would keep the compiler from looking at many bytes at once.
+    let printable = bytes.iter().fold(true, |so_far, b| so_far & (b' '..=b'~').contains(b));
+    let gaps = bytes.iter().zip(bytes.iter().skip(1)).fold(false, |so_far, (a, b)| so_far | ((*a | *b) == b' '));
+    printable && !gaps && bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ')
 }
 
 /// Runs of white space and control characters become one space; what is too long ends in an ellipsis.

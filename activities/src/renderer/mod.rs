@@ -11,7 +11,9 @@ use tera::{Context, ErrorKind, Tera};
 mod check;
 mod clean;
 mod html;
+mod line;
 mod source;
+mod sums;
 mod view;
 mod words;
 
@@ -19,8 +21,10 @@ mod words;
 mod tests;
 
 pub use check::Problem;
+pub use line::Line;
 use source::{PARTS, Sources};
-pub use view::{Counts, Digest, Input, Line, Links, More, Reader, Span, View};
+pub use sums::{Sum, Tone};
+pub use view::{Digest, Input, Links, More, Reader, Span, View};
 
 /// Bytes of HTML. Gmail clips a message at 102 KB, and with it the footer.
 pub const HTML_BYTES: usize = 90_000;
@@ -115,7 +119,7 @@ impl Renderer {
 
     /// Like [`Renderer::render`], without the fallback.
     fn render_strictly(&self, template: &str, view: &View) -> Result<Rendered, Error> {
-        if !self.sources.names().contains(template) {
+        if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
         let (context, html) = self.fitting_html(template, view)?;
@@ -154,8 +158,7 @@ impl Renderer {
 
     fn html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
         let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
-        let html = self.part(template, PARTS[1], &context)?;
-        let html = html::without_unsafe_links(&html).into_owned();
+        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
         Ok((context, html))
     }
 
@@ -181,21 +184,24 @@ fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
     Error::Template { place, problem: clean::subject(&problem, 500) }
 }
 
-/// Escapes what could end a text or an attribute, quoted either way.
+/// Escapes what could end a text or an attribute, quoted either way. Drops the isolates around right-to-left text: HTML
+/// has `dir="auto"` for that, which does not look into them.
 fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut rest = value;
-    while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '`']) {
+    while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '`', clean::ISOLATE.0, clean::ISOLATE.1]) {
         let (before, special) = rest.split_at(at);
+        let mut after = special.chars();
         out.write_all(before.as_bytes())?;
-        out.write_all(match special.as_bytes()[0] {
-            b'&' => b"&amp;",
-            b'<' => b"&lt;",
-            b'>' => b"&gt;",
-            b'"' => b"&quot;",
-            b'\'' => b"&#39;",
-            _ => b"&#96;",
+        out.write_all(match after.next() {
+            Some('&') => b"&amp;",
+            Some('<') => b"&lt;",
+            Some('>') => b"&gt;",
+            Some('"') => b"&quot;",
+            Some('\'') => b"&#39;",
+            Some('`') => b"&#96;",
+            _ => b"",
         })?;
-        rest = &special[1..];
+        rest = after.as_str();
     }
     out.write_all(rest.as_bytes())
 }

@@ -46,11 +46,16 @@ impl Sources {
         self.0.keys().filter_map(|name| Some(name.split_once('/')?.0)).collect()
     }
 
+    /// Whether the digest type has templates; if so, it has all of [`PARTS`].
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(&format!("{name}/{}", PARTS[0]))
+    }
+
     /// The files that hold templates.
     pub(super) fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
-            .filter(|(name, _)| !name.ends_with(".json"))
+            .filter(|(name, _)| !name.ends_with(SAMPLE))
             .map(|(name, source)| (name.as_str(), source.text.as_str()))
     }
 

@@ -4,19 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{Timestamp, tz::TimeZone};
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 use tidings_workflows::contract::Window;
 
-use super::{clean, words};
+use super::{
+    clean,
+    line::Line,
+    sums::{self, Sum},
+    words,
+};
 use crate::store::{Contents, Group, Recipient};
 
-/// Characters of a title.
-const TITLE_CHARS: usize = 200;
-/// Characters of an excerpt.
-const EXCERPT_CHARS: usize = 300;
 /// Characters of a name: of an actor, an entity, a category, a count.
-const NAME_CHARS: usize = 100;
+pub(super) const NAME_CHARS: usize = 100;
 
 /// What a view is made of.
 pub struct Input<'a> {
@@ -47,7 +47,7 @@ pub struct Links {
 }
 
 /// The three names that templates see.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct View {
     pub digest: Digest,
     pub recipient: Reader,
@@ -55,7 +55,7 @@ pub struct View {
 }
 
 /// A digest, as templates see it. Times are local to the recipient, in words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct Digest {
     pub id: String,
     #[serde(rename = "type")]
@@ -73,13 +73,15 @@ pub struct Digest {
     pub entity_count: Option<u64>,
     /// The entities' type, where all known lines have the same.
     pub entity_type: Option<String>,
-    pub counts: Counts,
+    pub counts: BTreeMap<String, i64>,
+    /// The counts in words, the worst first.
+    pub sums: Vec<Sum>,
     pub groups: Vec<Line>,
     pub more: More,
 }
 
 /// When the digest collected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     pub opened_at: String,
     /// When it was due.
@@ -91,7 +93,7 @@ pub struct Span {
 }
 
 /// Who reads it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reader {
     pub user: String,
     pub name: String,
@@ -99,48 +101,11 @@ pub struct Reader {
     pub zone: String,
 }
 
-/// One line of the mail: a group of events.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    pub category: String,
-    pub entity_type: String,
-    pub entity_id: String,
-    /// How the line names the entity; `None` where the title says it already.
-    pub entity: Option<String>,
-    /// The payload's, else the entity's name, else the category's.
-    pub title: String,
-    pub url: Option<String>,
-    pub excerpt: Option<String>,
-    pub count: u64,
-    /// The count with its category: `12 changes`.
-    pub quantity: String,
-    pub counts: Counts,
-    /// `Ann and 3 others`; may be empty.
-    pub who: String,
-    pub actor: String,
-    pub actor_count: u64,
-    pub actors: Vec<String>,
-    /// `3 Feb, 14:20`.
-    pub first_at: String,
-    pub last_at: String,
-    pub payload: Map<String, Value>,
-}
-
 /// What the mail does not show (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct More {
     pub groups: u64,
     pub items: u64,
-}
-
-/// Sums that are not zero, the worst first (see [`words::tone`]), then by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(Vec<(String, i64)>);
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, n)| (name, n)))
-    }
 }
 
 impl View {
@@ -171,7 +136,8 @@ impl View {
             group_count: contents.groups,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
-            counts: Counts::new(&contents.counts),
+            counts: sums::counts(&contents.counts),
+            sums: sums::sums(&contents.counts),
             groups: contents.lines.iter().map(|group| Line::new(group, zone)).collect(),
             more: More { groups: 0, items: 0 },
         };
@@ -189,56 +155,6 @@ impl View {
         digest.more =
             More { groups: digest.group_count.saturating_sub(groups), items: digest.item_count.saturating_sub(items) };
         self
-    }
-}
-
-impl Line {
-    fn new(group: &Group, zone: &TimeZone) -> Self {
-        let string =
-            |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let named = entity_name(group);
-        let title = string("title").map(|title| clean::text(title, TITLE_CHARS));
-        let category = clean::text(&group.category, NAME_CHARS);
-        let (title, entity) = match (title, named) {
-            (Some(title), named) => (title, named),
-            (None, Some(named)) => (named, None),
-            (None, None) => (words::humanize(&category), None),
-        };
-        let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
-        Self {
-            entity_type: clean::text(&group.entity_type, NAME_CHARS),
-            entity_id: clean::text(&group.entity_id, NAME_CHARS),
-            entity: entity.filter(|entity| *entity != title),
-            title,
-            url: string("url").and_then(clean::url),
-            excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
-            count: group.count,
-            quantity: words::counted(&category, i128::from(group.count)),
-            category,
-            counts: Counts::new(&group.counts),
-            who: words::who(&actors, group.actor_count),
-            actor: clean::text(&group.actor, NAME_CHARS),
-            actor_count: group.actor_count,
-            actors,
-            first_at: local(group.first_at, zone, "%-d %b, %H:%M"),
-            last_at: local(group.last_at, zone, "%-d %b, %H:%M"),
-            payload: clean::payload(&group.payload),
-        }
-    }
-}
-
-impl Counts {
-    fn new(counts: &BTreeMap<String, i64>) -> Self {
-        let rank = |name: &str| match words::tone(name) {
-            "bad" => 0,
-            "warn" => 1,
-            "good" => 3,
-            _ => 2,
-        };
-        let mut counts: Vec<_> =
-            counts.iter().filter(|(_, n)| **n != 0).map(|(name, n)| (clean::text(name, NAME_CHARS), *n)).collect();
-        counts.sort_by(|(a, _), (b, _)| (rank(a), a).cmp(&(rank(b), b)));
-        Self(counts)
     }
 }
 
@@ -262,20 +178,6 @@ impl Span {
 
 fn local(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     at.to_zoned(zone.clone()).strftime(format).to_string()
-}
-
-/// `crates/cli` by itself, but `build 812`: a bare number says nothing without its type.
-fn entity_name(group: &Group) -> Option<String> {
-    let id = &group.entity_id;
-    let name = match (group.entity_type.is_empty(), id.is_empty()) {
-        (true, true) => return None,
-        (false, true) => words::humanize(&group.entity_type),
-        (false, false) if id.chars().all(|c| c.is_ascii_digit()) => {
-            format!("{} {id}", words::humanize(&group.entity_type))
-        }
-        (_, false) => id.clone(),
-    };
-    Some(clean::text(&name, NAME_CHARS)).filter(|name| !name.is_empty())
 }
 
 fn entity_count(contents: &Contents) -> Option<u64> {

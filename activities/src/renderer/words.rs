@@ -8,15 +8,11 @@ use super::clean;
 pub(super) fn register(tera: &mut Tera) {
     tera.register_filter("number", |n: i128, _: Kwargs, _: &State| number(n));
     tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| humanize(name));
-    tera.register_filter("tone", |name: &str, _: Kwargs, _: &State| tone(name));
     tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
         clean::url(raw).map_or_else(Value::none, Value::from)
     });
     tera.register_filter("counted", |noun: &str, kwargs: Kwargs, _: &State| -> TeraResult<String> {
         Ok(counted(noun, kwargs.must_get("n")?))
-    });
-    tera.register_filter("tally", |name: &str, kwargs: Kwargs, _: &State| -> TeraResult<String> {
-        Ok(tally(name, kwargs.must_get("n")?))
     });
     tera.register_filter("safe", |_: &Value, _: Kwargs, _: &State| -> TeraResult<Value> {
         Err(tera::Error::message("`safe` is not available: every value is escaped"))
@@ -25,6 +21,9 @@ pub(super) fn register(tera: &mut Tera) {
 
 /// Digits in groups of three: `1,204`.
 pub(super) fn number(n: i128) -> String {
+    if (0..1_000).contains(&n) {
+        return n.to_string();
+    }
     let digits = n.unsigned_abs().to_string();
     let mut out = if n < 0 { String::from("-") } else { String::new() };
     for (place, digit) in digits.chars().enumerate() {
@@ -65,16 +64,6 @@ fn plural(noun: &str) -> String {
         format!("{noun}s")
     } else {
         noun.to_owned()
-    }
-}
-
-/// How a count feels, by its name: what the layout's colours stand for.
-pub(super) fn tone(name: &str) -> &'static str {
-    match name {
-        "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => "bad",
-        "warning" | "warnings" | "degraded" | "unstable" | "flaky" | "skipped" => "warn",
-        "passed" | "resolved" | "recovered" | "fixed" => "good",
-        _ => "plain",
     }
 }
 

@@ -12,6 +12,8 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
+#[cfg(test)]
+mod conformance;
 mod error;
 mod records;
 mod sql;
@@ -39,10 +41,10 @@ pub trait Store: Send + Sync + 'static {
     /// Adds people to the directory, or replaces what it knows of them.
     async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()>;
 
-    /// Replaces a key's preferences and returns their new revision, one higher than the last.
+    /// Replaces a key's preferences and returns their revision: one higher than the last, unless they are the same.
     async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64>;
 
-    /// Records whether the key wants mail at all, with an audit entry.
+    /// Records whether the key wants mail at all, with an audit entry when that is a change.
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
 
     /// Records that a tenant must not mail an address; the first reason stays.
@@ -55,16 +57,18 @@ pub trait Store: Send + Sync + 'static {
     async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>>;
 
     /// Writes a page of events under the window's digest, which stays open. Ids that the ledger knows are left alone.
-    /// Writes nothing once the digest has a message or is closed.
+    ///
+    /// Writes nothing once the digest has a message. A digest that was closed without one takes events still: its end
+    /// may come from a call that the workflow gave up on, and they must be in the ledger with the reason (rule 1).
     async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()>;
 
     /// Makes the window a digest, in one transaction: writes `events` like [`Store::stash`], takes over the events
-    /// that the key's failed digests returned, and answers with what is ours now. On a digest that has a message or
-    /// is closed it only answers.
+    /// that the key's failed digests returned, and answers with what is ours now. A digest that has a message or is
+    /// closed takes nothing over.
     async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim>;
 
     /// The digest's content, grouped, ranked, summed and cut to `max_groups` in SQL (rule 19: event count, then
-    /// latest event, then (category, entity_type, entity_id) in byte order).
+    /// latest event, then (category, entity_type, entity_id) in byte order). Sums stop at what an i64 holds.
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
 
     /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`]) and an
@@ -72,7 +76,7 @@ pub trait Store: Send + Sync + 'static {
     /// which is the first one recorded.
     async fn close(&self, closing: Closing<'_>) -> Result<Closed>;
 
-    /// Puts a digest's message in the outbox. The first write wins.
+    /// Puts a digest's message in the outbox, unless the digest is closed. The first write wins.
     async fn put_message(&self, message: &Message) -> Result<()>;
 
     /// Starts an attempt: takes the next attempt number, which fences every earlier attempt, and answers with the
@@ -80,11 +84,13 @@ pub trait Store: Send + Sync + 'static {
     async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun>;
 
     /// Records that attempt `number` is about to send the final dot. `false`: a later attempt has begun or the
-    /// message has an end, and the dot must not be sent.
+    /// digest has an end, and the dot must not be sent. The same attempt may ask again.
     async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool>;
 
-    /// Records how attempt `number` ended. A late answer to a fenced attempt is kept in its row and changes nothing
-    /// else.
+    /// Records how attempt `number` ended; the first end counts. A late answer to a fenced attempt is kept in its row,
+    /// which stays ambiguous, and changes nothing else, with one exception: a success ends a digest that has no end, so
+    /// that the attempt that took over does not send a second mail (rule 26). A success always moves
+    /// [`Facts::last_sent_at`], also where the digest had another end.
     async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
     /// Records signals that could not be decoded, once each.

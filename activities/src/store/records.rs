@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidings_workflows::{
     Event, Key,
-    contract::{Closed, Window},
+    contract::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 
@@ -27,6 +27,14 @@ pub struct Recipient {
     /// BCP 47 language tag; empty for `en`.
     #[serde(default)]
     pub locale: String,
+}
+
+impl DigestRecord {
+    /// Whether the relay took its message.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
+    }
 }
 
 impl Recipient {
@@ -216,4 +224,6 @@ pub struct DigestRecord {
     pub items: u64,
     /// Attempts so far.
     pub attempts: u32,
+    /// Those among them that ended past the dot without an answer: each may have made a mail.
+    pub ambiguous: u32,
 }

@@ -46,6 +46,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
         html: "<p>Three new comments</p>",
         text,
         digest_id: Uuid::from_u128(1),
+        events: 3,
         tenant: "acme",
         digest_type: "activity",
         date: Timestamp::UNIX_EPOCH,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sqlx::{ColumnIndex, Executor, query, query_as};
 use tidings_workflows::{
     Event, Key,
-    contract::{Closed, Window},
+    contract::{Closed, Outcome, Window},
     limits::BATCH_EVENTS,
 };
 use uuid::Uuid;
@@ -95,18 +95,36 @@ where
         let Closing { window, events, closed, return_events, now } = closing;
         let mut tx = self.write().await?;
         let digest = Self::collect(&mut tx, window, events, now).await?;
-        let first = match digest.closed {
-            Some(first) => first,
-            None => {
-                Self::end(&mut tx, window.digest_id, closed, return_events, now).await?;
-                let why = format!("{}: {}", closed.outcome.name(), closed.why);
-                let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
-                Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
-                closed.clone()
-            }
+        let first = if let Some(first) = digest.closed {
+            first
+        } else {
+            let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
+            Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
+            let why = format!("{}: {}", closed.outcome.name(), closed.why);
+            let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
+            Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
+            closed
         };
         tx.commit().await?;
         Ok(first)
+    }
+
+    /// Fences the attempts. Where one was past the dot nobody knows whether the recipient has the mail, and the end
+    /// says so (rule 31).
+    async fn unless_past_the_dot(
+        connection: &mut D::Connection,
+        digest_id: Uuid,
+        closed: &Closed,
+        now: Timestamp,
+    ) -> Result<Closed> {
+        let id = digest_id.to_string();
+        query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        let (_, ambiguous): (i64, i64) =
+            query_as(statements::EARLIER_ATTEMPTS).bind(id).fetch_one(&mut *connection).await?;
+        if ambiguous == 0 {
+            return Ok(closed.clone());
+        }
+        Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
     }
 
     /// Ends a digest that is locked and has no end.

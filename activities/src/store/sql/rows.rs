@@ -122,10 +122,11 @@ pub fn message(digest_id: Uuid, row: MessageRow) -> Result<Message> {
 
 /// Columns of [`DIGEST`](super::statements::DIGEST).
 pub type DigestRow =
-    (String, String, String, String, i64, i64, String, Option<String>, Option<String>, Option<i64>, i64, i64);
+    (String, String, String, String, i64, i64, String, Option<String>, Option<String>, Option<i64>, i64, i64, i64);
 
 pub fn digest(row: DigestRow) -> Result<DigestRecord> {
-    let (id, tenant, digest_type, user, opened_at, due_at, state, outcome, why, closed_at, items, attempts) = row;
+    let (id, tenant, digest_type, user, opened_at, due_at, state, outcome, why, closed_at, items, attempts, ambiguous) =
+        row;
     Ok(DigestRecord {
         digest_id: id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?,
         key: Key { tenant, digest_type, user },
@@ -136,6 +137,7 @@ pub fn digest(row: DigestRow) -> Result<DigestRecord> {
         closed_at: closed_at.map(time).transpose()?,
         items: number(items)?,
         attempts: number(attempts)?,
+        ambiguous: number(ambiguous)?,
     })
 }
 

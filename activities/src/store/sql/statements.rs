@@ -81,7 +81,8 @@ macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
                 d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id),
-                (SELECT COUNT(*) FROM attempts a WHERE a.digest_id = d.digest_id)
+                (SELECT COUNT(*) FROM attempts a WHERE a.digest_id = d.digest_id),
+                (SELECT COUNT(*) FROM attempts a WHERE a.digest_id = d.digest_id AND a.class = 'ambiguous')
          FROM digests d "
     };
 }

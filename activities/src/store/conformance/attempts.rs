@@ -1,0 +1,151 @@
+use futures::future::join_all;
+use tidings_workflows::contract::Outcome;
+
+use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
+use crate::store::{AttemptEnd, Begun, Closing, Error, Suppression};
+
+pub async fn the_first_message_wins(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    bench.store.put_message(&message(&window, "second")).await.unwrap();
+    match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "first")),
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    }
+}
+
+pub async fn an_attempt_needs_a_message(bench: &Bench) {
+    let window = window(0);
+    assert!(matches!(bench.store.put_message(&message(&window, "x")).await, Err(Error::Broken(_))));
+    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    bench.store.claim(&window, &events(&["a"]), at(1)).await.unwrap();
+    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    assert!(!bench.dot(&window, 1).await);
+}
+
+pub async fn a_new_attempt_fences_the_earlier_ones(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    assert_eq!(bench.begin(&window).await, (1, 0));
+    assert_eq!(bench.begin(&window).await, (2, 0));
+    assert!(!bench.dot(&window, 1).await && !bench.dot(&window, 3).await);
+    // A lost answer is asked for again.
+    assert!(bench.dot(&window, 2).await && bench.dot(&window, 2).await);
+    assert_eq!(bench.value("SELECT class FROM attempts WHERE number = 1").await, "fenced");
+}
+
+pub async fn an_attempt_past_the_dot_without_an_end_is_ambiguous(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    assert_eq!(bench.begin(&window).await, (2, 1));
+    // Ended by itself, with the same verdict.
+    bench.ended(&window, 2, end("ambiguous")).await;
+    assert_eq!(bench.begin(&window).await, (3, 2));
+    bench.ended(&window, 3, end("deferred")).await;
+    assert_eq!(bench.begin(&window).await, (4, 2));
+}
+
+pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    bench.ended(&window, first, end("deferred")).await;
+    assert!(!bench.dot(&window, first).await);
+    let (second, _) = bench.begin(&window).await;
+    let closed = closed(Outcome::Dropped);
+    let closing = Closing { window: &window, events: &[], closed: &closed, return_events: false, now: at(5) };
+    bench.store.close(closing).await.unwrap();
+    assert!(!bench.dot(&window, second).await);
+    assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == Begun::Closed(closed));
+}
+
+fn bounce(tenant: &str) -> AttemptEnd {
+    let suppress = Suppression {
+        tenant: tenant.into(),
+        address: "Ann@Example.com".into(),
+        reason: "hard_bounce".into(),
+        detail: "550 5.1.1".into(),
+        at: at(202),
+    };
+    AttemptEnd { suppress: Some(suppress), ..ends("hard_bounce", Outcome::Failed) }
+}
+
+pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")]).await.unwrap();
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    bench.ended(&window, number, bounce("acme")).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Failed));
+    let facts = bench.store.facts(&key("ann")).await.unwrap();
+    assert_eq!((facts.suppressed.as_deref(), facts.last_sent_at), (Some("hard_bounce"), None));
+    let sent = bench.rendered(1).await;
+    let (number, _) = bench.begin(&sent).await;
+    assert!(bench.dot(&sent, number).await);
+    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
+    assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
+    assert_eq!(bench.items(&window).await, 2);
+    assert_eq!(bench.store.claim(&super::window(2), &[], at(9)).await.unwrap().items, 0);
+}
+
+pub async fn the_end_of_an_attempt_counts_once(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    bench.ended(&window, number, end("deferred")).await;
+    bench.ended(&window, number, bounce("acme")).await;
+    assert_eq!(bench.outcome(&window).await, None);
+    bench.begin(&window).await;
+    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, None);
+    let row = "SELECT class || reply || COALESCE(late_class, '-') FROM attempts WHERE number = 1";
+    assert_eq!(bench.value(row).await, "deferreddeferred-");
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM suppressions").await, "0");
+}
+
+pub async fn a_late_answer_is_kept_and_changes_nothing(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    let (second, _) = bench.begin(&window).await;
+    bench.ended(&window, first, AttemptEnd { return_events: true, ..bounce("acme") }).await;
+    bench.ended(&window, first, end("deferred")).await;
+    let row = "SELECT class || '/' || late_class || '/' || late_reply FROM attempts WHERE number = 1";
+    assert_eq!(bench.value(row).await, "ambiguous/hard_bounce/hard_bounce");
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM suppressions").await, "0");
+    assert_eq!((bench.outcome(&window).await, bench.items(&window).await), (None, 2));
+    assert!(bench.dot(&window, second).await);
+}
+
+pub async fn a_late_success_ends_the_digest(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    let (second, ambiguous) = bench.begin(&window).await;
+    assert_eq!(ambiguous, 1);
+    bench.ended(&window, first, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    assert!(!bench.dot(&window, second).await);
+    bench.ended(&window, second, ends("fenced", Outcome::Failed)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    assert_eq!(bench.value("SELECT class || late_class FROM attempts WHERE number = 1").await, "ambiguoussent");
+}
+
+pub async fn a_success_after_another_end_is_in_the_ledger(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, number).await);
+    let closed = closed(Outcome::Dropped);
+    let closing = Closing { window: &window, events: &[], closed: &closed, return_events: false, now: at(5) };
+    bench.store.close(closing).await.unwrap();
+    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Dropped));
+    assert_eq!(bench.value("SELECT class FROM attempts").await, "sent");
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
+}
+
+pub async fn of_many_attempts_at_once_one_passes_the_dot(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let mut numbers: Vec<_> = join_all((0..12).map(|_| bench.begin(&window))).await.iter().map(|go| go.0).collect();
+    let dots = join_all(numbers.iter().map(|&number| bench.dot(&window, number))).await;
+    let passed: Vec<_> = numbers.iter().zip(dots).filter(|(_, dot)| *dot).map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
+    assert_eq!((numbers, passed), ((1..=12).collect(), vec![12]));
+}

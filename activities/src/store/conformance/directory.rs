@@ -1,0 +1,89 @@
+use tidings_workflows::contract::{BuryInput, DeadLetter};
+
+use super::{Bench, at, key, recipient};
+use crate::store::{AuditEntry, Preferences, Recipient, Suppression};
+
+pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
+    let facts = bench.store.facts(&key("nobody")).await.unwrap();
+    assert!(facts.recipient.is_none() && facts.consent && facts.suppressed.is_none() && facts.last_sent_at.is_none());
+    assert_eq!((facts.preferences, facts.preferences_revision), (Preferences::default(), 0));
+}
+
+pub async fn of_one_persons_entries_the_last_counts(bench: &Bench) {
+    let entries =
+        [recipient("ann", "old@example.com"), recipient("bo", "bo@example.com"), recipient("ann", "Ann@x.org")];
+    bench.store.put_recipients(&entries).await.unwrap();
+    bench.store.put_recipients(&[]).await.unwrap();
+    assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(entries[2].clone()));
+    let moved = recipient("ann", "ann@example.net");
+    bench.store.put_recipients(&[moved.clone(), moved.clone()]).await.unwrap();
+    assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(moved));
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM recipients").await, "2");
+}
+
+pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Bench) {
+    let daily =
+        Preferences { cadence: Some("daily 08:00".into()), zone: Some("Asia/Kolkata".into()), paused_until: None };
+    let paused = Preferences { paused_until: Some(at(5)), ..daily.clone() };
+    for (preferences, revision) in [(&daily, 1), (&daily, 1), (&paused, 2), (&paused, 2), (&daily, 3)] {
+        assert_eq!(bench.store.put_preferences(&key("ann"), preferences).await.unwrap(), revision);
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((&facts.preferences, facts.preferences_revision), (preferences, revision));
+    }
+    assert_eq!(bench.store.facts(&key("bo")).await.unwrap().preferences_revision, 0);
+}
+
+pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
+    let entry =
+        AuditEntry { at: at(1), actor: "recipient".into(), action: "unsubscribe".into(), why: "one click".into() };
+    for consent in [false, false, true, true, false] {
+        bench.store.put_consent(&key("ann"), consent, &entry).await.unwrap();
+        assert_eq!(bench.store.facts(&key("ann")).await.unwrap().consent, consent);
+        assert!(bench.store.facts(&key("bo")).await.unwrap().consent);
+    }
+    let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
+                WHERE user_id = 'ann' AND actor = 'recipient' AND action = 'unsubscribe' AND why = 'one click'";
+    assert_eq!(bench.value(rows).await, "3");
+}
+
+pub async fn a_suppression_ignores_case_and_stays_within_its_tenant(bench: &Bench) {
+    let elsewhere = Recipient { tenant: "other".into(), ..recipient("ann", "ÄNN@Example.com") };
+    bench.store.put_recipients(&[recipient("ann", "Änn@example.com"), elsewhere]).await.unwrap();
+    for reason in ["hard_bounce", "complaint"] {
+        let suppression = Suppression {
+            tenant: "acme".into(),
+            address: "änn@EXAMPLE.com".into(),
+            reason: reason.into(),
+            detail: "550 5.1.1 \0".into(),
+            at: at(1),
+        };
+        bench.store.suppress(&suppression).await.unwrap();
+    }
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed.as_deref(), Some("hard_bounce"));
+    let mut other = key("ann");
+    other.tenant = "other".into();
+    assert_eq!(bench.store.facts(&other).await.unwrap().suppressed, None);
+}
+
+pub async fn a_dead_letter_is_buried_once(bench: &Bench) {
+    let letter = |seq| DeadLetter {
+        seq,
+        reason: "not JSON: \0".into(),
+        encoding: "binary/\0".into(),
+        size: 3,
+        sha256: "ab".into(),
+        head: "AAAA".into(),
+    };
+    let mut input = BuryInput {
+        workflow_id: "not a key".into(),
+        run_id: "r".into(),
+        letters: vec![letter(0), letter(1), letter(1)],
+    };
+    bench.store.bury(&input, at(1)).await.unwrap();
+    bench.store.bury(&input, at(2)).await.unwrap();
+    input.run_id = "s".into();
+    bench.store.bury(&input, at(3)).await.unwrap();
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM dead_letters").await, "4");
+    let first = bench.value("SELECT encoding FROM dead_letters WHERE run_id = 'r' AND seq = 1").await;
+    assert_eq!(first, "binary/\u{fffd}");
+}

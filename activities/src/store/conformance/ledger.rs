@@ -1,0 +1,150 @@
+use futures::future::join_all;
+use tidings_workflows::{
+    Event, Key,
+    contract::{Closed, Outcome, Window},
+};
+
+use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};
+use crate::store::{Claim, Closing};
+
+async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
+    let (events, closed) = (events(ids), closed(outcome));
+    let closing = Closing { window, events: &events, closed: &closed, return_events, now: at(300) };
+    bench.store.close(closing).await.unwrap()
+}
+
+async fn known(bench: &Bench, key: &Key, ids: &[&str]) -> Vec<String> {
+    let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+    bench.store.known_events(key, &ids).await.unwrap()
+}
+
+pub async fn an_event_is_written_once_and_the_first_wins(bench: &Bench) {
+    let (mine, mut second) = (window(0), event("e1"));
+    second.category = "share".into();
+    bench.store.stash(&mine, &[event("e1"), second.clone()], at(1)).await.unwrap();
+    bench.store.stash(&mine, &[second.clone()], at(2)).await.unwrap();
+    bench.store.stash(&window(1), &[second], at(3)).await.unwrap();
+    let contents = bench.store.contents(&mine, 50).await.unwrap();
+    assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "comment"));
+    assert_eq!(bench.items(&window(1)).await, 0);
+    let elsewhere = window_of(&key("bo"), 0);
+    bench.store.stash(&elsewhere, &events(&["e1"]), at(1)).await.unwrap();
+    assert_eq!(bench.items(&elsewhere).await, 1);
+}
+
+pub async fn a_claim_is_the_same_when_repeated(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["a", "b"]), at(1)).await.unwrap();
+    let mut other = event("c");
+    other.entity_id = "d2".into();
+    for _ in 0..3 {
+        let claim = bench.store.claim(&window(0), &[event("b"), other.clone()], at(2)).await.unwrap();
+        assert_eq!(claim, Claim { items: 3, groups: 2 });
+    }
+    assert_eq!(bench.store.claim(&window(1), &[], at(3)).await.unwrap(), Claim { items: 0, groups: 0 });
+}
+
+pub async fn a_page_of_many_events_is_written_whole(bench: &Bench) {
+    let many: Vec<Event> = (0..1_201).map(|n| event(&format!("e{n}"))).collect();
+    assert_eq!(bench.store.claim(&window(0), &many, at(1)).await.unwrap().items, 1_201);
+}
+
+pub async fn nothing_is_written_under_a_message(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let before = bench.store.contents(&window, 50).await.unwrap();
+    bench.store.stash(&window, &events(&["late"]), at(3)).await.unwrap();
+    assert_eq!(bench.store.claim(&window, &events(&["later"]), at(3)).await.unwrap().items, 2);
+    close(bench, &window, &["latest"], Outcome::Dropped, false).await;
+    bench.store.stash(&window, &events(&["late"]), at(4)).await.unwrap();
+    assert_eq!(bench.store.contents(&window, 50).await.unwrap(), before);
+    assert!(known(bench, &window.key, &["late", "later", "latest"]).await.is_empty());
+}
+
+pub async fn an_event_after_a_closing_without_a_message_is_in_the_ledger(bench: &Bench) {
+    let window = window(0);
+    close(bench, &window, &["a"], Outcome::Skipped, false).await;
+    bench.store.stash(&window, &events(&["b"]), at(3)).await.unwrap();
+    assert_eq!(bench.store.claim(&window, &events(&["c"]), at(3)).await.unwrap().items, 3);
+    assert_eq!(close(bench, &window, &["d"], Outcome::Dropped, true).await.outcome, Outcome::Skipped);
+    assert_eq!(known(bench, &window.key, &["a", "b", "c", "d"]).await.len(), 4);
+    // Their digest has an end: they are on the way to no other.
+    assert_eq!(bench.store.claim(&super::window(1), &[], at(4)).await.unwrap().items, 0);
+    bench.store.put_message(&message(&window, "zombie")).await.unwrap();
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages").await, "0");
+}
+
+pub async fn the_first_end_stays_and_is_audited_once(bench: &Bench) {
+    for outcome in [Outcome::Dropped, Outcome::Dropped, Outcome::Unknown] {
+        assert_eq!(close(bench, &window(0), &["a"], outcome, false).await, closed(Outcome::Dropped));
+    }
+    let audit = "SELECT CAST(COUNT(*) AS TEXT) || MIN(action) || MIN(why) FROM audit";
+    assert_eq!(bench.value(audit).await, "1closedropped: because dropped");
+    let digest = bench.store.digest(window(0).digest_id).await.unwrap().unwrap();
+    assert_eq!((digest.closed, digest.closed_at, digest.items), (Some(closed(Outcome::Dropped)), Some(at(300)), 1));
+}
+
+pub async fn known_events_keep_their_order_and_their_key(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["a", "ü", "c"]), at(1)).await.unwrap();
+    assert_eq!(known(bench, &key("ann"), &["c", "x", "ü", "a"]).await, ["c", "ü", "a"]);
+    assert!(known(bench, &key("bo"), &["a"]).await.is_empty());
+    assert!(known(bench, &key("ann"), &[]).await.is_empty());
+}
+
+pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
+    let failed = bench.rendered(0).await;
+    let (number, _) = bench.begin(&failed).await;
+    let mut end = ends("deferred", Outcome::Failed);
+    end.return_events = true;
+    bench.ended(&failed, number, end.clone()).await;
+    bench.ended(&failed, number, end).await;
+    assert_eq!(known(bench, &failed.key, &["0a", "0b"]).await.len(), 2);
+    bench.store.claim(&window_of(&key("bo"), 1), &[], at(9)).await.unwrap();
+    // One of them is sent again by its producer, too.
+    for _ in 0..2 {
+        assert_eq!(bench.store.claim(&window(1), &events(&["0a", "new"]), at(10)).await.unwrap().items, 3);
+    }
+    assert_eq!(bench.store.claim(&window(2), &events(&["0b"]), at(11)).await.unwrap().items, 0);
+    assert_eq!((bench.items(&failed).await, bench.outcome(&failed).await), (0, Some(Outcome::Failed)));
+    let story = "SELECT CAST(COUNT(*) AS TEXT) FROM events e JOIN digests d ON d.digest_id = e.returned_from
+                 WHERE d.outcome = 'failed' AND e.digest_id <> d.digest_id AND e.returned_at IS NULL";
+    assert_eq!(bench.value(story).await, "2");
+}
+
+pub async fn a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next(bench: &Bench) {
+    close(bench, &window(0), &["a"], Outcome::Failed, true).await;
+    bench.store.claim(&window(0), &events(&["b"]), at(2)).await.unwrap();
+    assert_eq!(bench.store.claim(&window(1), &[], at(3)).await.unwrap().items, 2);
+    bench.store.stash(&window(0), &events(&["a", "b"]), at(4)).await.unwrap();
+    assert_eq!((bench.items(&window(0)).await, bench.items(&window(1)).await), (0, 2));
+}
+
+pub async fn digests_are_listed_latest_first_with_their_state(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["a"]), at(1)).await.unwrap();
+    bench.store.claim(&window(1), &events(&["b"]), at(1)).await.unwrap();
+    let rendered = bench.rendered(2).await;
+    bench.begin(&rendered).await;
+    close(bench, &window(3), &[], Outcome::Skipped, false).await;
+    let digests = bench.store.digests(&key("ann"), 10).await.unwrap();
+    let told: Vec<_> = digests.iter().map(|d| (d.state.as_str(), d.items, d.attempts, d.opened_at, d.due_at)).collect();
+    assert_eq!(
+        told,
+        [
+            ("closed", 0, 0, at(3_000), at(3_060)),
+            ("rendered", 2, 1, at(2_000), at(2_060)),
+            ("claimed", 1, 0, at(1_000), at(1_060)),
+            ("open", 1, 0, at(0), at(60)),
+        ]
+    );
+    assert_eq!(digests[1].key, key("ann"));
+    assert_eq!(bench.store.digests(&key("ann"), 1).await.unwrap(), digests[..1]);
+    assert!(bench.store.digests(&key("bo"), 1).await.unwrap().is_empty());
+    assert!(bench.store.digest(window(9).digest_id).await.unwrap().is_none());
+}
+
+pub async fn writers_wait_for_each_other(bench: &Bench) {
+    let page: Vec<Event> = (0..50).map(|n| event(&format!("e{n}"))).collect();
+    let claims = (0..40).map(|n| {
+        let (page, window) = (&page, window_of(&key(&format!("user{}", n % 4)), 0));
+        async move { bench.store.claim(&window, page, at(1)).await.unwrap().items }
+    });
+    assert_eq!(join_all(claims).await, [50; 40]);
+}

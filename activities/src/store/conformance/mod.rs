@@ -1,0 +1,299 @@
+//! One suite for both stores: every case runs against SQLite, and against PostgreSQL where
+//! `TIDINGS_TEST_DATABASE_URL` names a server to make schemas in.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe};
+
+use futures::FutureExt;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use tidings_workflows::{
+    Event, Key,
+    contract::{Closed, Outcome, Window},
+};
+use uuid::Uuid;
+
+use super::{AttemptEnd, Begun, Message, Postgres, Recipient, Sqlite, Store};
+
+mod attempts;
+mod contents;
+mod directory;
+mod ledger;
+mod same;
+mod size;
+mod zombies;
+
+/// A store of its own for one case, and a way to look behind it.
+pub struct Bench {
+    pub store: Box<dyn Store>,
+    behind: Behind,
+}
+
+enum Behind {
+    Sqlite { pool: sqlx::SqlitePool, _folder: tempfile::TempDir },
+    Postgres { pool: sqlx::PgPool, schema: String },
+}
+
+impl Bench {
+    pub async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("new/tidings.db").display());
+        let store = Sqlite::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+        Self { store: Box::new(store), behind: Behind::Sqlite { pool, _folder: folder } }
+    }
+
+    /// `None`, and a line that says so, without a server.
+    pub async fn postgres() -> Option<Self> {
+        let (url, schema) = schema_url().await?;
+        let store = Postgres::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let pool = sqlx::PgPool::connect(&url).await.unwrap();
+        Some(Self { store: Box::new(store), behind: Behind::Postgres { pool, schema } })
+    }
+
+    /// The one value that a query answers with, as text.
+    pub async fn value(&self, sql: &'static str) -> String {
+        let (value,): (Option<String>,) = match &self.behind {
+            Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
+            Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
+        };
+        value.unwrap_or_default()
+    }
+
+    pub async fn finish(self) {
+        if let Behind::Postgres { pool, schema } = self.behind {
+            let drop = sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));
+            sqlx::query(drop).execute(&pool).await.unwrap();
+        }
+    }
+}
+
+/// The address of a new, empty schema.
+async fn schema_url() -> Option<(String, String)> {
+    let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
+        println!("left out: PostgreSQL, because TIDINGS_TEST_DATABASE_URL is not set");
+        return None;
+    };
+    let schema = format!("tidings_{}", Uuid::new_v4().simple());
+    let pool = sqlx::PgPool::connect(&server).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&pool).await.unwrap();
+    let mut url = url::Url::parse(&server).unwrap();
+    url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
+    Some((url.into(), schema))
+}
+
+/// Runs a case and drops its store, also when it failed.
+async fn run(bench: Bench, case: impl AsyncFnOnce(&Bench)) {
+    let outcome = AssertUnwindSafe(case(&bench)).catch_unwind().await;
+    bench.finish().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+macro_rules! conformance {
+    ($($module:ident { $($case:ident,)+ })+) => {
+        mod sqlite { $($(
+            #[tokio::test]
+            async fn $case() {
+                super::run(super::Bench::sqlite().await, super::$module::$case).await;
+            }
+        )+)+ }
+        mod postgres { $($(
+            #[tokio::test]
+            async fn $case() {
+                if let Some(bench) = super::Bench::postgres().await {
+                    super::run(bench, super::$module::$case).await;
+                }
+            }
+        )+)+ }
+    };
+}
+
+conformance! {
+    directory {
+        an_unknown_user_wants_mail_and_chose_nothing,
+        of_one_persons_entries_the_last_counts,
+        preferences_come_back_and_their_revision_counts_changes,
+        consent_is_per_key_and_audited_when_it_changes,
+        a_suppression_ignores_case_and_stays_within_its_tenant,
+        a_dead_letter_is_buried_once,
+    }
+    ledger {
+        an_event_is_written_once_and_the_first_wins,
+        a_claim_is_the_same_when_repeated,
+        a_page_of_many_events_is_written_whole,
+        nothing_is_written_under_a_message,
+        an_event_after_a_closing_without_a_message_is_in_the_ledger,
+        the_first_end_stays_and_is_audited_once,
+        known_events_keep_their_order_and_their_key,
+        returned_events_join_exactly_one_claim,
+        a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next,
+        digests_are_listed_latest_first_with_their_state,
+        writers_wait_for_each_other,
+    }
+    contents {
+        lines_rank_by_count_then_latest_then_bytes,
+        a_line_shows_its_latest_event_and_three_actors,
+        totals_cover_what_the_lines_leave_out,
+        sums_stop_at_what_an_i64_holds,
+        a_payload_comes_back_as_it_was,
+        an_empty_digest_has_no_lines,
+    }
+    attempts {
+        the_first_message_wins,
+        an_attempt_needs_a_message,
+        a_new_attempt_fences_the_earlier_ones,
+        an_attempt_past_the_dot_without_an_end_is_ambiguous,
+        the_dot_is_refused_after_an_end,
+        the_end_of_an_attempt_ends_the_digest_and_suppresses,
+        the_end_of_an_attempt_counts_once,
+        a_late_answer_is_kept_and_changes_nothing,
+        a_late_success_ends_the_digest,
+        a_success_after_another_end_is_in_the_ledger,
+        of_many_attempts_at_once_one_passes_the_dot,
+    }
+    zombies {
+        any_call_repeated_after_any_other_is_harmless,
+        two_calls_repeated_late_are_harmless,
+        a_zombie_of_a_failed_digest_takes_nothing_from_the_next,
+    }
+    size {
+        a_hundred_thousand_events_make_fifty_lines,
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_was_not_migrated_names_the_command_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.path().join("empty.db").display())).await.unwrap();
+    for error in [sqlite.check().await.unwrap_err(), sqlite.digest(Uuid::nil()).await.unwrap_err()] {
+        assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
+    }
+    sqlite.migrate().await.unwrap();
+    sqlite.migrate().await.unwrap();
+    sqlite.check().await.unwrap();
+    if let Some((url, schema)) = schema_url().await {
+        let postgres = Postgres::connect(&url).await.unwrap();
+        for error in [postgres.check().await.unwrap_err(), postgres.digest(Uuid::nil()).await.unwrap_err()] {
+            assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
+        }
+        postgres.migrate().await.unwrap();
+        postgres.migrate().await.unwrap();
+        postgres.check().await.unwrap();
+        let pool = sqlx::PgPool::connect(&url).await.unwrap();
+        Bench { store: Box::new(postgres), behind: Behind::Postgres { pool, schema } }.finish().await;
+    }
+}
+
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_secs(seconds)
+}
+
+pub fn key(user: &str) -> Key {
+    Key::new("acme".into(), "activity".into(), user.into()).unwrap()
+}
+
+/// The `n`th window of `ann`.
+pub fn window(n: i64) -> Window {
+    window_of(&key("ann"), n)
+}
+
+pub fn window_of(key: &Key, n: i64) -> Window {
+    let opened_at = at(n * 1_000);
+    Window { key: key.clone(), digest_id: key.digest_id(opened_at, "e1"), opened_at, due_at: at(n * 1_000 + 60) }
+}
+
+pub fn event(id: &str) -> Event {
+    Event {
+        event_id: id.into(),
+        category: "comment".into(),
+        entity_type: "doc".into(),
+        entity_id: "d1".into(),
+        actor: "Ann".into(),
+        occurred_at: at(0),
+        counts: BTreeMap::new(),
+        urgent: false,
+        payload: Map::from_iter([("title".into(), Value::from(id))]),
+    }
+}
+
+pub fn events(ids: &[&str]) -> Vec<Event> {
+    ids.iter().map(|id| event(id)).collect()
+}
+
+pub fn closed(outcome: Outcome) -> Closed {
+    Closed { outcome, why: format!("because {}", outcome.name()) }
+}
+
+pub fn recipient(user: &str, address: &str) -> Recipient {
+    Recipient {
+        tenant: "acme".into(),
+        user: user.into(),
+        address: address.into(),
+        name: "Ann".into(),
+        zone: "Europe/Berlin".into(),
+        locale: "de".into(),
+    }
+}
+
+pub fn message(window: &Window, body: &str) -> Message {
+    Message {
+        digest_id: window.digest_id,
+        key: window.key.clone(),
+        stream: "bulk".into(),
+        envelope_from: "digests@example.com".into(),
+        envelope_to: "ann@example.com".into(),
+        message_id: "m@example.com".into(),
+        subject: "Two comments".into(),
+        bytes: body.as_bytes().to_vec(),
+        template: "activity".into(),
+        created_at: at(100),
+    }
+}
+
+/// The end of an attempt that changes nothing but its row.
+pub fn end(class: &'static str) -> AttemptEnd {
+    AttemptEnd { phase: "done", class, reply: class.into(), closed: None, suppress: None, return_events: false }
+}
+
+pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {
+    AttemptEnd { closed: Some(closed(outcome)), ..end(class) }
+}
+
+impl Bench {
+    /// A claimed window with two events and a message.
+    pub async fn rendered(&self, n: i64) -> Window {
+        let window = window(n);
+        let ids = [format!("{n}a"), format!("{n}b")];
+        self.store.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await.unwrap();
+        self.store.put_message(&message(&window, "first")).await.unwrap();
+        window
+    }
+
+    /// Begins an attempt that must be let go: (number, ambiguous).
+    pub async fn begin(&self, window: &Window) -> (u32, u32) {
+        match self.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+            Begun::Go { number, ambiguous, .. } => (number, ambiguous),
+            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+        }
+    }
+
+    pub async fn dot(&self, window: &Window, number: u32) -> bool {
+        self.store.past_the_dot(window.digest_id, number, at(201)).await.unwrap()
+    }
+
+    pub async fn ended(&self, window: &Window, number: u32, end: AttemptEnd) {
+        self.store.end_attempt(window.digest_id, number, &end, at(202)).await.unwrap();
+    }
+
+    pub async fn outcome(&self, window: &Window) -> Option<Outcome> {
+        let digest = self.store.digest(window.digest_id).await.unwrap().unwrap();
+        digest.closed.map(|closed| closed.outcome)
+    }
+
+    pub async fn items(&self, window: &Window) -> u64 {
+        self.store.contents(window, 50).await.unwrap().items
+    }
+}

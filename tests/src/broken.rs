@@ -1,0 +1,139 @@
+//! Parts of Tidings with a bug each, which the real ones do not have: what the checker must find.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use jiff::Timestamp;
+use temporalio_client::tonic::async_trait;
+use temporalio_sdk::workflow_interceptors::{
+    ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
+};
+use tidings_activities::store::{
+    AttemptEnd, AuditEntry, Begun, Claim, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
+    Result, Sqlite, Store, Suppression,
+};
+use tidings_workflows::{
+    Carried, Event, Key,
+    contract::{BuryInput, Closed, Window},
+};
+use uuid::Uuid;
+
+/// What is wrong with a [`BrokenStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The end of the first attempt is not recorded.
+    OutcomeNotRecorded,
+    /// No event counts as known.
+    NoDeduplication,
+}
+
+/// A store with a bug.
+pub struct BrokenStore {
+    store: Arc<Sqlite>,
+    bug: Bug,
+    struck: AtomicBool,
+}
+
+impl BrokenStore {
+    /// Adds the bug to a store.
+    #[must_use]
+    pub const fn new(store: Arc<Sqlite>, bug: Bug) -> Self {
+        Self { store, bug, struck: AtomicBool::new(false) }
+    }
+}
+
+#[async_trait]
+impl Store for BrokenStore {
+    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
+        match self.bug {
+            Bug::NoDeduplication => Ok(Vec::new()),
+            Bug::OutcomeNotRecorded => self.store.known_events(key, event_ids).await,
+        }
+    }
+
+    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        if self.bug == Bug::OutcomeNotRecorded && !self.struck.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.store.end_attempt(digest_id, number, end, now).await
+    }
+
+    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()> {
+        self.store.put_recipients(recipients).await
+    }
+
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64> {
+        self.store.put_preferences(key, preferences).await
+    }
+
+    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
+        self.store.put_consent(key, consent, entry).await
+    }
+
+    async fn suppress(&self, suppression: &Suppression) -> Result<()> {
+        self.store.suppress(suppression).await
+    }
+
+    async fn facts(&self, key: &Key) -> Result<Facts> {
+        self.store.facts(key).await
+    }
+
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()> {
+        self.store.stash(window, events, now).await
+    }
+
+    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
+        self.store.claim(window, events, now).await
+    }
+
+    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
+        self.store.contents(window, max_groups).await
+    }
+
+    async fn close(&self, closing: Closing<'_>) -> Result<Closed> {
+        self.store.close(closing).await
+    }
+
+    async fn put_message(&self, message: &Message) -> Result<()> {
+        self.store.put_message(message).await
+    }
+
+    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
+        self.store.begin_attempt(digest_id, relay, now).await
+    }
+
+    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool> {
+        self.store.past_the_dot(digest_id, number, now).await
+    }
+
+    async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
+        self.store.bury(input, now).await
+    }
+
+    async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
+        self.store.digest(digest_id).await
+    }
+
+    async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>> {
+        self.store.digests(key, limit).await
+    }
+}
+
+/// Continue-as-new that hands over nothing.
+pub struct Forgetful;
+
+impl WorkflowInterceptor for Forgetful {
+    fn continue_as_new(
+        &self,
+        _: SyncWorkflowInterceptorContext,
+        mut input: ContinueAsNewInput,
+        next: WorkflowNext<'static, ContinueAsNewInput, ContinueAsNewResult>,
+    ) -> ContinueAsNewResult {
+        if let Some(carried) = input.input_mut::<Carried>() {
+            *carried = Carried::read(&[]);
+        }
+        next.run(input)
+    }
+}

@@ -1,0 +1,206 @@
+//! Tidings from the outside: the binary `tidings` as its users run it, a real Temporal server, a relay.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    fs::{self, OpenOptions},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use temporalio_client::{WorkflowDescribeOptions, WorkflowExecutionStatus, errors::WorkflowInteractionError};
+use tidings_workflows::{Digest, Key};
+use tokio::{process::Command, time::Instant};
+
+use crate::{
+    checker::{self, Verdict},
+    relay::Relay,
+    server::DevServer,
+    stage::eventually,
+};
+
+/// How long `tidings emit` may be tried again: longer than an outage and its own deadline of 30 s.
+const EMIT_WITHIN: Duration = Duration::from_secs(90);
+
+/// A whole Tidings of processes. They are killed when it is dropped.
+pub struct Outside {
+    pub server: DevServer,
+    pub relay: Relay,
+    pub folder: TempDir,
+    binary: PathBuf,
+    worker: Option<Child>,
+}
+
+impl Outside {
+    /// Everything but the worker, migrated. Windows of `activity` follow `cadence`.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn start(cadence: &str) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let relay = Relay::start().await?;
+        let config = format!(
+            "database_url = \"sqlite://{}\"\nsmtp_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
+             [digest.activity]\ncadence = \"{cadence}\"\n",
+            folder.path().join("tidings.db").display(),
+            relay.url()
+        );
+        fs::write(folder.path().join("tidings.toml"), config)?;
+        let server = DevServer::start_with(&folder.path().join("temporal.db")).await?;
+        let outside = Self { server, relay, folder, binary: binary()?, worker: None };
+        outside.run(&["migrate"]).await?;
+        Ok(outside)
+    }
+
+    /// The ledger's file.
+    #[must_use]
+    pub fn ledger(&self) -> PathBuf {
+        self.folder.path().join("tidings.db")
+    }
+
+    /// Imports the users of these keys, at `USER@example.test`.
+    ///
+    /// # Errors
+    /// When `tidings recipients import` fails.
+    pub async fn import(&self, keys: &BTreeSet<Key>) -> Result<()> {
+        let rows = keys.iter().map(|Key { tenant, user, .. }| format!("{tenant},{user},{user}@example.test\n"));
+        let csv = format!("tenant,user,address\n{}", rows.collect::<String>());
+        fs::write(self.folder.path().join("people.csv"), csv)?;
+        self.run(&["recipients", "import", "people.csv"]).await
+    }
+
+    /// Starts `tidings worker`.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_worker(&mut self) -> Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(self.worker_log())?;
+        let mut command = self.tidings().into_std();
+        self.worker = Some(command.arg("worker").stdout(log.try_clone()?).stderr(log).spawn()?);
+        Ok(())
+    }
+
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// When there is no worker, or it has ended by itself.
+    pub fn kill_worker(&mut self) -> Result<()> {
+        let mut worker = self.worker.take().context("no worker runs")?;
+        if let Some(status) = worker.try_wait()? {
+            bail!("the worker ended by itself with {status}: {}", fs::read_to_string(self.worker_log())?);
+        }
+        worker.kill()?;
+        worker.wait()?;
+        Ok(())
+    }
+
+    /// `tidings emit` of a file, again until all of it is accepted: `event_id`s make that safe. Answers with the
+    /// acknowledged ids of all tries.
+    pub fn emit(&self, events: &Path) -> impl Future<Output = Result<String>> + use<> {
+        let acknowledged = self.acknowledged();
+        let mut command = self.tidings();
+        command.arg("emit").arg("--acknowledged").arg(&acknowledged).arg(events);
+        async move {
+            let deadline = Instant::now() + EMIT_WITHIN;
+            let mut all = String::new();
+            loop {
+                let output = command.output().await?;
+                all += &fs::read_to_string(&acknowledged)?;
+                if output.status.success() {
+                    return Ok(all);
+                }
+                let said = String::from_utf8_lossy(&output.stderr);
+                let last = said.lines().last().unwrap_or_default();
+                ensure!(output.status.code() == Some(1), "tidings emit: {}: {last}", output.status);
+                ensure!(Instant::now() < deadline, "tidings emit is not through: {last}");
+                println!("tidings emit ended with {}, once more: {last}", output.status);
+            }
+        }
+    }
+
+    /// The file that `tidings emit` keeps while it runs.
+    #[must_use]
+    pub fn acknowledged(&self) -> PathBuf {
+        self.folder.path().join("acknowledged.ndjson")
+    }
+
+    /// Whether none of the keys has a workflow that is open.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn is_idle(&self, keys: &BTreeSet<Key>) -> Result<bool> {
+        let temporal = self.server.client().await?;
+        for key in keys {
+            let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
+            match workflow.describe(WorkflowDescribeOptions::default()).await {
+                Ok(description) if description.status() == WorkflowExecutionStatus::Running => return Ok(false),
+                Ok(_) | Err(WorkflowInteractionError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until [`Outside::is_idle`].
+    ///
+    /// # Errors
+    /// When that takes longer than `deadline`: with the worker's log.
+    pub async fn settled(&self, keys: &BTreeSet<Key>, deadline: Duration) -> Result<()> {
+        let idle = async || Ok(self.is_idle(keys).await?.then_some(()));
+        let settled = eventually("every key is idle", deadline, idle).await;
+        settled.with_context(|| fs::read_to_string(self.worker_log()).unwrap_or_default())
+    }
+
+    /// What the checker says of these acknowledged ids.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    pub fn check(&self, acknowledged: &str) -> Result<Verdict> {
+        checker::check(acknowledged, &self.relay.mails(), &self.ledger())
+    }
+
+    fn worker_log(&self) -> PathBuf {
+        self.folder.path().join("worker.log")
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<()> {
+        let output = self.tidings().args(arguments).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "tidings {}: {}: {said}", arguments.join(" "), output.status);
+        Ok(())
+    }
+
+    fn tidings(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .current_dir(self.folder.path())
+            .env("TEMPORAL_ADDRESS", self.server.target())
+            .env_remove("TIDINGS_CONFIG")
+            .env_remove("TIDINGS_DATABASE_URL")
+            .env_remove("TIDINGS_SMTP_URL")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        if let Some(mut worker) = self.worker.take() {
+            // It may have ended by itself.
+            let _ = worker.kill();
+            let _ = worker.wait();
+        }
+    }
+}
+
+/// The binary that cargo put beside the tests when it built the workspace.
+fn binary() -> Result<PathBuf> {
+    let test = env::current_exe()?;
+    let binary = test.parent().and_then(Path::parent).context("the test is in no target folder")?.join("tidings");
+    ensure!(binary.is_file(), "{} is missing; run the tests with --workspace, which builds it", binary.display());
+    Ok(binary)
+}

@@ -1,0 +1,137 @@
+//! The command line: what can be asked, and who answers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tidings_activities::settings::UnknownRecipients;
+use tidings_workflows::Key;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::{config::Config, dev, emit, log, migrate, operate, recipients, run, show, template};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings dev                                   everything on this machine, with an inbox in the browser
+  tidings emit --tenant acme --user ann --digest activity \\
+               --category comment --title 'Bob replied to you'
+  tidings status acme/activity/ann              what is pending, and when it goes out
+  tidings flush acme/activity/ann               send it now
+
+For production:
+  tidings config check                          is tidings.toml right?
+  tidings migrate                               prepare database and Temporal
+  tidings recipients import people.csv          who gets mail
+  tidings worker                                run
+
+Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
+
+/// Durable digest e-mail on Temporal.
+#[derive(Debug, Parser)]
+#[command(name = "tidings", bin_name = "tidings", version, about, after_help = EXAMPLES, propagate_version = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// The configuration file [default: tidings.toml, where it exists]
+    #[arg(long, global = true, value_name = "FILE", env = "TIDINGS_CONFIG")]
+    config: Option<PathBuf>,
+    /// What to log, and how.
+    #[command(flatten)]
+    pub log: log::Log,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs everything on this machine, with an inbox in the browser
+    Dev(dev::Args),
+    /// Runs the worker that makes and sends the digests
+    Worker,
+    /// Hands events to Tidings: NDJSON, gzipped or not, or one event from its fields
+    Emit(Box<emit::Options>),
+    /// Says what is pending for a key, when it goes out, and why then
+    Status(KeyOptions),
+    /// Sends what is pending for a key now
+    Flush(KeyOptions),
+    /// The directory of those who get mail
+    #[command(subcommand)]
+    Recipients(recipients::Command),
+    /// Prepares the database and Temporal; run it before every upgrade
+    Migrate,
+    /// The configuration
+    #[command(subcommand)]
+    Config(show::Command),
+    /// The templates of the mails
+    #[command(subcommand)]
+    Template(template::Command),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: tidings status acme/activity/ann\n\nIn a part, / is written %2F and % is written %25."
+)]
+struct KeyOptions {
+    /// The key
+    #[arg(value_name = "TENANT/TYPE/USER")]
+    key: Key,
+    /// Answer in JSON; `null` when the key has no open digest
+    #[arg(long)]
+    json: bool,
+}
+
+/// The command was used in a way that cannot work. Says what would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+impl Arguments {
+    /// Does what was asked. `false`: it was done in part, or what was checked is not right.
+    ///
+    /// # Errors
+    /// [`Usage`] and [`crate::config::Error`] where the caller must change something; all else is a failure.
+    pub async fn run(self) -> anyhow::Result<bool> {
+        let config = || Config::load(self.config.as_deref());
+        match self.command {
+            Command::Dev(args) => dev::run(args).await.map(|()| true),
+            Command::Worker => run::run(config()?, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true),
+            Command::Emit(options) => emit::run(*options, &config()?).await,
+            Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
+            Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,
+            Command::Recipients(command) => recipients::run(command, &config()?).await,
+            Command::Migrate => migrate::run(&config()?).await.map(|()| true),
+            Command::Config(command) => show::run(&command, &config()?),
+            Command::Template(command) => template::run(command, &config()?),
+        }
+    }
+}
+
+/// A token that SIGTERM or Ctrl-C cancels. A second one ends the process at once.
+fn until_signalled() -> anyhow::Result<CancellationToken> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let shutdown = CancellationToken::new();
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        for hurry in [false, true] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if hurry {
+                std::process::exit(1);
+            }
+            tracing::info!("shutting down: activities in progress finish first; once more to stop at once");
+            token.cancel();
+        }
+    });
+    Ok(shutdown)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,76 @@
+//! A digest type as `tidings.toml` describes it.
+
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use tidings_activities::settings::DigestSettings;
+use tidings_workflows::Cadence;
+use toml::Spanned;
+use url::Url;
+
+use super::{file::nearest, problem::Checks};
+
+/// Lines that a mail shows unless somebody says otherwise (rule 20).
+const MAX_ITEMS: u32 = 50;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    cadence: Spanned<String>,
+    zone: Option<Spanned<String>>,
+    template: Option<Spanned<String>>,
+    max_items: Option<Spanned<i64>>,
+    max_events: Option<Spanned<i64>>,
+    more_url: Option<Spanned<String>>,
+}
+
+impl Written {
+    pub fn check(&self, name: &str, checks: &mut Checks<'_>) -> Option<DigestSettings> {
+        let key = |key: &str| format!("digest.{name}.{key}");
+        let cadence = checks.value(&key("cadence"), Some(&self.cadence), cadence);
+        let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
+        let template = self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone());
+        let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
+        let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
+        let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
+        Some(DigestSettings {
+            cadence: cadence?,
+            zone,
+            template,
+            max_items: max_items.unwrap_or(MAX_ITEMS),
+            max_events,
+            more_url,
+        })
+    }
+}
+
+fn cadence(text: &str) -> Result<Cadence, String> {
+    // The key and the value are said already.
+    let problem = |error: tidings_workflows::ParseError| {
+        let error = error.to_string();
+        error.strip_prefix(&format!("cadence {text:?}: ")).map_or(error.clone(), str::to_owned)
+    };
+    text.parse().map_err(problem)
+}
+
+/// An IANA time zone's name.
+///
+/// # Errors
+/// Says what would be right.
+pub fn zone(text: &str) -> Result<String, String> {
+    TimeZone::get(text).map(|_| text.to_owned()).map_err(|_| {
+        let names: Vec<_> = jiff::tz::db().available().collect();
+        match nearest(text, names.iter().map(jiff::tz::TimeZoneName::as_str)) {
+            Some(name) => format!("is no IANA time zone; did you mean {name:?}?"),
+            None => "is no IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
+        }
+    })
+}
+
+fn more_url(text: &str) -> Result<String, String> {
+    let right = "write for example \"https://app.example.com/activity\"";
+    match Url::parse(text) {
+        Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(text.to_owned()),
+        Ok(url) => Err(format!("{:?} is neither http nor https; {right}", url.scheme())),
+        Err(error) => Err(format!("is no URL ({error}); {right}")),
+    }
+}

@@ -1,0 +1,137 @@
+//! `tidings.toml` as it is written: the keys that exist, and how they become settings.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use tidings_activities::mailer;
+use tidings_workflows::names;
+use toml::Spanned;
+use url::Url;
+
+use super::{
+    Config, SecretUrl, Temporal, digest, mail,
+    problem::{Checks, Overridable, Problem, place_of},
+};
+
+const DATABASE: Overridable =
+    Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
+const SMTP: Overridable =
+    Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    database_url: Option<Spanned<String>>,
+    smtp_url: Option<Spanned<String>>,
+    templates: Option<Spanned<String>>,
+    task_queue: Option<Spanned<String>>,
+    #[serde(default)]
+    mail: mail::Written,
+    #[serde(default)]
+    digest: BTreeMap<String, digest::Written>,
+}
+
+/// Reads the keys; unknown ones and wrong types are problems.
+pub(super) fn parse(place: &Path, text: &str) -> Result<File, Problem> {
+    toml::from_str(text).map_err(|error: toml::de::Error| Problem {
+        place: place_of(place, text, error.span()),
+        key: key_at(text, error.span()).to_owned(),
+        value: String::new(),
+        problem: with_suggestion(error.message()),
+    })
+}
+
+/// The key, or the table's header, of the line that the range starts in; never a value.
+fn key_at(text: &str, span: Option<Range<usize>>) -> &str {
+    let Some((before, after)) = span.and_then(|span| text.split_at_checked(span.start)) else { return "" };
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
+    let line = &text[start..end];
+    match line.split_once('=') {
+        _ if line.starts_with('[') => line.trim(),
+        Some((key, _)) => key.trim(),
+        None => "",
+    }
+}
+
+/// serde's "unknown field `x`, expected one of `a`, `b`", with the nearest of them in front.
+fn with_suggestion(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    match names.next() {
+        Some(unknown) if message.starts_with("unknown field") => {
+            let known: Vec<_> = names.collect();
+            let nearest = nearest(unknown, known.iter().copied());
+            let meant = nearest.map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
+            format!("no such key; {meant}There are: {}", known.join(", "))
+        }
+        _ => message.to_owned(),
+    }
+}
+
+/// The name that was probably meant.
+pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |name: &str| strsim::jaro_winkler(&word.to_lowercase(), &name.to_lowercase());
+    names
+        .map(|name| (likeness(name), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+impl File {
+    /// The settings that it stands for; `None` where something is missing because it was wrong.
+    pub fn check(self, checks: &mut Checks<'_>, temporal: Result<Temporal, Problem>) -> Option<Config> {
+        let database_url = checks.secret_url(DATABASE, self.database_url.as_ref(), database_url);
+        let relay = checks
+            .secret_url(SMTP, self.smtp_url.as_ref(), |url| url.parse().map_err(|e: mailer::Error| e.to_string()));
+        let templates = checks.value("templates", self.templates.as_ref(), folder);
+        let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
+        let sender = self.mail.check(checks);
+        // Every type is checked, also after one that is wrong.
+        let digests: Vec<_> =
+            self.digest.iter().map(|(name, written)| Some((name.clone(), written.check(name, checks)?))).collect();
+        let temporal = checks.keep(temporal);
+        Some(Config {
+            database_url: database_url?,
+            relay: relay?,
+            templates,
+            task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
+            sender: sender?,
+            digests: digests.into_iter().collect::<Option<_>>()?,
+            temporal: temporal?,
+        })
+    }
+}
+
+fn database_url(text: &str) -> Result<SecretUrl, String> {
+    let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
+    let url = Url::parse(text).map_err(|error| format!("is no URL ({error}); {right}"))?;
+    match url.scheme() {
+        "sqlite" if text.strip_prefix("sqlite://").is_some_and(|file| !file.is_empty()) => Ok(SecretUrl::new(text)),
+        "postgres" | "postgresql" if url.path().len() > 1 => Ok(SecretUrl::new(text)),
+        "sqlite" => Err(format!("names no file; {right}")),
+        "postgres" | "postgresql" => Err(format!("names no database; {right}")),
+        other => Err(format!("{other:?} is neither sqlite nor postgres; {right}")),
+    }
+}
+
+fn folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() {
+        Ok(path)
+    } else {
+        Err("there is no such folder; leave the key out for the embedded templates".into())
+    }
+}
+
+fn task_queue(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        Err(format!("is empty; write for example {:?}", names::TASK_QUEUE))
+    } else {
+        Ok(text.to_owned())
+    }
+}

@@ -1,0 +1,56 @@
+//! Who the mail is from, as `tidings.toml` says it.
+
+use lettre::{Address, message::Mailbox};
+use serde::Deserialize;
+use tidings_activities::settings::Sender;
+use toml::Spanned;
+
+use super::problem::Checks;
+
+/// The sender until somebody names one: good for trying Tidings, and for nothing else.
+const NAME: &str = "Tidings";
+const ADDRESS: &str = "digest@localhost";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    from: Option<Spanned<String>>,
+    reply_to: Option<Spanned<String>>,
+    domain: Option<Spanned<String>>,
+}
+
+impl Written {
+    pub fn check(&self, checks: &mut Checks<'_>) -> Option<Sender> {
+        let (name, address) = match &self.from {
+            Some(_) => checks.value("mail.from", self.from.as_ref(), from)?,
+            None => (NAME.to_owned(), ADDRESS.to_owned()),
+        };
+        let reply_to = checks.value("mail.reply_to", self.reply_to.as_ref(), super::address);
+        let domain = checks.value("mail.domain", self.domain.as_ref(), host);
+        let domain = domain.or_else(|| address.rsplit_once('@').map(|(_, domain)| domain.to_owned()))?;
+        Some(Sender { name, address, reply_to, domain })
+    }
+}
+
+fn from(text: &str) -> Result<(String, String), String> {
+    let mailbox: Mailbox =
+        text.parse().map_err(|_| "is no sender; write for example \"Acme <digest@acme.example>\"".to_owned())?;
+    Ok((mailbox.name.unwrap_or_default(), mailbox.email.to_string()))
+}
+
+/// A mail address (RFC 5321 addr-spec).
+///
+/// # Errors
+/// Says what would be right.
+pub fn address(text: &str) -> Result<String, String> {
+    let address: Address =
+        text.parse().map_err(|_| "is no address; write for example \"ann@acme.example\"".to_owned())?;
+    Ok(address.to_string())
+}
+
+fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(url::Host::Domain(host)) if host == text => Ok(host),
+        _ => Err("is no host name; write for example \"mail.acme.example\"".to_owned()),
+    }
+}

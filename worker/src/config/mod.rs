@@ -1,0 +1,102 @@
+//! What Tidings is told: `tidings.toml`, and the environment over it.
+//!
+//! Everything is checked here, once, and all that is wrong is said at once. What leaves this module is right.
+
+use std::{collections::BTreeMap, env, fs, io, path::Path, path::PathBuf};
+
+use tidings_activities::{
+    mailer::Relay,
+    settings::{DigestSettings, Sender, Settings, UnknownRecipients},
+};
+
+mod digest;
+mod file;
+mod mail;
+mod problem;
+mod secret;
+mod temporal;
+#[cfg(test)]
+mod tests;
+
+pub use digest::zone;
+pub use mail::address;
+pub use problem::Problem;
+pub use secret::SecretUrl;
+pub use temporal::{Temporal, Unreachable};
+
+/// Where the configuration is, unless somebody says otherwise.
+pub const DEFAULT_PATH: &str = "tidings.toml";
+
+/// The effective configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `sqlite://FILE` or `postgres://...`.
+    pub database_url: SecretUrl,
+    /// Where the mail goes.
+    pub relay: Relay,
+    /// Folder of templates that override and add to the embedded ones.
+    pub templates: Option<PathBuf>,
+    /// Temporal's task queue for the digests.
+    pub task_queue: String,
+    /// Who the mail is from.
+    pub sender: Sender,
+    /// The digest types, by name.
+    pub digests: BTreeMap<String, DigestSettings>,
+    /// Temporal, as its own environment variables and `temporal.toml` have it.
+    pub temporal: Temporal,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file was asked for and cannot be read.
+    #[error("{}: {reason}; --config or TIDINGS_CONFIG names the configuration file", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: io::Error,
+    },
+    /// What it says is wrong.
+    #[error("{}", problem::lines(.0))]
+    Wrong(Vec<Problem>),
+}
+
+/// Reads an environment variable. A function, so that tests need not change the process.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Config {
+    /// What the activities need of it.
+    #[must_use]
+    pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Settings {
+        Settings { digests: self.digests.clone(), sender: self.sender.clone(), unknown_recipients }
+    }
+
+    /// Reads `path`, or [`DEFAULT_PATH`] where that exists, and the process's environment.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its place, key, value and what would be right.
+    pub fn load(path: Option<&Path>) -> Result<Self, Error> {
+        let place = path.unwrap_or(Path::new(DEFAULT_PATH));
+        let text = match fs::read_to_string(place) {
+            Ok(text) => text,
+            Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
+        };
+        Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), Temporal::load())
+    }
+
+    fn read(
+        place: &Path,
+        text: &str,
+        environment: Environment<'_>,
+        temporal: Result<Temporal, Problem>,
+    ) -> Result<Self, Error> {
+        let file = file::parse(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
+        let mut checks = problem::Checks::new(place, text, environment);
+        match file.check(&mut checks, temporal) {
+            Some(config) if checks.problems.is_empty() => Ok(config),
+            _ => Err(Error::Wrong(checks.problems)),
+        }
+    }
+}

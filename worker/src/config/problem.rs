@@ -1,0 +1,120 @@
+//! What is wrong with a configuration, in a form that a person can act on, and the place where that is collected.
+
+use std::{fmt, ops::Range, path::Path};
+
+use toml::Spanned;
+
+use super::{Environment, secret::masked};
+
+/// One thing that is wrong: where, which key, which value, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// `tidings.toml:12`, or `environment`.
+    pub place: String,
+    /// The key with its table, or the variable's name.
+    pub key: String,
+    /// What it says there, without passwords; empty when the key itself is the problem.
+    pub value: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, key, value, problem } = self;
+        match (key.is_empty(), value.is_empty()) {
+            (true, _) => write!(f, "{place}: {problem}"),
+            (false, true) => write!(f, "{place}: {key}: {problem}"),
+            (false, false) => write!(f, "{place}: {key} = {value:?}: {problem}"),
+        }
+    }
+}
+
+pub(super) fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// `{file}:{line}` of a byte range in `text`.
+pub(super) fn place_of(place: &Path, text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+    format!("{}:{}", place.display(), before.matches('\n').count() + 1)
+}
+
+/// A key of the file that an environment variable overrides.
+pub(super) struct Overridable {
+    pub key: &'static str,
+    pub variable: &'static str,
+    pub default: &'static str,
+}
+
+/// Checks values one by one and keeps what was wrong.
+pub(super) struct Checks<'a> {
+    place: &'a Path,
+    text: &'a str,
+    environment: Environment<'a>,
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Checks<'a> {
+    pub fn new(place: &'a Path, text: &'a str, environment: Environment<'a>) -> Self {
+        Self { place, text, environment, problems: Vec::new() }
+    }
+
+    /// The value of `key` as `read` understands it; `None` where there is none or it was wrong.
+    pub fn value<T, V: AsRef<str>>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned<V>>,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = value?;
+        self.read(self.place_of(value), key, value.as_ref().as_ref(), read)
+    }
+
+    /// What a URL that may hold a password stands for: the environment variable's, else the file's, else the default.
+    pub fn secret_url<T>(
+        &mut self,
+        Overridable { key, variable, default }: Overridable,
+        value: Option<&Spanned<String>>,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let (place, key, url) = match ((self.environment)(variable), value) {
+            (Some(url), _) => ("environment".to_owned(), variable, url),
+            (None, Some(url)) => (self.place_of(url), key, url.as_ref().clone()),
+            (None, None) => ("default".to_owned(), key, default.to_owned()),
+        };
+        let result = read(&url).map_err(|problem| Problem { place, key: key.to_owned(), value: masked(&url), problem });
+        self.keep(result)
+    }
+
+    /// A whole number, at least one.
+    pub fn count(&mut self, key: &str, value: Option<&Spanned<i64>>) -> Option<u32> {
+        let value = value?;
+        let read = |text: &str| match text.parse() {
+            Ok(count) if count > 0 => Ok(count),
+            _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
+        };
+        self.read(self.place_of(value), key, &value.as_ref().to_string(), read)
+    }
+
+    /// The value, unless it is a problem.
+    pub fn keep<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.problems.push(problem)).ok()
+    }
+
+    fn place_of<T>(&self, value: &Spanned<T>) -> String {
+        place_of(self.place, self.text, Some(value.span()))
+    }
+
+    fn read<T>(
+        &mut self,
+        place: String,
+        key: &str,
+        value: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let wrong = |problem| Problem { place, key: key.to_owned(), value: value.to_owned(), problem };
+        let result = read(value).map_err(wrong);
+        self.keep(result)
+    }
+}

@@ -1,0 +1,80 @@
+//! A URL that may hold a password. It is shown without.
+
+use std::fmt;
+
+use url::Url;
+
+/// A checked URL whose password, and whatever its parameters hold, is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretUrl(String);
+
+impl SecretUrl {
+    pub(super) fn new(url: &str) -> Self {
+        Self(url.to_owned())
+    }
+
+    /// The URL with its password, for whoever connects.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The URL as it may be shown: the password is `***`, and so is every parameter that holds one.
+pub(super) fn masked(text: &str) -> String {
+    let credentials_seen = |url: &Url| !url.username().is_empty() || url.password().is_some() || !text.contains('@');
+    let parsed = Url::parse(text).ok().filter(|url| url.has_host() && credentials_seen(url));
+    let Some(mut url) = parsed else {
+        // What cannot be understood cannot be masked part by part. Before an `@` may stand a password.
+        return text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| format!("***@{rest}"));
+    };
+    let secret = |name: &str| ["password", "sslpassword"].contains(&name);
+    let in_query = url.query_pairs().any(|(name, _)| secret(&name));
+    if url.password().is_none() && !in_query {
+        return text.to_owned();
+    }
+    if url.password().is_some() && url.set_password(Some("***")).is_err() {
+        return format!("{}:***", url.scheme());
+    }
+    if in_query {
+        let pairs: Vec<_> = url.query_pairs().into_owned().collect();
+        let shown = pairs.into_iter().map(|(name, value)| {
+            let value = if secret(&name) { "***".to_owned() } else { value };
+            (name, value)
+        });
+        url.query_pairs_mut().clear().extend_pairs(shown);
+    }
+    url.to_string()
+}
+
+impl fmt::Display for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&masked(&self.0))
+    }
+}
+
+impl fmt::Debug for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://u:hunter2@db.example/t", "postgres://u:***@db.example/t"),
+            ("postgres://db.example/t?user=u&password=hunter2", "postgres://db.example/t?user=u&password=***"),
+            ("smtp://u:hunter2@relay.example:587", "smtp://u:***@relay.example:587"),
+            ("u:hunter2@relay.example", "***@relay.example"),
+            ("smtp://u:1#hunter2@relay.example", "***@relay.example"),
+            ("sqlite://.tidings/tidings.db", "sqlite://.tidings/tidings.db"),
+        ] {
+            assert_eq!(SecretUrl::new(url).to_string(), shown);
+            assert!(!format!("{:?}", SecretUrl::new(url)).contains("hunter2"));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a configuration says when something is wrong with it.
+
+use super::*;
+
+fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
+    let variable = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    Config::read(Path::new("tidings.toml"), text, &variable, Temporal::load())
+}
+
+fn complaint(text: &str) -> String {
+    read(text, &[]).unwrap_err().to_string()
+}
+
+#[test]
+fn without_a_file_the_defaults_serve_one_machine() {
+    let config = read("", &[]).unwrap();
+    assert_eq!(config.database_url.to_string(), "sqlite://.tidings/tidings.db");
+    assert_eq!(config.relay.to_string(), "smtp://127.0.0.1:1025");
+    assert_eq!(config.task_queue, "tidings");
+    assert!(config.digests.is_empty());
+}
+
+#[test]
+fn the_example_in_the_repository_is_right() {
+    let text = include_str!("../../../tidings.toml");
+    let config = read(text, &[]).unwrap();
+    assert!(config.digests.contains_key("activity"));
+    // Every line of an example that is commented out is right, too.
+    let is_key = |line: &&str| line.starts_with("# ") && line.contains(" = ") || line.starts_with("# [");
+    let all: Vec<_> = text.lines().map(|line| if is_key(&line) { &line[2..] } else { line }).collect();
+    read(&all.join("\n").replace("templates = ", "# "), &[]).unwrap();
+}
+
+#[test]
+fn the_environment_is_over_the_file() {
+    let text = "database_url = \"sqlite://a.db\"\nsmtp_url = \"smtp://127.0.0.1:1\"";
+    let config = read(text, &[("TIDINGS_DATABASE_URL", "postgres://u:p@db.example/t")]).unwrap();
+    assert_eq!(config.database_url.reveal(), "postgres://u:p@db.example/t");
+    assert_eq!(config.relay.to_string(), "smtp://127.0.0.1:1");
+}
+
+#[test]
+fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
+    for (text, said) in [
+        (
+            "\n[digest.activity]\ncadence = \"dayly 08:00\"",
+            "tidings.toml:3: digest.activity.cadence = \"dayly 08:00\": ",
+        ),
+        ("[digest.a]\ncadence = \"dayly 08:00\"", "\"dayly\" is not a cadence; write \"instant\""),
+        ("[digest.a]\ncadence = \"instant\"\nzone = \"Europe/Berln\"", "did you mean \"Europe/Berlin\"?"),
+        (
+            "[digest.a]\ncadence = \"instant\"\nzone = \"xyz\"",
+            "tidings.toml:3: digest.a.zone = \"xyz\": is no IANA time zone",
+        ),
+        ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
+        ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
+        ("[digest.a]\n", "tidings.toml:1: [digest.a]: missing field `cadence`"),
+        ("[digest.a]\ncadense = \"instant\"", "tidings.toml:2: cadense: no such key; did you mean \"cadence\"?"),
+        ("databse_url = \"x\"", "did you mean \"database_url\"?"),
+        ("task_queue = 7", "tidings.toml:1: task_queue: invalid type: integer `7`, expected a string"),
+        ("task_queue = \"\"", "write for example \"tidings\""),
+        ("templates = \"nowhere\"", "tidings.toml:1: templates = \"nowhere\": there is no such folder"),
+        ("database_url = \"mysql://u:hunter2@x/y\"", "database_url = \"mysql://u:***@x/y\": \"mysql\" is neither"),
+        ("database_url = \"sqlite://\"", "names no file"),
+        ("database_url = \"postgres://db.example\"", "names no database"),
+        (
+            "smtp_url = \"http://x\"",
+            "tidings.toml:1: smtp_url = \"http://x\": relay: scheme \"http\" is neither smtp nor smtps",
+        ),
+        ("[mail]\nfrom = \"Acme\"", "tidings.toml:2: mail.from = \"Acme\": is no sender; write for example \"Acme <"),
+        ("[mail]\nreply_to = \"a b\"", "mail.reply_to = \"a b\": is no address"),
+        ("[mail]\ndomain = \"https://a\"", "is no host name"),
+        ("smtp_url = \"smtp://u:hunter2\"x\"", "tidings.toml:1: smtp_url: "),
+        ("= 1", "tidings.toml:1: "),
+    ] {
+        let complaint = complaint(text);
+        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
+        assert!(!complaint.contains("hunter2"), "{complaint}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let complaint =
+        complaint("smtp_url = \"x\"\n[digest.a]\ncadence = \"x\"\n[digest.b]\ncadence = \"y\"\nzone = \"z\"");
+    assert_eq!(complaint.lines().count(), 4, "{complaint}");
+}
+
+#[test]
+fn a_wrong_variable_is_named_and_its_password_is_not() {
+    let error = read("", &[("TIDINGS_SMTP_URL", "smpt://u:hunter2@relay.example")]).unwrap_err().to_string();
+    assert!(error.starts_with("environment: TIDINGS_SMTP_URL = \"smpt://u:***@relay.example\": "), "{error}");
+}

@@ -1,0 +1,20 @@
+//! The binary `tidings` as a library: configuration, the worker's run loop and the commands, for `main` and for tests.
+
+pub mod cli;
+pub mod config;
+mod dev;
+mod emit;
+mod intake;
+pub mod log;
+mod migrate;
+mod operate;
+mod recipients;
+pub mod registration;
+mod run;
+mod show;
+mod storage;
+mod template;
+
+pub use config::Config;
+pub use run::run;
+pub use storage::Storage;

@@ -1,0 +1,42 @@
+//! What Tidings logs, on standard error: text for people, JSON for machines.
+
+use std::io::{IsTerminal as _, stderr};
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Usage;
+
+/// What every command can be told about its log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct Log {
+    /// What to log: a level, or target=level pairs, for example `info,tidings_activities=debug`.
+    #[arg(long, global = true, value_name = "FILTER", env = "TIDINGS_LOG", default_value = "info")]
+    log: String,
+    /// How to log, on standard error.
+    #[arg(long, global = true, value_name = "FORMAT", env = "TIDINGS_LOG_FORMAT", default_value = "text")]
+    log_format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Starts logging, once per process.
+///
+/// # Errors
+/// The filter is wrong, or something logs already.
+pub fn start(options: &Log) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&options.log).map_err(|error| {
+        Usage(format!("--log {:?}: {error}; write for example \"info\" or \"warn,tidings=debug\"", options.log))
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    let started = match options.log_format {
+        Format::Text => log.with_ansi(stderr().is_terminal()).try_init(),
+        Format::Json => log.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("logging cannot start: {error}"))
+}

@@ -1,0 +1,145 @@
+//! `tidings status` and `tidings flush`: one key's workflow, asked and told.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::Context as _;
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use temporalio_client::{
+    QueryRejectCondition, UntypedWorkflow, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowQueryOptions,
+    errors::{WorkflowQueryError, WorkflowUpdateError},
+};
+use temporalio_common::{QueryDefinition, UpdateDefinition};
+use tidings_workflows::{Flushed, Key, Status};
+use tokio::time::timeout;
+
+use crate::Config;
+
+/// How long a worker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct AskStatus;
+
+impl QueryDefinition for AskStatus {
+    type Workflow = UntypedWorkflow;
+    type Input = ();
+    type Output = Status;
+
+    fn name(&self) -> &'static str {
+        "status"
+    }
+}
+
+struct Flush;
+
+impl UpdateDefinition for Flush {
+    type Workflow = UntypedWorkflow;
+    type Input = ();
+    type Output = Flushed;
+
+    fn name(&self) -> &'static str {
+        "flush"
+    }
+}
+
+/// Says what the key is doing.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
+    let workflow = workflow(config, key).await?;
+    let answer = timeout(PATIENCE, workflow.query(AskStatus, (), only_open)).await;
+    let status = match answer.with_context(|| unanswered(config, key))? {
+        Ok(status) => Some(status),
+        Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => None,
+        Err(error) => return Err(error).with_context(|| unanswered(config, key)),
+    };
+    let text = match &status {
+        _ if as_json => json!(status).to_string(),
+        None => nothing_pending(key),
+        Some(status) => in_words(key, status, &TimeZone::system()),
+    };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+/// Sends what the key has pending.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let options = WorkflowExecuteUpdateOptions::builder().build();
+    let workflow = workflow(config, key).await?;
+    let answer = timeout(PATIENCE, workflow.execute_update(Flush, (), options)).await;
+    let flushed = match answer.with_context(|| unanswered(config, key))? {
+        Ok(flushed) => flushed,
+        Err(WorkflowUpdateError::NotFound(_)) => Flushed { events: 0, behind: None },
+        Err(error) => return Err(error).with_context(|| unanswered(config, key)),
+    };
+    let text = match &flushed {
+        _ if as_json => json!(flushed).to_string(),
+        Flushed { events: 0, .. } => nothing_pending(key),
+        Flushed { events, behind: None } => format!("{key}: {} go out now", counted(*events, "event")),
+        Flushed { events, behind: Some(digest) } => {
+            format!("{key}: {} go out as soon as digest {digest} is delivered", counted(*events, "event"))
+        }
+    };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+async fn workflow(config: &Config, key: &Key) -> anyhow::Result<UntypedWorkflowHandle<temporalio_client::Client>> {
+    Ok(config.temporal.connect().await?.get_workflow_handle::<UntypedWorkflow>(key.workflow_id()))
+}
+
+fn unanswered(config: &Config, key: &Key) -> String {
+    format!("{key} does not answer; is a worker running on task queue {:?}?", config.task_queue)
+}
+
+fn nothing_pending(key: &Key) -> String {
+    format!("{key}: nothing pending")
+}
+
+fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
+    let at = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string();
+    let mut text = format!("{BOLD}{key}{BOLD:#}: {}", status.state);
+    let mut line = |name: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {name:<9} {value}");
+    };
+    line("pending", &counted(status.pending, "event"));
+    if let Some(due_at) = status.due_at {
+        line("due", &at(due_at));
+    }
+    if !status.why.is_empty() {
+        line("why", &status.why);
+    }
+    if let Some(digest) = &status.delivering {
+        let items = counted(digest.items, "event");
+        line(
+            "sending",
+            &format!(
+                "digest {} with {items}, {} failed so far",
+                digest.digest_id,
+                counted(digest.attempts.into(), "attempt")
+            ),
+        );
+        if let Some(next) = digest.next_attempt_at {
+            line("again", &format!("{}: {}", at(next), digest.why));
+        }
+    }
+    if status.malformed > 0 {
+        line("malformed", &format!("{} in the dead letters", status.malformed));
+    }
+    if let Some(trouble) = &status.trouble {
+        line("trouble", trouble);
+    }
+    text
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();

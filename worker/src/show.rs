@@ -1,0 +1,143 @@
+//! `tidings config`: is the configuration right, and what is in force?
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use tidings_activities::{
+    renderer::{self, Renderer},
+    settings::{DigestSettings, Sender},
+};
+
+use crate::{
+    Config,
+    config::{self, Problem},
+};
+
+/// The commands about the configuration.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Checks tidings.toml, the environment and the templates, and prints what is in force
+    #[command(after_help = "Example: tidings config check --config /etc/tidings/tidings.toml\n\n\
+        Passwords and keys are shown as ***. Nothing is connected to.")]
+    Check {
+        /// Print JSON instead of TOML
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// [`config::Error`] when a digest type's template does not exist.
+pub(crate) fn run(Command::Check { json }: &Command, config: &Config) -> anyhow::Result<bool> {
+    check_templates(config)?;
+    let shown = Shown::from(config);
+    let shown = if *json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
+    anstream::println!("{}", shown.trim_end());
+    if config.digests.is_empty() {
+        anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
+    }
+    Ok(true)
+}
+
+fn check_templates(config: &Config) -> anyhow::Result<()> {
+    let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
+    let missing = config.digests.iter().filter(|(_, digest)| !names.contains(&digest.template));
+    let problems: Vec<_> = missing
+        .map(|(name, digest)| Problem {
+            place: "templates".to_owned(),
+            key: format!("digest.{name}.template"),
+            value: digest.template.clone(),
+            problem: format!(
+                "there is no such template; there are: {}. {:?} would stand in for it",
+                names.join(", "),
+                renderer::DEFAULT
+            ),
+        })
+        .collect();
+    if problems.is_empty() { Ok(()) } else { Err(config::Error::Wrong(problems).into()) }
+}
+
+/// The configuration as `tidings.toml` would say it, without passwords and keys.
+#[derive(Serialize)]
+struct Shown<'a> {
+    database_url: String,
+    smtp_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    templates: Option<&'a Path>,
+    task_queue: &'a str,
+    mail: ShownMail<'a>,
+    digest: BTreeMap<&'a str, ShownDigest<'a>>,
+    temporal: ShownTemporal<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownMail<'a> {
+    from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<&'a str>,
+    domain: &'a str,
+}
+
+#[derive(Serialize)]
+struct ShownDigest<'a> {
+    cadence: String,
+    zone: &'a str,
+    template: &'a str,
+    max_items: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_events: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_url: Option<&'a str>,
+}
+
+/// Not of `tidings.toml`, but of Temporal's environment variables and file.
+#[derive(Serialize)]
+struct ShownTemporal<'a> {
+    address: String,
+    namespace: &'a str,
+    tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<&'static str>,
+}
+
+impl<'a> From<&'a Config> for Shown<'a> {
+    fn from(config: &'a Config) -> Self {
+        Self {
+            database_url: config.database_url.to_string(),
+            smtp_url: config.relay.to_string(),
+            templates: config.templates.as_deref(),
+            task_queue: &config.task_queue,
+            mail: ShownMail::from(&config.sender),
+            digest: config.digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect(),
+            temporal: ShownTemporal {
+                address: config.temporal.address(),
+                namespace: config.temporal.namespace(),
+                tls: config.temporal.connection.tls_options.is_some(),
+                api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
+            },
+        }
+    }
+}
+
+impl<'a> From<&'a Sender> for ShownMail<'a> {
+    fn from(Sender { name, address, reply_to, domain }: &'a Sender) -> Self {
+        let from = if name.is_empty() { address.clone() } else { format!("{name} <{address}>") };
+        Self { from, reply_to: reply_to.as_deref(), domain }
+    }
+}
+
+impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
+    fn from(digest: &'a DigestSettings) -> Self {
+        Self {
+            cadence: digest.cadence.to_string(),
+            zone: digest.zone.as_deref().unwrap_or("UTC"),
+            template: &digest.template,
+            max_items: digest.max_items,
+            max_events: digest.max_events,
+            more_url: digest.more_url.as_deref(),
+        }
+    }
+}

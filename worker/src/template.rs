@@ -1,0 +1,76 @@
+//! `tidings template`: what mails look like, before anybody gets one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use tidings_activities::renderer::{Rendered, Renderer};
+
+use crate::Config;
+
+/// The commands about templates.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Lists the templates
+    List,
+    /// Renders a template with its sample
+    #[command(after_help = "Example: tidings template preview activity --out preview")]
+    Preview {
+        /// The template, as `tidings template list` shows it
+        name: String,
+        /// Write subject.txt, body.html and body.txt to this folder instead of printing the text
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Renders every template with its sample and says what is wrong
+    Check,
+}
+
+/// Carries out the command. `false`: a template is broken.
+///
+/// # Errors
+/// A template cannot be read or rendered, or the folder cannot be written.
+pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+    match command {
+        Command::List => {
+            for name in renderer.names() {
+                anstream::println!("{name}");
+            }
+            Ok(true)
+        }
+        Command::Preview { name, out } => preview(&renderer.preview(&name)?, out.as_deref()).map(|()| true),
+        Command::Check => Ok(check(&renderer)),
+    }
+}
+
+fn preview(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = out else {
+        anstream::println!("{BOLD}{}{BOLD:#}\n\n{}", mail.subject, mail.text.trim_end());
+        return Ok(());
+    };
+    fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    for (name, part) in [("subject.txt", &mail.subject), ("body.html", &mail.html), ("body.txt", &mail.text)] {
+        let file = folder.join(name);
+        fs::write(&file, part).with_context(|| format!("{} cannot be written", file.display()))?;
+        anstream::println!("{}", file.display());
+    }
+    Ok(())
+}
+
+fn check(renderer: &Renderer) -> bool {
+    let problems = renderer.check();
+    for problem in &problems {
+        anstream::eprintln!("{RED}{}{RED:#}: {}", problem.template, problem.problem);
+    }
+    let names = renderer.names();
+    if problems.is_empty() {
+        anstream::println!("{} templates are right: {}", names.len(), names.join(", "));
+    }
+    problems.is_empty()
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();

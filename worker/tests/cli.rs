@@ -1,0 +1,197 @@
+//! The binary as its users meet it: what it prints, and how it exits.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+use tidings_activities::store::{Sqlite, Store as _};
+
+/// Runs `tidings` in `folder`, with nothing of the surrounding configuration.
+fn tidings(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidings"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        // Nobody listens there.
+        .env("TEMPORAL_ADDRESS", "127.0.0.1:1")
+        .env("HOME", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Exit code, standard output, standard error.
+fn run(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
+    let output = tidings(folder, arguments, input);
+    (output.status.code().unwrap(), said(&output.stdout), said(&output.stderr))
+}
+
+fn folder_with(name: &str, text: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join(name), text).unwrap();
+    folder
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let folder = TempDir::new().unwrap();
+    for (arguments, example) in [
+        (&["--help"][..], "tidings flush acme/activity/ann"),
+        (&["emit", "--help"], "tidings emit events.ndjson.gz"),
+        (&["status", "--help"], "Example: tidings status acme/activity/ann"),
+        (&["recipients", "import", "--help"], "acme,ann,ann@acme.example,Ann,Europe/Berlin,de"),
+        (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),
+    ] {
+        let (code, out, _) = run(folder.path(), arguments, "");
+        assert_eq!(code, 0);
+        assert!(out.contains(example), "{out}");
+        assert!(!out.contains('\u{1b}'), "colours only on a terminal");
+    }
+}
+
+#[test]
+fn config_check_prints_what_is_in_force_without_passwords() {
+    let text = "smtp_url = \"smtps://u:hunter2@relay.example\"\n[digest.activity]\ncadence = \"daily 08:00\"";
+    let folder = folder_with("tidings.toml", text);
+    let (code, out, _) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("[digest.activity]\ncadence = \"daily 08:00\"\nzone = \"UTC\"\ntemplate = \"activity\""),
+        "{out}"
+    );
+    assert!(!out.contains("hunter2"), "{out}");
+
+    let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["digest"]["activity"]["max_items"]), (0, &50.into()));
+}
+
+#[test]
+fn a_wrong_configuration_exits_with_2_and_says_where() {
+    let folder = folder_with("tidings.toml", "[digest.activity]\ncadence = \"dayly 08:00\"");
+    let (code, out, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        error.contains("tidings.toml:2: digest.activity.cadence = \"dayly 08:00\": \"dayly\" is not a cadence"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_template_that_does_not_exist_is_a_wrong_configuration() {
+    let folder = folder_with("tidings.toml", "[digest.builds]\ncadence = \"instant\"");
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("digest.builds.template = \"builds\": there is no such template; there are: activity"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_was_named_must_exist() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["--config", "other.toml", "config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("other.toml: No such file"), "{error}");
+}
+
+#[test]
+fn emit_needs_no_server_to_refuse_and_names_line_field_and_limit() {
+    let folder = TempDir::new().unwrap();
+    let long =
+        format!("{{\"tenant\": \"a\", \"user\": \"b\", \"digest\": \"c\", \"event_id\": \"{}\"}}", "x".repeat(256));
+    let input = format!("{{}}\n\n{long}\nnot json\n");
+    let (code, out, error) = run(folder.path(), &["emit"], &input);
+    assert_eq!((code, out.as_str()), (1, "events: 0 accepted, 3 rejected\n"));
+    assert!(error.contains("line 1: tenant: is required"), "{error}");
+    assert!(error.contains("line 3: event_id: has 256 bytes, the limit is 255"), "{error}");
+    assert!(error.contains("line 4: "), "{error}");
+
+    let (code, out, _) = run(folder.path(), &["emit", "--json", "-"], &input);
+    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, lines.len()), (1, 4));
+    assert_eq!((&lines[1]["rejected"]["line"], &lines[1]["rejected"]["field"]), (&3.into(), &"event_id".into()));
+    assert_eq!(lines[3], serde_json::json!({"accepted": 0, "rejected": 3}));
+}
+
+#[test]
+fn an_event_that_is_right_needs_a_server_and_the_error_says_which() {
+    let folder = TempDir::new().unwrap();
+    let event = ["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
+    let (code, _, error) = run(folder.path(), &event, "");
+    assert_eq!(code, 1);
+    assert!(error.contains("Temporal at http://127.0.0.1:1 does not answer (Connection refused"), "{error}");
+    assert!(error.contains("TEMPORAL_ADDRESS"), "{error}");
+}
+
+#[test]
+fn a_single_event_needs_its_whole_key() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["emit", "--category", "comment", "--tenant", "acme"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("--user <USER>") && error.contains("--digest <TYPE>"), "{error}");
+}
+
+#[test]
+fn a_key_that_is_none_exits_with_2() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["status", "acme/ann"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("\"acme/ann\" is not TENANT/TYPE/USER"), "{error}");
+}
+
+#[test]
+fn recipients_need_a_migrated_database_and_the_error_says_how() {
+    let folder = folder_with("people.csv", "tenant,user,address\nacme,ann,ann@acme.example\n");
+    let (code, _, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
+    assert_eq!(code, 1);
+    assert!(error.contains("tidings migrate"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
+    let csv = "tenant,user,address,name,zone\nacme,ann,ann@acme.example,Ann,Europe/Berlin\nacme,bob,nowhere,,\n";
+    let folder = folder_with("people.csv", csv);
+    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    store.migrate().await.unwrap();
+    for _ in 0..2 {
+        let (code, out, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
+        assert_eq!((code, out.as_str()), (1, "recipients: 1 accepted, 1 rejected\n"), "{error}");
+        assert!(error.contains("line 3: address: \"nowhere\" is no address"), "{error}");
+        let key = "acme/activity/ann".parse().unwrap();
+        let ann = store.facts(&key).await.unwrap().recipient.unwrap();
+        assert_eq!((ann.address.as_str(), ann.zone.as_str()), ("ann@acme.example", "Europe/Berlin"));
+    }
+}
+
+#[test]
+fn a_preview_shows_subject_and_text_or_writes_the_parts() {
+    let folder = TempDir::new().unwrap();
+    let (code, out, _) = run(folder.path(), &["template", "preview", "activity"], "");
+    assert_eq!(code, 0);
+    assert!(out.lines().count() > 5, "{out}");
+    let (code, out, _) = run(folder.path(), &["template", "preview", "activity", "--out", "mail"], "");
+    assert_eq!((code, out.lines().count()), (0, 3));
+    assert!(fs::read_to_string(folder.path().join("mail/body.html")).unwrap().contains("<html"));
+}
+
+#[test]
+fn an_unknown_template_is_an_error_that_names_those_there_are() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["template", "preview", "nope"], "");
+    assert_eq!(code, 1);
+    assert!(error.contains("there is no template \"nope\"; there are: activity"), "{error}");
+}
