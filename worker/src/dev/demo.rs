@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context as _, bail};
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use tidings_activities::store::{DigestRecord, Sqlite, Store as _};
+use tidings_activities::store::{DigestRecord, Store};
 use tidings_client::{Client, v1};
 use tidings_workflows::Key;
 use tokio::time::{Instant, sleep};
 
 use super::{account::Account, mailbox::Mailbox};
-use crate::Config;
+use crate::{Config, Storage};
 
 /// A day of three people's changes, taken from a real repository's history, and of two people's alerts.
 const EVENTS: &str = include_str!("../../../tests/data/demo.ndjson");
@@ -70,10 +70,10 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
 
 /// Looks until everything is accounted for, or the deadline has passed.
 async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Account> {
-    let store = Sqlite::connect(config.database_url.reveal()).await?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let account = Account::of(emitted, &ledger(&store, emitted).await?, &mailbox.list());
+        let account = Account::of(emitted, &ledger(store.as_ref(), emitted).await?, &mailbox.list());
         if account.open.is_empty() || Instant::now() > deadline {
             return Ok(account);
         }
@@ -81,7 +81,7 @@ async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>
     }
 }
 
-async fn ledger(store: &Sqlite, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Vec<DigestRecord>> {
+async fn ledger(store: &dyn Store, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Vec<DigestRecord>> {
     let mut digests = Vec::new();
     for key in emitted.keys() {
         digests.extend(store.digests(key, DIGESTS).await?);

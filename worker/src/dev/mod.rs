@@ -4,7 +4,9 @@
 use std::{
     fs::{self, File, TryLockError},
     path::Path,
+    pin::pin,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -12,11 +14,12 @@ use tidings_activities::settings::UnknownRecipients;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::Config;
+use crate::{Config, Storage};
 
 mod account;
 mod demo;
@@ -33,12 +36,16 @@ use ports::Port;
 
 /// Where everything is kept, in the current folder.
 const FOLDER: &str = ".tidings";
+/// How long activities in progress may take to end. What they leave undone, the next start does.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const DEFAULT_TEMPORAL_PORT: u16 = 7233;
 
 /// The options of `tidings dev`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Port of the Temporal dev server.
-    #[arg(long, value_name = "PORT", default_value_t = 7233)]
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_TEMPORAL_PORT)]
     temporal_port: u16,
     /// Port of the Temporal UI.
     #[arg(long, value_name = "PORT", default_value_t = 8233)]
@@ -49,7 +56,7 @@ pub struct Args {
     /// Port of the inbox page.
     #[arg(long, value_name = "PORT", default_value_t = 8025)]
     inbox_port: u16,
-    /// Send mail to this relay instead of the sink; there is no inbox page then.
+    /// Send mail to this relay instead of the sink and its inbox.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
     /// Emit sample events, and say whether the mails account for them.
@@ -80,6 +87,14 @@ impl Args {
         format!("http://localhost:{}", self.inbox_port)
     }
 
+    /// What other commands need in front when the server is not where they look for it.
+    fn temporal_address(&self) -> String {
+        match self.temporal_port {
+            DEFAULT_TEMPORAL_PORT => String::new(),
+            port => format!("TEMPORAL_ADDRESS=127.0.0.1:{port} "),
+        }
+    }
+
     fn temporal_ui_url(&self) -> String {
         format!("http://localhost:{}", self.ui_port)
     }
@@ -101,7 +116,6 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     let desk = Desk::open(&args, folder).await?;
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
-        done = interrupted() => done,
         error = server.ended() => Err(error.into()),
         done = work(&args, config, desk) => done,
     };
@@ -109,19 +123,25 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     ended
 }
 
-/// The worker, the inbox and the demo, on a server that is ready.
+/// The worker, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
 async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
-    let shutdown = CancellationToken::new();
-    // Also when this future is dropped.
-    let _stop = shutdown.clone().drop_guard();
-    let worker = crate::run(config.clone(), UnknownRecipients::Invent, shutdown.clone());
+    Storage::connect(&config.database_url).await?.migrate().await?;
     let mailbox = Arc::clone(&desk.mailbox);
-    let worked = tokio::select! {
-        done = worker => done.and_then(|()| bail!("the worker ended")),
-        done = desk.serve(args) => done,
+    let shutdown = CancellationToken::new();
+    let mut worker = pin!(crate::run(config.clone(), UnknownRecipients::Invent, shutdown.clone()));
+    let mut desk = pin!(desk.serve(args));
+    let ended = tokio::select! {
+        done = &mut worker => return done.and_then(|()| bail!("the worker ended")),
+        done = &mut desk => done,
+        done = interrupted() => done,
         done = guide(args, &config, &mailbox) => done,
     };
-    worked
+    shutdown.cancel();
+    tokio::select! {
+        stopped = worker => ended.and(stopped),
+        () = sleep(PATIENCE) => ended,
+        _ = desk => ended,
+    }
 }
 
 /// Says where to look, runs the demo if asked to, and returns when there is nothing more to do.
@@ -130,6 +150,7 @@ async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Resul
         demo::run(config, mailbox).await?;
     }
     if args.once {
+        println!("The mails are in {FOLDER}/mail.");
         return Ok(());
     }
     say_where(args);
@@ -187,13 +208,20 @@ async fn interrupted() -> anyhow::Result<()> {
 }
 
 fn say_where(args: &Args) {
-    println!("Inbox        {}", args.smtp_url.as_ref().map_or_else(|| args.inbox_url(), |_| "none: mail goes to --smtp-url".to_owned()));
+    match &args.smtp_url {
+        None => println!("\nInbox        {}", args.inbox_url()),
+        Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
+    }
     println!("Temporal UI  {}", args.temporal_ui_url());
-    println!(
-        "Next, an event of your own, in another terminal:\n  \
-         tidings emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'"
-    );
-    println!("Stop with Ctrl-C.");
+    println!("Next, an event of your own, from another terminal:");
+    println!("  {}{}", args.temporal_address(), example());
+    println!("Ctrl-C stops everything.");
+}
+
+/// The command that emits one event.
+fn example() -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "tidings".to_owned());
+    format!("{program} emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'")
 }
 
 #[cfg(test)]
