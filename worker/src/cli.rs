@@ -91,7 +91,7 @@ impl Arguments {
     pub async fn run(self) -> anyhow::Result<bool> {
         let config = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Dev(args) => dev::run(args).await.map(|()| true),
+            Command::Dev(args) => dev::run(args, self.config.as_deref()).await.map(|()| true),
             Command::Worker => run::run(config()?, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,

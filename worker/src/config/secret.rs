@@ -9,7 +9,7 @@ use url::Url;
 pub struct SecretUrl(String);
 
 impl SecretUrl {
-    pub(super) fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         Self(url.to_owned())
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Summary {
     pub size: usize,
     /// Whose digest it is: its `X-Tidings-Message` header.
     pub digest_id: Option<String>,
+    /// How many events it says it has: its `X-Tidings-Events` header.
+    pub events: Option<u64>,
 }
 
 impl Summary {
@@ -25,6 +27,7 @@ impl Summary {
     pub fn of(id: Id, mail: &[u8]) -> Self {
         let message = MessageParser::default().parse(mail).unwrap_or_default();
         let digest_id = message.header_raw("X-Tidings-Message").map(|value| value.trim().to_owned());
+        let events = message.header_raw("X-Tidings-Events").and_then(|value| value.trim().parse().ok());
         Self {
             id,
             from: people(message.from()),
@@ -32,6 +35,7 @@ impl Summary {
             subject: message.subject().unwrap_or_default().to_owned(),
             size: mail.len(),
             digest_id,
+            events,
         }
     }
 }
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
 
     const MAIL: &[u8] = b"From: Tidings <digest@tidings.invalid>\r\nTo: Ann <ann@dev.invalid>\r\n\
-        Subject: =?utf-8?q?3_new_=C3=A9vents?=\r\nX-Tidings-Message: 7f1c\r\n\
+        Subject: =?utf-8?q?3_new_=C3=A9vents?=\r\nX-Tidings-Message: 7f1c\r\nX-Tidings-Events: 3\r\n\
         List-Id: one\r\n\ttwo\r\nMIME-Version: 1.0\r\n\
         Content-Type: multipart/alternative; boundary=b\r\n\r\n\
         --b\r\nContent-Type: text/plain\r\n\r\nThree events.\r\n\
@@ -129,6 +133,7 @@ mod tests {
         assert_eq!(summary.to, "Ann <ann@dev.invalid>");
         assert_eq!(summary.subject, "3 new évents");
         assert_eq!(summary.digest_id.as_deref(), Some("7f1c"));
+        assert_eq!(summary.events, Some(3));
     }
 
     #[test]

@@ -4,20 +4,30 @@
 use std::{
     fs::{self, File, TryLockError},
     path::Path,
+    pin::pin,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
+use tidings_activities::settings::UnknownRecipients;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    time::sleep,
 };
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::{Config, Storage};
+
+mod account;
+mod demo;
 mod inbox;
 mod mail;
 mod mailbox;
 mod ports;
+mod settings;
 mod sink;
 mod temporal;
 
@@ -26,12 +36,16 @@ use ports::Port;
 
 /// Where everything is kept, in the current folder.
 const FOLDER: &str = ".tidings";
+/// How long activities in progress may take to end. What they leave undone, the next start does.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const DEFAULT_TEMPORAL_PORT: u16 = 7233;
 
 /// The options of `tidings dev`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Port of the Temporal dev server.
-    #[arg(long, value_name = "PORT", default_value_t = 7233)]
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_TEMPORAL_PORT)]
     temporal_port: u16,
     /// Port of the Temporal UI.
     #[arg(long, value_name = "PORT", default_value_t = 8233)]
@@ -42,9 +56,15 @@ pub struct Args {
     /// Port of the inbox page.
     #[arg(long, value_name = "PORT", default_value_t = 8025)]
     inbox_port: u16,
-    /// Send mail to this relay instead of the sink; there is no inbox page then.
+    /// Send mail to this relay instead of the sink and its inbox.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
+    /// Emit sample events, and say whether the mails account for them.
+    #[arg(long, conflicts_with = "smtp_url")]
+    demo: bool,
+    /// End when the sample events' mails have arrived.
+    #[arg(long, requires = "demo")]
+    once: bool,
 }
 
 impl Args {
@@ -67,31 +87,74 @@ impl Args {
         format!("http://localhost:{}", self.inbox_port)
     }
 
+    /// What other commands need in front when the server is not where they look for it.
+    fn temporal_address(&self) -> String {
+        match self.temporal_port {
+            DEFAULT_TEMPORAL_PORT => String::new(),
+            port => format!("TEMPORAL_ADDRESS=127.0.0.1:{port} "),
+        }
+    }
+
     fn temporal_ui_url(&self) -> String {
         format!("http://localhost:{}", self.ui_port)
     }
 }
 
-/// Runs until Ctrl-C, SIGTERM, or until a part ends by itself, which is an error.
+/// Runs until Ctrl-C or SIGTERM, until the demo is over where it runs once, or until a part ends by itself, which is
+/// an error. `config` is the configuration file.
 ///
 /// # Errors
-/// Names the port that is taken, the file that cannot be written, or the part that ended.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Names the port that is taken, the file that cannot be written, what is wrong with the configuration, the part that
+/// ended, or the sample events that no mail accounts for.
+pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     let folder = Path::new(FOLDER);
+    let config = settings::config(config, &args, folder)?;
     let _lock = lock(folder)?;
     for port in args.temporal() {
         drop(port.listen()?);
     }
     let desk = Desk::open(&args, folder).await?;
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
-    say_where(&args);
     let ended = tokio::select! {
-        done = interrupted() => done,
         error = server.ended() => Err(error.into()),
-        error = desk.serve(&args) => error,
+        done = work(&args, config, desk) => done,
     };
     server.stop().await;
     ended
+}
+
+/// The worker, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
+async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
+    Storage::connect(&config.database_url).await?.migrate().await?;
+    let mailbox = Arc::clone(&desk.mailbox);
+    let shutdown = CancellationToken::new();
+    let mut worker = pin!(crate::run(config.clone(), UnknownRecipients::Invent, shutdown.clone()));
+    let mut desk = pin!(desk.serve(args));
+    let ended = tokio::select! {
+        done = &mut worker => return done.and_then(|()| bail!("the worker ended")),
+        done = &mut desk => done,
+        done = interrupted() => done,
+        done = guide(args, &config, &mailbox) => done,
+    };
+    shutdown.cancel();
+    tokio::select! {
+        stopped = worker => ended.and(stopped),
+        () = sleep(PATIENCE) => ended,
+        _ = desk => ended,
+    }
+}
+
+/// Says where to look, runs the demo if asked to, and returns when there is nothing more to do.
+async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
+    if args.demo {
+        demo::run(config, mailbox).await?;
+    }
+    if args.once {
+        println!("The mails are in {FOLDER}/mail.");
+        return Ok(());
+    }
+    say_where(args);
+    std::future::pending().await
 }
 
 /// The sink and its inbox, listening.
@@ -145,9 +208,20 @@ async fn interrupted() -> anyhow::Result<()> {
 }
 
 fn say_where(args: &Args) {
-    println!("Inbox        {}", args.inbox_url());
+    match &args.smtp_url {
+        None => println!("\nInbox        {}", args.inbox_url()),
+        Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
+    }
     println!("Temporal UI  {}", args.temporal_ui_url());
-    println!("Stop with Ctrl-C.");
+    println!("Next, an event of your own, from another terminal:");
+    println!("  {}{}", args.temporal_address(), example());
+    println!("Ctrl-C stops everything.");
+}
+
+/// The command that emits one event.
+fn example() -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "tidings".to_owned());
+    format!("{program} emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'")
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ function fill(mail, content) {
   at("subject").textContent = mail.subject || "(no subject)";
   const facts = [["From", mail.from], ["To", mail.to], ["Received", new Date(mail.id).toLocaleString()]];
   if (mail.digest_id) facts.push(["Digest", mail.digest_id]);
+  if (mail.events !== null) facts.push(["Events", mail.events]);
   if (content.attachments.length) facts.push(["Attached", content.attachments.join(", ")]);
   at("people").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
   at("text").textContent = content.text ?? "";

@@ -1,0 +1,119 @@
+//! Do the mails account for the events? Compares what was acknowledged with the ledger and the received mails.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_activities::store::DigestRecord;
+use tidings_workflows::{Key, contract::Outcome};
+
+use super::mail::Summary;
+
+/// What became of the events of a demo.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    /// Events that Temporal acknowledged.
+    pub events: u64,
+    /// Digests that the ledger has for their keys.
+    pub digests: u64,
+    /// Mails of these digests in the inbox.
+    pub mails: u64,
+    /// Keys whose events the mails do not account for, each with what is wrong.
+    pub open: BTreeMap<Key, String>,
+}
+
+impl Account {
+    /// Compares, for each key, the number of events emitted with its digests, and these with the mails.
+    pub fn of(emitted: &BTreeMap<Key, u64>, ledger: &[DigestRecord], mails: &[Summary]) -> Self {
+        let mut account = Self::default();
+        for (key, &events) in emitted {
+            let digests: Vec<_> = ledger.iter().filter(|digest| digest.key == *key).collect();
+            let ids: BTreeSet<_> = digests.iter().map(|digest| digest.digest_id.to_string()).collect();
+            let ours = mails.iter().filter(|mail| mail.digest_id.as_ref().is_some_and(|id| ids.contains(id)));
+            account.events += events;
+            account.digests += digests.len() as u64;
+            account.mails += ours.count() as u64;
+            if let Err(problem) = accounts_for(events, &digests, mails) {
+                account.open.insert(key.clone(), problem);
+            }
+        }
+        account
+    }
+}
+
+/// Every digest is sent, has one mail that says the ledger's number of events, and these are the key's events.
+fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Result<(), String> {
+    let mut mailed = 0;
+    for digest in digests {
+        let id = digest.digest_id.to_string();
+        match &digest.closed {
+            Some(closed) if closed.outcome == Outcome::Sent => {}
+            Some(closed) => return Err(format!("digest {id} is {}: {}", closed.outcome.name(), closed.why)),
+            None => return Err(format!("digest {id} is {}", digest.state)),
+        }
+        let ours: Vec<_> = mails.iter().filter(|mail| mail.digest_id.as_ref() == Some(&id)).collect();
+        match ours.as_slice() {
+            [mail] if mail.events == Some(digest.items) => mailed += digest.items,
+            [mail] => return Err(format!("digest {id} has {} events, its mail says {:?}", digest.items, mail.events)),
+            _ => return Err(format!("digest {id} has {} mails", ours.len())),
+        }
+    }
+    if mailed == events { Ok(()) } else { Err(format!("{mailed} of {events} events are in a mail")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use tidings_workflows::contract::Closed;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn key() -> Key {
+        Key::new("demo".into(), "activity".into(), "ann".into()).unwrap()
+    }
+
+    fn digest(id: u128, items: u64, outcome: Option<Outcome>) -> DigestRecord {
+        DigestRecord {
+            digest_id: Uuid::from_u128(id),
+            key: key(),
+            opened_at: Timestamp::UNIX_EPOCH,
+            due_at: Timestamp::UNIX_EPOCH,
+            state: if outcome.is_some() { "closed".into() } else { "claimed".into() },
+            closed: outcome.map(|outcome| Closed { outcome, why: String::new() }),
+            closed_at: None,
+            items,
+            attempts: 1,
+        }
+    }
+
+    fn mail(id: u128, events: u64) -> Summary {
+        Summary { digest_id: Some(Uuid::from_u128(id).to_string()), events: Some(events), ..Summary::of(1, b"") }
+    }
+
+    fn open(ledger: &[DigestRecord], mails: &[Summary]) -> Option<String> {
+        Account::of(&BTreeMap::from([(key(), 3)]), ledger, mails).open.remove(&key())
+    }
+
+    #[test]
+    fn two_mails_with_all_events_account_for_them() {
+        let ledger = [digest(1, 2, Some(Outcome::Sent)), digest(2, 1, Some(Outcome::Sent))];
+        let account = Account::of(&BTreeMap::from([(key(), 3)]), &ledger, &[mail(1, 2), mail(2, 1), mail(9, 5)]);
+        assert_eq!(account, Account { events: 3, digests: 2, mails: 2, open: BTreeMap::new() });
+    }
+
+    #[test]
+    fn a_missing_event_digest_end_or_mail_and_a_second_mail_leave_the_key_open() {
+        let sent = [digest(1, 3, Some(Outcome::Sent))];
+        for (ledger, mails, problem) in [
+            (&[][..], &[][..], "0 of 3 events"),
+            (&[digest(1, 2, Some(Outcome::Sent))], &[mail(1, 2)], "2 of 3 events"),
+            (&[digest(1, 3, None)], &[mail(1, 3)], "is claimed"),
+            (&[digest(1, 3, Some(Outcome::Failed))], &[], "is failed"),
+            (&sent, &[], "0 mails"),
+            (&sent, &[mail(1, 3), mail(1, 3)], "2 mails"),
+            (&sent, &[mail(1, 2)], "its mail says Some(2)"),
+        ] {
+            let found = open(ledger, mails).expect("nothing was found");
+            assert!(found.contains(problem), "{found}");
+        }
+    }
+}

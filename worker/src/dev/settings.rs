@@ -1,0 +1,43 @@
+//! The configuration of `tidings dev`: the one of `tidings.toml`, with everything outside replaced by what runs here.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Context as _;
+use tidings_activities::settings::DigestSettings;
+use url::Url;
+
+use super::Args;
+use crate::{Config, config::SecretUrl};
+
+/// Short enough to watch.
+const CADENCE: &str = "after 5s";
+/// The digest types where none are configured, and those of the demo. Each has an embedded template of its name.
+const DIGESTS: [&str; 2] = ["activity", "alerts"];
+/// Lines that a mail shows.
+const MAX_ITEMS: u32 = 50;
+
+/// What `path` says, but the database, the relay and Temporal are this machine's. Without digest types, and in the
+/// demo, there are `activity` and `alerts` with a cadence of seconds.
+pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
+    let mut config = Config::load(path)?;
+    config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
+    let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
+    config.relay = args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?;
+    config.temporal.connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
+    config.temporal.client.namespace = "default".to_owned();
+    if args.demo || config.digests.is_empty() {
+        config.digests = digests()?;
+    }
+    Ok(config)
+}
+
+fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
+    let digest = |name: &str| {
+        let cadence = CADENCE.parse()?;
+        let template = name.to_owned();
+        let settings =
+            DigestSettings { cadence, zone: None, template, max_items: MAX_ITEMS, max_events: None, more_url: None };
+        Ok((name.to_owned(), settings))
+    };
+    DIGESTS.into_iter().map(digest).collect()
+}
