@@ -217,14 +217,8 @@ async fn many_digests(store: Arc<dyn Store>) -> Result<()> {
         let one = tokio::time::timeout(Duration::from_secs(120), one_digest(activities, relay, seed));
         one.await.map_err(Into::into).flatten().with_context(|| format!("TIDINGS_SEED={seed}"))
     });
-    let second_mails: usize = results
-        .buffered(1)
-        .collect::<Vec<_>>()
-        .await
-        .into_iter()
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .sum();
+    let second_mails: usize =
+        results.buffered(1).collect::<Vec<_>>().await.into_iter().collect::<Result<Vec<_>>>()?.into_iter().sum();
     println!(
         "{count} digests, {} mails, {second_mails} of them second mails of ambiguous attempts",
         relay.mails().len()

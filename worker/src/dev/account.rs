@@ -82,6 +82,7 @@ mod tests {
             closed_at: None,
             items,
             attempts: 1,
+            ambiguous: 0,
         }
     }
 
