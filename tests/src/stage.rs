@@ -189,8 +189,15 @@ impl Stage {
     /// # Errors
     /// When the server does not answer.
     pub async fn is_idle(&self, key: &Key) -> Result<bool> {
-        let description = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
-        Ok(description.status() != WorkflowExecutionStatus::Running)
+        Ok(self.run_status(key).await? != WorkflowExecutionStatus::Running)
+    }
+
+    /// How the latest run of the key is.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn run_status(&self, key: &Key) -> Result<WorkflowExecutionStatus> {
+        Ok(self.workflow(key).describe(WorkflowDescribeOptions::default()).await?.status())
     }
 
     /// Waits until the latest run completes, and answers with its result.

@@ -5,7 +5,11 @@
 use std::{env, pin::pin, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, future::BoxFuture, stream};
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, FuturesUnordered},
+};
 use jiff::{Timestamp, ToSpan};
 use tidings_activities::{
     DigestActivities, Error,
@@ -61,13 +65,22 @@ impl Fate {
     }
 }
 
-/// Awaits `future`. What is stopped may hold a lock that `future` needs: after a while all of it goes on (SIGCONT).
+/// Awaits `future`. What is stopped may hold a lock that `future` needs: after a while it goes on (SIGCONT), until
+/// `future` is there.
 async fn patiently<T>(future: impl Future<Output = T>, zombies: &mut Vec<BoxFuture<'_, ()>>) -> T {
     let mut future = pin!(future);
     if let Ok(value) = tokio::time::timeout(PATIENCE, &mut future).await {
         return value;
     }
-    futures::join!(future, futures::future::join_all(zombies.drain(..))).0
+    let mut awake: FuturesUnordered<_> = zombies.drain(..).collect();
+    let value = loop {
+        tokio::select! {
+            value = &mut future => break value,
+            Some(()) = awake.next() => {}
+        }
+    };
+    zombies.extend(awake);
+    value
 }
 
 /// Tries a step until it answers, as Temporal does. Stopped executions are left in `zombies`.

@@ -31,6 +31,9 @@ const CARRY_BYTES: usize = 512 * 1024;
 /// Bytes of dead letters kept in state while the store cannot take them; later ones lose their `head`.
 const LETTER_BYTES: usize = 256 * 1024;
 
+/// Dead letters kept in state; later ones are only counted, and are in the run's history.
+const LETTERS: usize = 500;
+
 /// Everything one run hands to the next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -232,6 +235,9 @@ impl State {
 
     pub fn refuse(&mut self, mut letter: DeadLetter) {
         self.malformed += 1;
+        if self.letters.len() >= LETTERS {
+            return;
+        }
         let kept: usize = self.letters.iter().map(|letter| letter.head.len()).sum();
         if kept + letter.head.len() > LETTER_BYTES {
             letter.head.clear();
