@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::mailbox::Id;
 
 /// One line of the list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Summary {
     pub id: Id,
     pub from: String,
@@ -25,7 +25,9 @@ pub(super) struct Summary {
 impl Summary {
     /// Reads what it can; a mail that is none has an empty subject.
     pub fn of(id: Id, mail: &[u8]) -> Self {
-        let message = MessageParser::default().parse(mail).unwrap_or_default();
+        let Some(message) = MessageParser::default().parse(mail) else {
+            return Self { id, size: mail.len(), ..Self::default() };
+        };
         let digest_id = message.header_raw("X-Tidings-Message").map(|value| value.trim().to_owned());
         let events = message.header_raw("X-Tidings-Events").and_then(|value| value.trim().parse().ok());
         Self {
@@ -41,7 +43,7 @@ impl Summary {
 }
 
 /// A whole mail, but for its HTML, which the page loads into a sandbox.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Content {
     /// Names and unfolded values, in the mail's order.
     pub headers: Vec<(String, String)>,
@@ -55,7 +57,7 @@ pub(super) struct Content {
 impl Content {
     /// Reads what it can.
     pub fn of(mail: &[u8]) -> Self {
-        let message = MessageParser::default().parse(mail).unwrap_or_default();
+        let Some(message) = MessageParser::default().parse(mail) else { return Self::default() };
         let line = |header: &Header<'_>| {
             let name = slice(mail, header.offset_field, header.offset_start).trim_end_matches([':', ' ']).to_owned();
             (name, unfold(&slice(mail, header.offset_start, header.offset_end)))
@@ -149,6 +151,14 @@ mod tests {
         let mail = b"Content-Type: text/html\r\n\r\n<!doctype html><HEAD><title>x</title></HEAD>";
         let framed = framed(mail).unwrap();
         assert!(framed.starts_with("<!doctype html><HEAD><base target=\"_blank\">"), "{framed}");
+    }
+
+    #[test]
+    fn what_is_no_mail_is_shown_as_empty() {
+        for nothing in [&b""[..], b"\r\n", b"no header at all"] {
+            assert_eq!(Summary::of(7, nothing).subject, "");
+            assert!(!Content::of(nothing).has_html);
+        }
     }
 
     #[test]
