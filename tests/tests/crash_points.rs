@@ -26,7 +26,7 @@ use tidings_workflows::{
 };
 
 /// Digests per store, each with a seed of its own. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` repeats one.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 1_000;
 /// After this long what is stopped goes on: it may hold a lock that others need.
 const PATIENCE: Duration = Duration::from_millis(25);
 
