@@ -128,16 +128,17 @@ pub async fn a_late_success_ends_the_digest(bench: &Bench) {
     assert_eq!(bench.value("SELECT class || late_class FROM attempts WHERE number = 1").await, "ambiguoussent");
 }
 
-pub async fn a_success_after_another_end_is_in_the_ledger(bench: &Bench) {
+pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledger(bench: &Bench) {
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
     let closed = closed(Outcome::Dropped);
     let closing = Closing { window: &window, events: &[], closed: &closed, return_events: false, now: at(5) };
-    bench.store.close(closing).await.unwrap();
+    assert_eq!(bench.store.close(closing).await.unwrap().outcome, Outcome::Ambiguous);
     bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Dropped));
-    assert_eq!(bench.value("SELECT class FROM attempts").await, "sent");
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
+    assert_eq!(bench.value("SELECT class FROM attempts").await, "ambiguous");
+    assert_eq!(bench.value("SELECT late_class FROM attempts").await, "sent");
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
 }
 

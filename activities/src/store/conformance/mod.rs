@@ -151,7 +151,7 @@ conformance! {
         the_end_of_an_attempt_counts_once,
         a_late_answer_is_kept_and_changes_nothing,
         a_late_success_ends_the_digest,
-        a_success_after_another_end_is_in_the_ledger,
+        an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledger,
         of_many_attempts_at_once_one_passes_the_dot,
     }
     zombies {
