@@ -6,41 +6,16 @@ use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use temporalio_client::{
-    QueryRejectCondition, UntypedWorkflow, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowQueryOptions,
+    Client, QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowHandle, WorkflowQueryOptions,
     errors::{WorkflowQueryError, WorkflowUpdateError},
 };
-use temporalio_common::{QueryDefinition, UpdateDefinition};
-use tidings_workflows::{Flushed, Key, Status};
+use tidings_workflows::{Digest, Flushed, Key, Status};
 use tokio::time::timeout;
 
 use crate::Config;
 
 /// How long a worker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-struct AskStatus;
-
-impl QueryDefinition for AskStatus {
-    type Workflow = UntypedWorkflow;
-    type Input = ();
-    type Output = Status;
-
-    fn name(&self) -> &'static str {
-        "status"
-    }
-}
-
-struct Flush;
-
-impl UpdateDefinition for Flush {
-    type Workflow = UntypedWorkflow;
-    type Input = ();
-    type Output = Flushed;
-
-    fn name(&self) -> &'static str {
-        "flush"
-    }
-}
 
 /// Says what the key is doing.
 ///
@@ -49,7 +24,7 @@ impl UpdateDefinition for Flush {
 pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
     let workflow = workflow(config, key).await?;
-    let answer = timeout(PATIENCE, workflow.query(AskStatus, (), only_open)).await;
+    let answer = timeout(PATIENCE, workflow.query(Digest::status, (), only_open)).await;
     let status = match answer.with_context(|| unanswered(config, key))? {
         Ok(status) => Some(status),
         Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => None,
@@ -71,7 +46,7 @@ pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow:
 pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let options = WorkflowExecuteUpdateOptions::builder().build();
     let workflow = workflow(config, key).await?;
-    let answer = timeout(PATIENCE, workflow.execute_update(Flush, (), options)).await;
+    let answer = timeout(PATIENCE, workflow.execute_update(Digest::flush, (), options)).await;
     let flushed = match answer.with_context(|| unanswered(config, key))? {
         Ok(flushed) => flushed,
         Err(WorkflowUpdateError::NotFound(_)) => Flushed { events: 0, behind: None },
@@ -89,8 +64,8 @@ pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::
     Ok(true)
 }
 
-async fn workflow(config: &Config, key: &Key) -> anyhow::Result<UntypedWorkflowHandle<temporalio_client::Client>> {
-    Ok(config.temporal.connect().await?.get_workflow_handle::<UntypedWorkflow>(key.workflow_id()))
+async fn workflow(config: &Config, key: &Key) -> anyhow::Result<WorkflowHandle<Client, Digest>> {
+    Ok(config.temporal.connect().await?.get_workflow_handle(key.workflow_id()))
 }
 
 fn unanswered(config: &Config, key: &Key) -> String {
