@@ -189,6 +189,8 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_ends_by_itself_ends_its_keeper_with_its_code() {
         let (mut keeper, _id) = keeper("echo $$; exit 7").await;
+        // `wait` would close the pipe, and the keeper might stop the server before it ends by itself.
+        let _open = keeper.stdin.take();
         let status = timeout(STOP, keeper.wait()).await.expect("the keeper stays").unwrap();
         assert_eq!(status.code(), Some(7));
     }
