@@ -16,6 +16,7 @@ mod session;
 mod tls;
 
 use std::{
+    collections::BTreeMap,
     fs::OpenOptions,
     io::Write,
     net::SocketAddr,
@@ -27,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,28 @@ impl Mail {
     pub fn bytes(&self) -> Vec<u8> {
         BASE64_STANDARD.decode(&self.content).expect("written by this relay")
     }
+
+    /// The value of a header that stands on one line.
+    ///
+    /// # Errors
+    /// When the mail does not have it.
+    pub fn header(&self, name: &str) -> Result<String> {
+        let text = String::from_utf8_lossy(&self.bytes()).into_owned();
+        let head = text.split("\r\n\r\n").next().unwrap_or_default();
+        let value = head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map(str::to_owned).with_context(|| format!("the mail has no {name}"))
+    }
+}
+
+/// How many events each message tells of. A message that came twice is there once.
+///
+/// # Errors
+/// When a mail is not one of ours.
+pub fn told(mails: &[Mail]) -> Result<BTreeMap<String, u64>> {
+    mails
+        .iter()
+        .map(|mail| Ok((mail.header("X-Tidings-Message")?, mail.header("X-Tidings-Events")?.parse()?)))
+        .collect()
 }
 
 /// A running relay. It stops with its last handle.

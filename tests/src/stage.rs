@@ -70,10 +70,10 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
     Ok(Arc::new(store))
 }
 
-/// A dev server, a SQLite store, a relay, and a worker between them.
-pub struct Stage {
+/// A dev server, a store, a relay, and a worker between them.
+pub struct Stage<S = Sqlite> {
     pub server: DevServer,
-    pub store: Arc<Sqlite>,
+    pub store: Arc<S>,
     pub relay: Relay,
     pub settings: Settings,
     pub temporal: Client,
@@ -99,10 +99,30 @@ impl Stage {
     /// When a part does not start.
     pub async fn without_worker(settings: Settings) -> Result<Self> {
         let folder = TempDir::new()?;
+        Self::with_store(settings, sqlite(folder.path()).await?, folder).await
+    }
+
+    /// What a query of the ledger counts.
+    ///
+    /// # Errors
+    /// When the query is wrong.
+    pub async fn count(&self, query: &'static str) -> Result<i64> {
+        let path = self.folder.path().join("tidings.db");
+        let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
+        Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+    }
+}
+
+impl<S: Store> Stage<S> {
+    /// Everything but the worker, around a store that lives in `folder`, if anywhere here.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn with_store(settings: Settings, store: Arc<S>, folder: TempDir) -> Result<Self> {
         let server = DevServer::start().await?;
         let temporal = server.client().await?;
         Ok(Self {
-            store: sqlite(folder.path()).await?,
+            store,
             relay: Relay::start().await?,
             events: tidings_client::Client::new(temporal.clone(), tidings_client::Config::default()),
             settings,
@@ -144,16 +164,6 @@ impl Stage {
     /// When the server does not answer.
     pub async fn history(&self, key: &Key) -> Result<Vec<HistoryEvent>> {
         Ok(self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?)
-    }
-
-    /// What a query of the ledger counts.
-    ///
-    /// # Errors
-    /// When the query is wrong.
-    pub async fn count(&self, query: &'static str) -> Result<i64> {
-        let path = self.folder.path().join("tidings.db");
-        let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
-        Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
     }
 
     /// A run of a key: this one, or the latest.

@@ -1,12 +1,15 @@
 //! One key under pressure: thousands of concurrent signals over continue-as-new and completion.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_activities::store::Store;
-use tidings_tests::stage::{Stage, eventually, key, settings, signal};
+use tidings_tests::{
+    relay::told,
+    stage::{Stage, eventually, key, settings, signal},
+};
 use tidings_workflows::{Inbound, Key};
 
 const EVENTS: usize = 5_000;
@@ -60,14 +63,7 @@ async fn five_thousand_signals_each_sent_twice_count_once_each() -> Result<()> {
     assert!(digests.len() > 1, "no digest in between");
 
     let mails = stage.relay.mails();
-    let mut told = BTreeMap::<String, u64>::new();
-    for mail in &mails {
-        let text = String::from_utf8(mail.bytes())?;
-        let header = |name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned).context(name.to_owned())
-        };
-        told.insert(header("X-Tidings-Message: ")?, header("X-Tidings-Events: ")?.parse()?);
-    }
+    let told = told(&mails)?;
     assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
     assert_eq!(told.values().sum::<u64>(), EVENTS as u64, "the mails account for each event once");
     assert_eq!(stage.count("SELECT COUNT(*) FROM dead_letters").await?, (2 * EVENTS / MALFORMED_EVERY) as i64);
