@@ -10,8 +10,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use futures::TryStreamExt;
 use tempfile::TempDir;
-use temporalio_client::{WorkflowDescribeOptions, WorkflowExecutionStatus, errors::WorkflowInteractionError};
+use temporalio_client::{
+    WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowListOptions, errors::WorkflowInteractionError,
+};
 use tidings_workflows::{Digest, Key};
 use tokio::{process::Command, time::Instant};
 
@@ -125,6 +128,35 @@ impl Outside {
     #[must_use]
     pub fn acknowledged(&self) -> PathBuf {
         self.folder.path().join("acknowledged.ndjson")
+    }
+
+    /// `tidings flush` of a key.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn flush(&self, key: &Key) -> Result<()> {
+        self.run(&["flush", &key.to_string()]).await
+    }
+
+    /// The most memory that the worker ever had resident, in bytes.
+    ///
+    /// # Errors
+    /// When there is no worker, or the system has no `/proc`.
+    pub fn worker_peak_memory(&self) -> Result<u64> {
+        let worker = self.worker.as_ref().context("no worker runs")?;
+        let status = fs::read_to_string(format!("/proc/{}/status", worker.id()))?;
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+        Ok(1024 * kilobytes.context("no VmHWM")?.trim().parse::<u64>()?)
+    }
+
+    /// How many events the history of each run of the key has, latest first.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn history_lengths(&self, key: &Key) -> Result<Vec<i64>> {
+        let query = format!("WorkflowId = '{}'", key.workflow_id());
+        let runs = self.server.client().await?.list_workflows(query, WorkflowListOptions::default());
+        Ok(runs.map_ok(|run| run.history_length()).try_collect().await?)
     }
 
     /// Whether none of the keys has a workflow that is open.
