@@ -51,74 +51,68 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     }
 }
 
-/// Calls an activity locally, or remotely if that fails, and hands its answer to `apply`. Without an answer (the run
-/// must roll, or was cancelled) nothing changes, and the state decides again.
-pub(crate) async fn quickly<A>(
+/// How an activity is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A few queries: locally, or remotely if that fails.
+    Quickly,
+    /// A delivery: remotely.
+    Remotely,
+}
+
+/// Calls an activity, and hands its answer to `apply`. Without an answer (the run must roll, or was cancelled) nothing
+/// changes, and the state decides again.
+pub(crate) async fn call<A>(
     ctx: &Ctx,
+    how: How,
     activity: fn() -> A,
     input: impl FnOnce(&mut State, Timestamp) -> Option<A::Input>,
     apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
 ) where
-    A: ActivityDefinition,
-    A::Input: Clone,
-    A::Output: TemporalDeserializable,
+    A: ActivityDefinition<Input: Clone, Output: TemporalDeserializable>,
 {
     let Some(input) = ctx.state_mut(|w| input(&mut w.state, now(ctx))) else { return };
-    if ctx.state(|w| w.fair_weather_from <= now(ctx)) {
-        let options = LocalActivityOptions::builder()
-            .schedule_to_close_timeout(LOCAL_ATTEMPT)
-            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
-            .cancellation_token(WorkflowCancellationToken::new())
-            .build();
-        match ctx.execute_local_activity(activity(), input.clone(), options).await {
-            Ok(answer) => return accept(ctx, &input, answer, apply),
-            Err(error) => {
-                complain(ctx, activity().name(), &error);
-                ctx.state_mut(|w| w.fair_weather_from = after(now(ctx), BAD_WEATHER));
-            }
-        }
+    let fair_weather = how == How::Quickly && ctx.state(|w| w.fair_weather_from <= now(ctx));
+    let mut answer = if fair_weather { locally(ctx, activity(), input.clone()).await } else { None };
+    if answer.is_none() {
+        answer = remotely(ctx, how, activity(), input.clone()).await;
     }
-    let options = ActivityOptions::with_start_to_close_timeout(REMOTE_ATTEMPT);
-    let token = WorkflowCancellationToken::new();
-    call(ctx, activity, input, options.cancellation_token(token.clone()).retry_policy(retries()).build(), token, apply)
-        .await;
+    let Some(answer) = answer else { return };
+    let now = now(ctx);
+    ctx.state_mut(|w| {
+        w.trouble = None;
+        apply(&mut w.state, &input, answer, now);
+    });
 }
 
-/// Calls an activity remotely. When the run must roll or is cancelled, it is asked to stop, and its answer counts.
-pub(crate) async fn remotely<A>(
-    ctx: &Ctx,
-    activity: fn() -> A,
-    input: impl FnOnce(&mut State, Timestamp) -> Option<A::Input>,
-    apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
-) where
-    A: ActivityDefinition,
-    A::Input: Clone,
-    A::Output: TemporalDeserializable,
+/// One short attempt. When it fails there is bad weather.
+async fn locally<A>(ctx: &Ctx, activity: A, input: A::Input) -> Option<A::Output>
+where
+    A: ActivityDefinition<Output: TemporalDeserializable>,
 {
-    let Some(input) = ctx.state_mut(|w| input(&mut w.state, now(ctx))) else { return };
-    let token = WorkflowCancellationToken::new();
-    let options = ActivityOptions::with_start_to_close_timeout(DELIVERY_ATTEMPT)
-        .heartbeat_timeout(HEARTBEAT)
-        .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
-        .cancellation_token(token.clone())
-        .retry_policy(retries())
+    let name = activity.name().to_owned();
+    let options = LocalActivityOptions::builder()
+        .schedule_to_close_timeout(LOCAL_ATTEMPT)
+        .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+        .cancellation_token(WorkflowCancellationToken::new())
         .build();
-    call(ctx, activity, input, options, token, apply).await;
+    let answer = ctx.execute_local_activity(activity, input, options).await;
+    if let Err(error) = &answer {
+        complain(ctx, &name, error);
+        ctx.state_mut(|w| w.fair_weather_from = after(now(ctx), BAD_WEATHER));
+    }
+    answer.ok()
 }
 
-async fn call<A>(
-    ctx: &Ctx,
-    activity: fn() -> A,
-    input: A::Input,
-    options: ActivityOptions,
-    token: WorkflowCancellationToken,
-    apply: impl FnOnce(&mut State, &A::Input, A::Output, Timestamp),
-) where
-    A: ActivityDefinition,
-    A::Input: Clone,
-    A::Output: TemporalDeserializable,
+/// As many attempts as it takes. When the run must roll or is cancelled, the activity is asked to stop; a delivery
+/// answers even so, and its answer counts.
+async fn remotely<A>(ctx: &Ctx, how: How, activity: A, input: A::Input) -> Option<A::Output>
+where
+    A: ActivityDefinition<Output: TemporalDeserializable>,
 {
-    let mut running = ctx.execute_activity(activity(), input.clone(), options);
+    let name = activity.name().to_owned();
+    let token = WorkflowCancellationToken::new();
+    let mut running = ctx.execute_activity(activity, input, how.options(token.clone()));
     // A run that is winding down after a cancel has nothing left to be interrupted for but the roll.
     let root = ctx.state(|w| w.state.cancelled).then(WorkflowCancellationToken::new);
     let interruptible = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
@@ -131,27 +125,35 @@ async fn call<A>(
         }
     };
     match answer {
-        Ok(answer) => accept(ctx, &input, answer, apply),
+        Ok(answer) => return Some(answer),
         Err(ActivityExecutionError::Cancelled(_)) => {}
         Err(error) => {
             // The retry policy has no end, so this is no outage but a fault. Look again, slowly.
-            complain(ctx, activity().name(), &error);
+            complain(ctx, &name, &error);
             let detached = WorkflowCancellationToken::new();
             ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(detached).build()).await;
         }
     }
+    None
 }
 
-fn retries() -> RetryPolicy {
-    RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build()
-}
-
-fn accept<I, O>(ctx: &Ctx, input: &I, answer: O, apply: impl FnOnce(&mut State, &I, O, Timestamp)) {
-    let now = now(ctx);
-    ctx.state_mut(|w| {
-        w.trouble = None;
-        apply(&mut w.state, input, answer, now);
-    });
+impl How {
+    /// The options of a remote call.
+    fn options(self, token: WorkflowCancellationToken) -> ActivityOptions {
+        let retries = RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build();
+        match self {
+            Self::Quickly => ActivityOptions::with_start_to_close_timeout(REMOTE_ATTEMPT)
+                .cancellation_token(token)
+                .retry_policy(retries)
+                .build(),
+            Self::Remotely => ActivityOptions::with_start_to_close_timeout(DELIVERY_ATTEMPT)
+                .heartbeat_timeout(HEARTBEAT)
+                .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+                .cancellation_token(token)
+                .retry_policy(retries)
+                .build(),
+        }
+    }
 }
 
 fn complain(ctx: &Ctx, activity: &str, error: &ActivityExecutionError) {

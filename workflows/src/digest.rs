@@ -11,7 +11,10 @@ use temporalio_workflow::{
 use crate::{
     Key, Status,
     activities::DigestActivities as Activities,
-    call::{self, now, timestamp},
+    call::{
+        How::{Quickly, Remotely},
+        call, now, timestamp, wait,
+    },
     carried::Carried,
     inbound::{Inbound, Sorted},
     state::{Decision, Flushed, State, Summary},
@@ -111,48 +114,34 @@ impl Digest {
 impl Digest {
     async fn act(ctx: &WorkflowContext<Self>, decision: Decision) {
         match decision {
-            Decision::Wait(until) => call::wait(ctx, until).await,
+            Decision::Wait(until) => wait(ctx, until).await,
             Decision::Plan => {
-                call::quickly(ctx, || Activities::plan, State::plan_input, |s, _, plan, _| s.planned(plan)).await;
+                call(ctx, Quickly, || Activities::plan, State::plan_input, |s, _, plan, _| s.planned(plan)).await;
             }
             Decision::Stash => {
-                call::quickly(ctx, || Activities::stash, State::stash_input, |s, done, (), _| s.stashed(done)).await;
+                call(ctx, Quickly, || Activities::stash, State::stash_input, |s, done, (), _| s.stashed(done)).await;
             }
             Decision::Load => {
-                call::quickly(
-                    ctx,
-                    || Activities::load,
-                    State::load_input,
-                    |s, asked, answer, _| {
-                        s.loaded(asked, answer);
-                    },
-                )
-                .await;
+                let apply = |s: &mut State, asked: &_, answer, _| s.loaded(asked, answer);
+                call(ctx, Quickly, || Activities::load, State::load_input, apply).await;
             }
             Decision::Render => {
-                call::quickly(ctx, || Activities::render, State::render_input, |s, _, answer, _| s.rendered(answer))
+                call(ctx, Quickly, || Activities::render, State::render_input, |s, _, answer, _| s.rendered(answer))
                     .await;
             }
             Decision::Send => {
-                call::remotely(ctx, || Activities::send, State::send_input, |s, _, answer, now| s.sent(answer, now))
+                call(ctx, Remotely, || Activities::send, State::send_input, |s, _, answer, now| s.sent(answer, now))
                     .await;
             }
             Decision::Close => {
-                call::quickly(
-                    ctx,
-                    || Activities::close,
-                    State::close_input,
-                    |s, asked, closed, _| {
-                        s.closed(asked, closed);
-                    },
-                )
-                .await;
+                let apply = |s: &mut State, asked: &_, closed, _| s.closed(asked, closed);
+                call(ctx, Quickly, || Activities::close, State::close_input, apply).await;
             }
             Decision::Bury => {
                 let (workflow_id, run_id) =
                     (ctx.workflow_id().to_owned(), ctx.info().first_execution_run_id().to_owned());
                 let input = |s: &mut State, _| Some(s.bury_input(workflow_id, run_id));
-                call::quickly(ctx, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
+                call(ctx, Quickly, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
             }
             Decision::Finish => {}
         }
