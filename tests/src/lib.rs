@@ -5,6 +5,7 @@ pub mod checker;
 pub mod faulty;
 pub mod outside;
 pub mod postgres;
+pub mod python;
 pub mod relay;
 pub mod server;
 pub mod stage;
