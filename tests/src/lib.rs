@@ -6,6 +6,7 @@ pub mod faulty;
 pub mod outside;
 pub mod postgres;
 pub mod proxy;
+pub mod python;
 pub mod relay;
 pub mod server;
 pub mod stage;

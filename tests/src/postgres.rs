@@ -1,19 +1,19 @@
 //! A database of its own for each test, in the PostgreSQL server that `./dev test` names.
 
-use std::{env, io::Write};
+use std::env;
 
 use anyhow::{Context, Result};
 use sqlx::{Connection, Executor, PgConnection};
 use uuid::Uuid;
 
-/// The URL of a new, empty database; `None`, and a note of it, when there is no server. It goes with the server:
+/// The URL of a new, empty database; `None`, and a line that says so, without a server. It goes with the server:
 /// `./dev test` throws its own away.
 ///
 /// # Errors
 /// When the server that `TIDINGS_TEST_DATABASE_URL` names does not answer.
 pub async fn database() -> Result<Option<String>> {
     let Ok(server) = env::var("TIDINGS_TEST_DATABASE_URL") else {
-        left_out("PostgreSQL: TIDINGS_TEST_DATABASE_URL is not set")?;
+        println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
         return Ok(None);
     };
     let name = format!("tidings_{}", Uuid::new_v4().simple());
@@ -22,17 +22,4 @@ pub async fn database() -> Result<Option<String>> {
     let mut url: url::Url = server.parse()?;
     url.set_path(&name);
     Ok(Some(url.into()))
-}
-
-/// Tells `./dev test` that a test did not run.
-///
-/// # Errors
-/// When the file that `TIDINGS_LEFT_OUT` names cannot be written.
-pub fn left_out(why: &str) -> Result<()> {
-    println!("left out: {why}");
-    if let Some(path) = env::var_os("TIDINGS_LEFT_OUT") {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-        writeln!(file, "{why}")?;
-    }
-    Ok(())
 }

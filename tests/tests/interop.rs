@@ -7,7 +7,7 @@ use futures::StreamExt;
 use temporalio_client::{Client as Temporal, UntypedWorkflow, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_proto::v1;
-use tidings_tests::server::DevServer;
+use tidings_tests::{python::python, server::DevServer};
 use tidings_workflows::{Event, Inbound, Key, Sorted};
 
 const EVENT: &str = r#"{
@@ -42,10 +42,7 @@ fn run(command: &mut Command) -> Result<String> {
 
 #[tokio::test]
 async fn every_way_of_the_python_sdk_is_the_same_event() -> Result<()> {
-    let Some(python) = env::var_os("TIDINGS_TEST_PYTHON") else {
-        eprintln!("LEFT OUT: set TIDINGS_TEST_PYTHON to a Python that has temporalio and grpcio-tools");
-        return Ok(());
-    };
+    let Some(python) = python() else { return Ok(()) };
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

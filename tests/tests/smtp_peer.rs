@@ -8,7 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 use mail_parser::MessageParser;
 use tidings_activities::mailer::{Class, Phase};
-use tidings_tests::relay::{FROM, bytes, deliver, mailer};
+use tidings_tests::{
+    python::python,
+    relay::{FROM, bytes, deliver, mailer},
+};
 
 /// Takes mail for ann, tells every message by its base64 on standard output, and its port first.
 const SERVER: &str = r#"
@@ -47,9 +50,9 @@ impl Drop for Server {
 }
 
 #[tokio::test]
-#[ignore = "needs python3 with aiosmtpd: pip install aiosmtpd"]
 async fn an_independent_server_gets_the_very_bytes_and_its_answers_are_understood() -> Result<()> {
-    let child = Command::new("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn()?;
+    let Some(python) = python() else { return Ok(()) };
+    let child = Command::new(python).args(["-c", SERVER]).stdout(Stdio::piped()).spawn()?;
     let mut server = Server(child);
     let mut output = BufReader::new(server.0.stdout.take().context("no output")?).lines();
     let port = output.next().context("aiosmtpd did not start")??;

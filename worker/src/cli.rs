@@ -92,13 +92,16 @@ impl Arguments {
         let config = || Config::load(self.config.as_deref());
         match self.command {
             Command::Dev(args) => dev::run(args, self.config.as_deref()).await.map(|()| true),
-            Command::Worker => run::run(config()?, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true),
+            Command::Worker => {
+                let config = config()?.ready_to_send()?;
+                run::run(config, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true)
+            }
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
-            Command::Config(command) => show::run(&command, &config()?),
+            Command::Config(command) => show::run(&command, &config()?.ready_to_send()?),
             Command::Template(command) => template::run(command, &config()?),
         }
     }

@@ -52,14 +52,7 @@ pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::
         Err(WorkflowUpdateError::NotFound(_)) => Flushed { events: 0, behind: None },
         Err(error) => return Err(error).with_context(|| unanswered(config, key)),
     };
-    let text = match &flushed {
-        _ if as_json => json!(flushed).to_string(),
-        Flushed { events: 0, .. } => nothing_pending(key),
-        Flushed { events, behind: None } => format!("{key}: {} go out now", counted(*events, "event")),
-        Flushed { events, behind: Some(digest) } => {
-            format!("{key}: {} go out as soon as digest {digest} is delivered", counted(*events, "event"))
-        }
-    };
+    let text = if as_json { json!(flushed).to_string() } else { flushed_in_words(key, &flushed) };
     anstream::println!("{text}");
     Ok(true)
 }
@@ -74,6 +67,20 @@ fn unanswered(config: &Config, key: &Key) -> String {
 
 fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
+}
+
+fn flushed_in_words(key: &Key, flushed: &Flushed) -> String {
+    let events = counted(flushed.events, "event");
+    match flushed {
+        Flushed { events: 0, behind: None } => nothing_pending(key),
+        Flushed { events: 0, behind: Some(digest) } => {
+            format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
+        }
+        Flushed { behind: None, .. } => format!("{key}: sending {events} now"),
+        Flushed { behind: Some(digest), .. } => {
+            format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
+        }
+    }
 }
 
 fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
@@ -118,3 +125,25 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_flush_says_what_goes_out_and_what_is_on_its_way() {
+        let key: Key = "acme/activity/ann".parse().unwrap();
+        let digest = Some(Uuid::nil());
+        for (events, behind, said) in [
+            (0, None, "acme/activity/ann: nothing pending"),
+            (0, digest, "nothing pending; digest 00000000-0000-0000-0000-000000000000 is on its way"),
+            (1, None, "acme/activity/ann: sending 1 event now"),
+            (2, digest, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
+        ] {
+            let words = flushed_in_words(&key, &Flushed { events, behind });
+            assert!(words.contains(said), "{words}");
+        }
+    }
+}

@@ -63,7 +63,8 @@ fn help_teaches_by_example() {
 
 #[test]
 fn config_check_prints_what_is_in_force_without_passwords() {
-    let text = "smtp_url = \"smtps://u:hunter2@relay.example\"\n[digest.activity]\ncadence = \"daily 08:00\"";
+    let text = "smtp_url = \"smtps://u:hunter2@relay.example\"\n[mail]\nfrom = \"digest@acme.example\"\n\
+                [digest.activity]\ncadence = \"daily 08:00\"";
     let folder = folder_with("tidings.toml", text);
     let (code, out, _) = run(folder.path(), &["config", "check"], "");
     assert_eq!(code, 0);
@@ -87,6 +88,25 @@ fn a_wrong_configuration_exits_with_2_and_says_where() {
         error.contains("tidings.toml:2: digest.activity.cadence = \"dayly 08:00\": \"dayly\" is not a cadence"),
         "{error}"
     );
+}
+
+#[test]
+fn the_default_sender_is_no_sender_for_a_relay_elsewhere() {
+    let folder = folder_with("tidings.toml", "smtp_url = \"smtps://u:hunter2@relay.example\"");
+    for command in [&["worker"][..], &["config", "check"]] {
+        let (code, out, error) = run(folder.path(), command, "");
+        assert_eq!((code, out.as_str()), (2, ""), "{command:?}");
+        let said = "default: mail.from = \"Tidings <digest@localhost>\": is nobody, and mail goes to \
+                    smtps://relay.example:465; set it, for example to \"Acme <digest@acme.example>\"";
+        assert!(error.contains(said), "{error}");
+    }
+    // To this machine, and for whoever sends nothing, it will do.
+    let (_, _, error) = run(folder.path(), &["status", "acme/activity/ann"], "");
+    assert!(error.contains("TEMPORAL_ADDRESS"), "{error}");
+    fs::remove_file(folder.path().join("tidings.toml")).unwrap();
+    let (code, out, _) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0);
+    assert!(out.contains("from = \"Tidings <digest@localhost>\""), "{out}");
 }
 
 #[test]

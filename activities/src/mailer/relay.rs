@@ -89,9 +89,15 @@ impl Relay {
         Ok(())
     }
 
+    /// Whether it is on this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.host)
+    }
+
     /// A password never leaves the machine in the clear, not even where an attacker takes STARTTLS away.
     fn guard_password(&self) -> Result<(), Error> {
-        let private = matches!(self.tls, Tls::Implicit | Tls::Required) || is_loopback(&self.host);
+        let private = matches!(self.tls, Tls::Implicit | Tls::Required) || self.is_loopback();
         if private || self.credentials.is_none() {
             return Ok(());
         }

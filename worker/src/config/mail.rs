@@ -2,10 +2,10 @@
 
 use lettre::{Address, message::Mailbox};
 use serde::Deserialize;
-use tidings_activities::settings::Sender;
+use tidings_activities::{mailer::Relay, settings::Sender};
 use toml::Spanned;
 
-use super::problem::Checks;
+use super::problem::{Checks, Problem};
 
 /// The sender until somebody names one: good for trying Tidings, and for nothing else.
 const NAME: &str = "Tidings";
@@ -30,6 +30,17 @@ impl Written {
         let domain = domain.or_else(|| address.rsplit_once('@').map(|(_, domain)| domain.to_owned()))?;
         Some(Sender { name, address, reply_to, domain })
     }
+}
+
+/// The default sender and a relay elsewhere: mail that nobody can answer, and that relays refuse or call spam.
+pub(super) fn nobody(sender: &Sender, relay: &Relay) -> Option<Problem> {
+    let is_nobody = sender.address == ADDRESS && !relay.is_loopback();
+    is_nobody.then(|| Problem {
+        place: "default".to_owned(),
+        key: "mail.from".to_owned(),
+        value: format!("{NAME} <{ADDRESS}>"),
+        problem: format!("is nobody, and mail goes to {relay}; set it, for example to \"Acme <digest@acme.example>\""),
+    })
 }
 
 fn from(text: &str) -> Result<(String, String), String> {

@@ -86,6 +86,18 @@ impl Config {
         Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), Temporal::load())
     }
 
+    /// The configuration, if it will do for mail to people: with a sender of its own, unless the relay is on this
+    /// machine.
+    ///
+    /// # Errors
+    /// Says what to set.
+    pub fn ready_to_send(self) -> Result<Self, Error> {
+        match mail::nobody(&self.sender, &self.relay) {
+            Some(problem) => Err(Error::Wrong(vec![problem])),
+            None => Ok(self),
+        }
+    }
+
     fn read(
         place: &Path,
         text: &str,

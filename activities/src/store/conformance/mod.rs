@@ -72,7 +72,7 @@ impl Bench {
 /// The address of a new, empty schema.
 async fn schema_url() -> Option<(String, String)> {
     let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
-        println!("left out: PostgreSQL, because TIDINGS_TEST_DATABASE_URL is not set");
+        println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
         return None;
     };
     let schema = format!("tidings_{}", Uuid::new_v4().simple());
