@@ -24,7 +24,7 @@ impl DigestActivities {
                 Closed { outcome: Outcome::Skipped, why: "every event was in an earlier digest".to_owned() }
             }
         };
-        let closing = Closing { window, events: &input.events, closed: &refused, return_events: false, now };
+        let closing = Closing { window, events: &input.events, closed: &refused, by: "", return_events: false, now };
         Ok(Loaded::Nothing(self.store.close(closing).await?))
     }
 }

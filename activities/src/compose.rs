@@ -28,7 +28,7 @@ impl DigestActivities {
                 Err(why) => end(&why),
             },
         };
-        let closing = Closing { window, events: &[], closed: &closed, return_events: false, now };
+        let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
         Ok(Rendered::Nothing(self.store.close(closing).await?))
     }
 

@@ -9,8 +9,8 @@ use tidings_workflows::{
     Key,
     activities::definitions,
     contract::{
-        BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
-        StashInput,
+        AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered,
+        SendInput, Sent, StashInput,
     },
 };
 
@@ -102,10 +102,16 @@ impl DigestActivities {
     /// Ends a digest that the workflow gives up.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
-        let CloseInput { asked_at, window, events, closed } = &input;
+        let CloseInput { asked_at, window, events, closed, by } = &input;
         let now = now(*asked_at);
-        let closing = Closing { window, events, closed, return_events: false, now };
+        let closing = Closing { window, events, closed, by, return_events: false, now };
         Ok(self.store.close(closing).await?)
+    }
+
+    /// Records commands in the audit trail.
+    #[activity(definition = definitions::Audit)]
+    pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
+        Ok(self.store.audit(&input).await?)
     }
 
     /// Records what could not be decoded.

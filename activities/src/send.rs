@@ -33,7 +33,8 @@ impl DigestActivities {
         let digest_id = input.window.digest_id;
         let facts = self.facts(&input.window.key).await?;
         if let Some(closed) = forbidden(&facts) {
-            let closing = Closing { window: &input.window, events: &[], closed: &closed, return_events: false, now };
+            let closing =
+                Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
             return Ok(Some(Sent::Closed(self.store.close(closing).await?)));
         }
         let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await?

@@ -16,7 +16,7 @@ use tidings_activities::store::{
 };
 use tidings_workflows::{
     Carried, Event, Key,
-    contract::{BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Closed, Window},
 };
 use uuid::Uuid;
 
@@ -106,6 +106,10 @@ impl Store for BrokenStore {
 
     async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool> {
         self.store.past_the_dot(digest_id, number, now).await
+    }
+
+    async fn audit(&self, input: &AuditInput) -> Result<()> {
+        self.store.audit(input).await
     }
 
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {

@@ -1,17 +1,26 @@
-//! What an operator does to a key: flush and cancel, at the moments that matter.
+//! What an operator does to a key: flush, hold, release, drop and cancel, at the moments that matter.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus};
 use tidings_activities::{settings::UnknownRecipients, store::Store};
 use tidings_tests::{
-    relay::{Act, At, Fault},
+    relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, settings},
 };
-use tidings_workflows::{Digest, Key, contract::Outcome};
+use tidings_workflows::{
+    Digest, Key,
+    command::{Hold, Order},
+    contract::Outcome,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+fn order() -> Order {
+    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
+}
 
 async fn reaches(stage: &Stage, key: &Key, state: &str) -> Result<()> {
     eventually(state, MINUTE, async || Ok((stage.status(key).await?.state == state).then_some(()))).await
@@ -66,11 +75,80 @@ async fn a_flush_sends_at_once_what_was_due_in_an_hour() -> Result<()> {
     stage.events.emit(event(&key, "e1")).await?;
     reaches(&stage, &key, "collecting").await?;
     let workflow = stage.workflow(&key);
-    let flushed = workflow.execute_update(Digest::flush, (), WorkflowExecuteUpdateOptions::default()).await?;
+    let flushed = workflow.execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
     assert_eq!(flushed.events, 1);
     let summary = stage.completed(&key).await?;
     assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
     assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_collects_what_comes_and_a_release_sends_all_of_it_as_one_mail() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let key = key("activity", "ann");
+    let workflow = stage.workflow(&key);
+    let options = WorkflowExecuteUpdateOptions::default;
+    // The window is due in a second: the hold arrives with the event.
+    stage.events.emit(event(&key, "e1")).await?;
+    let held = workflow.execute_update(Digest::hold, Hold { order: order(), until: None }, options()).await?;
+    assert_eq!(held.events, 1);
+    reaches(&stage, &key, "held").await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    let due = stage.status(&key).await?.due_at.context("the window is planned, and everybody sees when it was due")?;
+    eventually("the window is overdue", MINUTE, async || Ok((Timestamp::now() > due).then_some(()))).await?;
+    assert_eq!(stage.status(&key).await?.pending, 2);
+    assert!(stage.relay.mails().is_empty());
+
+    let released = workflow.execute_update(Digest::release, order(), options()).await?;
+    assert_eq!((released.held, released.events), (true, 2));
+    let summary = stage.completed(&key).await?;
+    assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
+    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    let audited =
+        "SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND why = 'ticket 812' AND action IN ('hold', 'release')";
+    assert_eq!(stage.count(audited).await?, 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drop_ends_a_retrying_digest_and_what_waits_behind_it_and_the_key_goes_on() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    reaches(&stage, &key, "retrying").await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    let workflow = stage.workflow(&key);
+    let dropped = workflow.execute_update(Digest::discard, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
+    stage.completed(&key).await?;
+
+    stage.events.emit(event(&key, "e3")).await?;
+    stage.completed(&key).await?;
+    let outcomes: Vec<_> =
+        stage.store.digests(&key, 10).await?.into_iter().filter_map(|d| Some((d.items, d.closed?.outcome))).collect();
+    assert_eq!(outcomes, [(1, Outcome::Sent), (1, Outcome::Dropped), (1, Outcome::Dropped)]);
+    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'close'").await?, 2);
+    assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_says_who_and_why_and_who_is_no_address() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1h")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    for (by, why, named) in
+        [("", "x", "by: is required"), ("ann", " ", "why: is required"), ("a@b", "x", "by: is an address")]
+    {
+        let order = Order { by: by.to_owned(), why: why.to_owned() };
+        let workflow = stage.workflow(&key);
+        let refused = workflow.execute_update(Digest::flush, order, WorkflowExecuteUpdateOptions::default()).await;
+        let error = format!("{:?}", refused.err().context("was accepted")?);
+        assert!(error.contains(named), "{error}");
+    }
+    assert_eq!(stage.status(&key).await?.pending, 1);
     Ok(())
 }
 

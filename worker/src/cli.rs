@@ -17,6 +17,7 @@ Examples:
                --category comment --title 'Bob replied to you'
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
+  tidings digest hold acme/activity/ann --why 'wrong prices'
 
 For production:
   tidings config check                          is tidings.toml right?
@@ -50,8 +51,11 @@ enum Command {
     Emit(Box<emit::Options>),
     /// Says what is pending for a key, when it goes out, and why then
     Status(KeyOptions),
-    /// Sends what is pending for a key now
+    /// Sends what is pending for a key now; short for `tidings digest flush`
     Flush(KeyOptions),
+    /// What an operator tells a key: flush, hold, release, drop
+    #[command(subcommand)]
+    Digest(operate::command::Command),
     /// The directory of those who get mail
     #[command(subcommand)]
     Recipients(recipients::Command),
@@ -98,7 +102,11 @@ impl Arguments {
             }
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
-            Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,
+            Command::Flush(asked) => {
+                let order = operate::command::order(None, "tidings flush".to_owned())?;
+                operate::command::flush(&config()?, &asked.key, order, asked.json).await
+            }
+            Command::Digest(command) => operate::command::run(command, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, &config()?.ready_to_send()?),

@@ -1,4 +1,4 @@
-//! `tidings status` and `tidings flush`: one key's workflow, asked and told.
+//! One key's workflow: `tidings status` asks it, and [`command`] tells it what to do.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -6,13 +6,14 @@ use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use temporalio_client::{
-    Client, QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowHandle, WorkflowQueryOptions,
-    errors::{WorkflowQueryError, WorkflowUpdateError},
+    Client, QueryRejectCondition, WorkflowHandle, WorkflowQueryOptions, errors::WorkflowQueryError,
 };
-use tidings_workflows::{Digest, Flushed, Key, Status};
+use tidings_workflows::{Digest, Key, Status, command::Hold};
 use tokio::time::timeout;
 
 use crate::Config;
+
+pub(crate) mod command;
 
 /// How long a worker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,24 +40,6 @@ pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow:
     Ok(true)
 }
 
-/// Sends what the key has pending.
-///
-/// # Errors
-/// Temporal does not answer, or no worker does.
-pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let options = WorkflowExecuteUpdateOptions::builder().build();
-    let workflow = workflow(config, key).await?;
-    let answer = timeout(PATIENCE, workflow.execute_update(Digest::flush, (), options)).await;
-    let flushed = match answer.with_context(|| unanswered(config, key))? {
-        Ok(flushed) => flushed,
-        Err(WorkflowUpdateError::NotFound(_)) => Flushed { events: 0, behind: None },
-        Err(error) => return Err(error).with_context(|| unanswered(config, key)),
-    };
-    let text = if as_json { json!(flushed).to_string() } else { flushed_in_words(key, &flushed) };
-    anstream::println!("{text}");
-    Ok(true)
-}
-
 async fn workflow(config: &Config, key: &Key) -> anyhow::Result<WorkflowHandle<Client, Digest>> {
     Ok(config.temporal.connect().await?.get_workflow_handle(key.workflow_id()))
 }
@@ -67,20 +50,6 @@ fn unanswered(config: &Config, key: &Key) -> String {
 
 fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
-}
-
-fn flushed_in_words(key: &Key, flushed: &Flushed) -> String {
-    let events = counted(flushed.events, "event");
-    match flushed {
-        Flushed { events: 0, behind: None } => nothing_pending(key),
-        Flushed { events: 0, behind: Some(digest) } => {
-            format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
-        }
-        Flushed { behind: None, .. } => format!("{key}: sending {events} now"),
-        Flushed { behind: Some(digest), .. } => {
-            format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
-        }
-    }
 }
 
 fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
@@ -96,6 +65,10 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
     }
     if !status.why.is_empty() {
         line("why", &status.why);
+    }
+    if let Some(Hold { order, until }) = &status.hold {
+        let until = until.map_or_else(|| "released".to_owned(), at);
+        line("on hold", &format!("until {until}, by {}: {}", order.by, order.why));
     }
     if let Some(digest) = &status.delivering {
         let items = counted(digest.items, "event");
@@ -125,25 +98,3 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    #[test]
-    fn a_flush_says_what_goes_out_and_what_is_on_its_way() {
-        let key: Key = "acme/activity/ann".parse().unwrap();
-        let digest = Some(Uuid::nil());
-        for (events, behind, said) in [
-            (0, None, "acme/activity/ann: nothing pending"),
-            (0, digest, "nothing pending; digest 00000000-0000-0000-0000-000000000000 is on its way"),
-            (1, None, "acme/activity/ann: sending 1 event now"),
-            (2, digest, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
-        ] {
-            let words = flushed_in_words(&key, &Flushed { events, behind });
-            assert!(words.contains(said), "{words}");
-        }
-    }
-}

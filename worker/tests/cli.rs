@@ -50,6 +50,7 @@ fn help_teaches_by_example() {
     for (arguments, example) in [
         (&["--help"][..], "tidings flush acme/activity/ann"),
         (&["emit", "--help"], "tidings emit events.ndjson.gz"),
+        (&["digest", "--help"], "tidings digest drop acme/activity/ann --why 'the events were a test'"),
         (&["status", "--help"], "Example: tidings status acme/activity/ann"),
         (&["recipients", "import", "--help"], "acme,ann,ann@acme.example,Ann,Europe/Berlin,de"),
         (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),

@@ -4,8 +4,8 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 
 use crate::contract::{
-    BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
-    StashInput,
+    AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput,
+    Sent, StashInput,
 };
 
 /// See each input in [`contract`](crate::contract).
@@ -43,6 +43,11 @@ impl DigestActivities {
         unimplemented!()
     }
 
+    #[activity(name = "audit")]
+    pub fn audit(_: AuditInput) -> Result<(), ActivityError> {
+        unimplemented!()
+    }
+
     #[activity(name = "bury")]
     pub fn bury(_: BuryInput) -> Result<(), ActivityError> {
         unimplemented!()
@@ -51,5 +56,5 @@ impl DigestActivities {
 
 /// The definitions, for `#[activity(definition = ...)]`.
 pub mod definitions {
-    pub use super::digest_activities::{Bury, Close, Load, Plan, Render, Send, Stash};
+    pub use super::digest_activities::{Audit, Bury, Close, Load, Plan, Render, Send, Stash};
 }

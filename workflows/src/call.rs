@@ -113,10 +113,13 @@ where
     let name = activity.name().to_owned();
     let token = WorkflowCancellationToken::new();
     let mut running = ctx.execute_activity(activity, input, how.options(token.clone()));
-    // A run that is winding down after a cancel has nothing left to be interrupted for but the roll.
-    let root = ctx.state(|w| w.state.cancelled).then(WorkflowCancellationToken::new);
+    // A run that is winding down after a cancel or a drop has nothing left to be interrupted for but the roll.
+    let winds_down = ctx.state(|w| w.state.winds_down());
+    let root = winds_down.then(WorkflowCancellationToken::new);
     let interruptible = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
-    let mut interrupted = Box::pin(ctx.wait_condition_with_options(|w| w.must_roll(ctx), interruptible));
+    let mut interrupted = Box::pin(
+        ctx.wait_condition_with_options(|w| w.must_roll(ctx) || (!winds_down && w.state.winds_down()), interruptible),
+    );
     let answer = select! {
         answer = running => answer,
         _ = interrupted => {

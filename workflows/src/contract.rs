@@ -153,6 +153,31 @@ pub struct CloseInput {
     pub events: Vec<Event>,
     /// How it ends, unless the ledger already knows an end.
     pub closed: Closed,
+    /// Who wants it, for the audit trail; empty: whoever cancelled the workflow.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}
+
+/// `audit`: record commands in the audit trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditInput {
+    /// Whose workflow took them.
+    pub key: Key,
+    /// The commands, in their order.
+    pub notes: Vec<Note>,
+}
+
+/// A command that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// When, by the server's clock.
+    pub at: Timestamp,
+    /// Who gave it.
+    pub by: String,
+    /// Its name.
+    pub action: String,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// How a digest ended.

@@ -1,5 +1,7 @@
 //! The digest workflow: one per key. It carries out what [`State::decide`] decides, and nothing else.
 
+use std::error::Error;
+
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::{workflow, workflow_methods};
@@ -16,8 +18,9 @@ use crate::{
         call, now, timestamp, wait,
     },
     carried::Carried,
+    command::{Dropped, Flushed, Held, Hold, Order, Released},
     inbound::{Inbound, Sorted},
-    state::{Decision, Flushed, State, Summary},
+    state::{Decision, State, Summary},
 };
 
 /// Signals that one run takes before it continues as new; the server refuses more than 10,000.
@@ -65,6 +68,7 @@ impl Digest {
             let cancelled = ctx.cancellation_token().is_cancelled();
             let decision = ctx.state_mut(|w| {
                 w.state.cancelled |= cancelled;
+                w.state.tidy();
                 w.decided_at = now;
                 w.state.decide(now)
             });
@@ -104,10 +108,48 @@ impl Digest {
         Status::new(&self.state, self.trouble.clone(), self.decided_at)
     }
 
-    /// Sends what is pending now. Consent, a pause and suppressions still hold.
+    /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
     #[update(name = "flush")]
-    pub fn flush(&mut self, _: &mut SyncWorkflowContext<Self>) -> Flushed {
-        self.state.flush()
+    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Flushed {
+        self.state.flush(order, timestamp(ctx.workflow_time()))
+    }
+
+    /// Collects, but sends nothing.
+    #[update(name = "hold")]
+    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Hold) -> Held {
+        self.state.hold(hold, timestamp(ctx.workflow_time()))
+    }
+
+    /// Ends a hold. What is overdue goes out.
+    #[update(name = "release")]
+    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Released {
+        self.state.release(order, timestamp(ctx.workflow_time()))
+    }
+
+    /// Ends what is pending and what is on its way, in no mail. The ledger keeps the events.
+    #[update(name = "drop")]
+    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Order) -> Dropped {
+        self.state.discard(order)
+    }
+
+    #[update_validator(flush)]
+    fn check_flush(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(order.check()?)
+    }
+
+    #[update_validator(hold)]
+    fn check_hold(&self, _: &WorkflowContextView, hold: &Hold) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(hold.order.check()?)
+    }
+
+    #[update_validator(release)]
+    fn check_release(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(order.check()?)
+    }
+
+    #[update_validator(discard)]
+    fn check_discard(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(order.check()?)
     }
 }
 
@@ -142,6 +184,9 @@ impl Digest {
                     (ctx.workflow_id().to_owned(), ctx.info().first_execution_run_id().to_owned());
                 let input = |s: &mut State, _| Some(s.bury_input(workflow_id, run_id));
                 call(ctx, Quickly, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
+            }
+            Decision::Audit => {
+                call(ctx, Quickly, || Activities::audit, State::audit_input, |s, done, (), _| s.audited(done)).await;
             }
             Decision::Finish => {}
         }

@@ -57,6 +57,17 @@ pub(crate) fn optional_id(field: &str, value: &str) -> Result<(), Invalid> {
     bytes(field, value.len(), ID_BYTES)
 }
 
+/// A required line of text: not blank, no control characters, at most `limit` bytes.
+pub(crate) fn line(field: &str, value: &str, limit: usize) -> Result<(), Invalid> {
+    if value.trim().is_empty() {
+        return Err(Invalid::new(field, "is required"));
+    }
+    if let Some(c) = value.chars().find(|c| c.is_control()) {
+        return Err(Invalid::new(field, format!("has the control character {c:?}; write one line of text")));
+    }
+    bytes(field, value.len(), limit)
+}
+
 /// At most `limit` bytes.
 pub(crate) fn bytes(field: &str, size: usize, limit: usize) -> Result<(), Invalid> {
     if size <= limit {

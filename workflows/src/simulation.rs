@@ -1,5 +1,6 @@
-//! The state against a model of the store, under random interleavings of events, flushes, lost answers, rolls, a
-//! cancel and the passing of time: every event ends in exactly one digest, and no mail misses one of its events.
+//! The state against a model of the store, under random interleavings of events, operators' commands, lost answers,
+//! rolls, a cancel and the passing of time: every event ends in exactly one digest, no mail misses one of its events, and
+//! nothing goes out during a hold or after a drop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key,
+    command::{Hold, Order},
     contract::{Closed, Loaded, Outcome, Plan, Rendered, Sent, StashInput},
     state::{Decision, State},
 };
@@ -21,6 +23,12 @@ enum Step {
         kilobytes: u8,
     },
     Flush,
+    /// For so long, or until it is released.
+    Hold {
+        minutes: Option<u16>,
+    },
+    Release,
+    Drop,
     Tick {
         minutes: u16,
     },
@@ -46,6 +54,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)]).prop_map(|(id, kilobytes)| Step::Add { id, kilobytes }),
         1 => Just(Step::Flush),
+        1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Hold { minutes }),
+        1 => Just(Step::Release),
+        1 => Just(Step::Drop),
         3 => (0..90u16).prop_map(|minutes| Step::Tick { minutes }),
         8 => (prop::bool::weighted(0.2), answer).prop_map(|(lost, answer)| Step::Act { lost, answer }),
         1 => Just(Step::Roll),
@@ -62,7 +73,8 @@ struct Ledger {
 
 impl Ledger {
     fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
-        if self.mails.contains_key(&digest_id) || self.ended.contains_key(&digest_id) {
+        // A digest that was closed without a message takes events still, as in the store.
+        if self.mails.contains_key(&digest_id) {
             return;
         }
         for id in event_ids {
@@ -93,10 +105,16 @@ struct World {
     state: State,
     now: Timestamp,
     ledger: Ledger,
+    /// Digests that were on their way when a drop came.
+    dropped: BTreeSet<Uuid>,
     /// What each run received, for those that are read back.
     histories: Vec<BTreeSet<String>>,
     accepted: BTreeSet<String>,
     max_events: Option<u32>,
+}
+
+fn order() -> Order {
+    Order { by: "ann".into(), why: "because".into() }
 }
 
 fn ids(events: &[Event]) -> Vec<String> {
@@ -110,6 +128,7 @@ impl World {
             state: State::new(Some(key)),
             now: Timestamp::UNIX_EPOCH,
             ledger: Ledger::default(),
+            dropped: BTreeSet::new(),
             histories: vec![BTreeSet::new()],
             accepted: BTreeSet::new(),
             max_events,
@@ -119,7 +138,10 @@ impl World {
     fn take(&mut self, step: &Step) {
         match step {
             Step::Add { id, kilobytes } => self.add(*id, *kilobytes),
-            Step::Flush => drop(self.state.flush()),
+            Step::Flush => drop(self.state.flush(order(), self.now)),
+            Step::Hold { minutes } => self.hold(*minutes),
+            Step::Release => drop(self.state.release(order(), self.now)),
+            Step::Drop => self.dropped.extend(self.state.discard(order()).delivering),
             Step::Tick { minutes } => self.now = self.now.checked_add(i64::from(*minutes).minutes()).unwrap(),
             Step::Act { lost, answer } => self.act(*lost, *answer),
             Step::Roll => self.roll(),
@@ -145,6 +167,11 @@ impl World {
         self.state.add(event, self.now);
     }
 
+    fn hold(&mut self, minutes: Option<u16>) {
+        let until = minutes.map(|minutes| self.now.checked_add(i64::from(minutes).minutes()).unwrap());
+        self.state.hold(Hold { order: order(), until }, self.now);
+    }
+
     fn roll(&mut self) {
         self.state.roll(&(self.histories.len() - 1).to_string());
         self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
@@ -153,7 +180,14 @@ impl World {
 
     fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
-        match self.state.decide(now) {
+        self.state.tidy();
+        let decision = self.state.decide(now);
+        let held = !self.state.winds_down() && self.state.held_until(now).is_some();
+        assert!(
+            !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Send),
+            "{decision:?} on hold"
+        );
+        match decision {
             Decision::Wait(_) | Decision::Finish => {}
             Decision::Plan => {
                 let input = self.state.plan_input(now).unwrap();
@@ -196,6 +230,7 @@ impl World {
             }
             Decision::Send => {
                 let input = self.state.send_input(now).unwrap();
+                assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 let sent = self.send(input.window.digest_id, input.last, answer);
                 if !lost {
                     self.state.sent(sent, now);
@@ -208,6 +243,12 @@ impl World {
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 if !lost {
                     self.state.closed(&input, closed);
+                }
+            }
+            Decision::Audit => {
+                let input = self.state.audit_input(now).unwrap();
+                if !lost {
+                    self.state.audited(&input);
                 }
             }
             Decision::Bury => unreachable!("nothing malformed is sent here"),
@@ -239,7 +280,9 @@ impl World {
 
     /// Lets the workflow come to its end in good weather.
     fn settle(&mut self) {
+        self.state.release(order(), self.now);
         for _ in 0..5_000 {
+            self.state.tidy();
             match self.state.decide(self.now) {
                 Decision::Finish => return,
                 Decision::Wait(until) => self.now = until,
@@ -336,4 +379,75 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     }
     assert_eq!(waits, [30, 1, 5, 30, 120, 480]);
     assert_eq!(world.ledger.returned, BTreeSet::from(["1".to_owned()]));
+}
+
+#[test]
+fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window_due() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    let held = world.state.hold(Hold { order: order(), until: None }, world.now);
+    assert_eq!((held.events, held.delivering), (1, None));
+    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 90 });
+    world.add(2, 0);
+    world.roll();
+    assert_eq!(world.state.flush(order(), world.now).events, 2);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
+    assert!(world.state.release(order(), world.now).held);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 1);
+}
+
+#[test]
+fn a_hold_with_an_end_ends_by_itself() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.hold(Some(60));
+    world.act(false, Answer::Good);
+    let Decision::Wait(until) = world.state.decide(world.now) else { panic!("not on hold") };
+    assert_eq!(until.duration_since(world.now).as_mins(), 60);
+    world.now = until;
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+}
+
+#[test]
+fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_later() {
+    let mut world = World::new(None);
+    world.add(1, 0);
+    while !matches!(world.state.decide(world.now), Decision::Send) {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Good),
+        }
+    }
+    world.act(false, Answer::Deferred);
+    world.add(2, 0);
+    let dropped = world.state.discard(order());
+    assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
+    for _ in 0..2 {
+        assert_eq!(world.state.decide(world.now), Decision::Close);
+        world.act(false, Answer::Good);
+    }
+    world.state.tidy();
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
+    world.add(3, 0);
+    world.settle();
+    let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Dropped).count(), 2);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1);
+}
+
+#[test]
+fn a_command_with_nothing_to_act_on_does_nothing() {
+    let mut world = World::new(None);
+    assert_eq!(world.state.flush(order(), world.now).events, 0);
+    assert_eq!(world.state.hold(Hold { order: order(), until: None }, world.now).events, 0);
+    assert!(!world.state.release(order(), world.now).held);
+    assert_eq!(world.state.discard(order()).events, 0);
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
 }

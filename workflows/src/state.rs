@@ -1,5 +1,6 @@
 //! What the digest workflow knows, and how it changes when something arrives or a run ends. Pure, as are what it
-//! decides from that ([`decision`]), and what it tells activities and makes of their answers ([`activities`]).
+//! decides from that ([`decision`]), what it tells activities and makes of their answers ([`activities`]), and what an
+//! operator's commands do to it ([`commands`]).
 //!
 //! Events collect in `pending`. The first of them opens a window (`open`), a due window becomes a digest
 //! (`delivering`), and what arrives meanwhile is pending again. There is at most one of each.
@@ -10,11 +11,13 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key,
-    contract::{Closed, DeadLetter, Plan, Window},
+    command::{Hold, Order},
+    contract::{Closed, DeadLetter, Note, Plan, Window},
     pending::Pending,
 };
 
 mod activities;
+mod commands;
 mod decision;
 
 pub use activities::RETRY_DELAYS;
@@ -43,6 +46,15 @@ pub(crate) struct State {
     /// An operator wants the pending events now.
     #[serde(default)]
     pub flushed: bool,
+    /// An operator wants nothing to go out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    /// An operator wants what there is to end without a mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropping: Option<Order>,
+    /// Commands that the audit trail does not have yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     #[serde(default)]
     pub letters: Vec<DeadLetter>,
     /// Malformed signals and events so far.
@@ -72,15 +84,6 @@ pub struct Ended {
     /// How.
     #[serde(flatten)]
     pub closed: Closed,
-}
-
-/// The answer of the update `flush`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flushed {
-    /// Events that go out now. Zero: nothing was pending.
-    pub events: u64,
-    /// The digest that is still on its way and goes first.
-    pub behind: Option<Uuid>,
 }
 
 /// The window that collects.
@@ -120,6 +123,9 @@ impl State {
             open: None,
             delivering: None,
             flushed: false,
+            hold: None,
+            dropping: None,
+            notes: Vec::new(),
             letters: Vec::new(),
             malformed: 0,
             cancelled: false,
@@ -153,13 +159,6 @@ impl State {
             letter.head.clear();
         }
         self.letters.push(letter);
-    }
-
-    /// Makes the pending events due, as soon as no digest is on its way. Zero events: nothing changes.
-    pub fn flush(&mut self) -> Flushed {
-        let events = self.collected();
-        self.flushed = events > 0;
-        Flushed { events, behind: self.delivering.as_ref().map(|digest| digest.window.digest_id) }
     }
 
     /// Prepares the state for the next run. What is too much to carry is left behind with a pointer to this run.

@@ -6,12 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::command::Hold;
 use crate::state::{Decision, State};
 
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// `idle`, `planning`, `collecting`, `claiming`, `rendering`, `sending`, `retrying` or `cancelling`.
+    /// `idle`, `planning`, `collecting`, `held`, `claiming`, `rendering`, `sending`, `retrying`, `dropping` or
+    /// `cancelling`.
     pub state: String,
     /// Events that wait for a claim.
     pub pending: u64,
@@ -21,6 +23,9 @@ pub struct Status {
     pub due_at: Option<Timestamp>,
     /// Why then, in words.
     pub why: String,
+    /// An operator's hold: nothing goes out before it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// The digest on its way, if there is one.
     pub delivering: Option<Delivery>,
     /// Signals and events that could not be decoded; they are in the dead letters.
@@ -57,6 +62,7 @@ impl Status {
             digest_id: open.map(|open| open.window.digest_id),
             due_at: plan.map(|plan| not_before.map_or(plan.due_at, |at| at.max(plan.due_at))),
             why: open.map(|open| open.why.clone()).unwrap_or_default(),
+            hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
                 digest_id: digest.window.digest_id,
                 items: digest.items,
@@ -75,9 +81,15 @@ fn name(state: &State, now: Timestamp) -> &'static str {
     if state.cancelled {
         return "cancelling";
     }
+    if state.dropping.is_some() {
+        return "dropping";
+    }
+    if state.held_until(now).is_some() {
+        return "held";
+    }
     match state.decide(now) {
         Decision::Wait(_) if state.delivering.is_some() => "retrying",
-        Decision::Wait(_) | Decision::Stash | Decision::Bury => "collecting",
+        Decision::Wait(_) | Decision::Stash | Decision::Bury | Decision::Audit => "collecting",
         Decision::Plan => "planning",
         Decision::Load => "claiming",
         Decision::Render => "rendering",
@@ -91,6 +103,10 @@ fn name(state: &State, now: Timestamp) -> &'static str {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**", self.state)?;
+        if let Some(Hold { order, until }) = &self.hold {
+            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            write!(f, "\n\nOn hold{until} by {}: {}", order.by, order.why)?;
+        }
         if let Some(digest) = &self.delivering {
             write!(f, "\n\nDigest `{}` of {}", digest.digest_id, count(digest.items, "event"))?;
             if digest.attempts > 0 {

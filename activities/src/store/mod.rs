@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_workflows::{
     Event, Key,
-    contract::{BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Closed, Window},
 };
 use uuid::Uuid;
 
@@ -92,6 +92,9 @@ pub trait Store: Send + Sync + 'static {
     /// that the attempt that took over does not send a second mail (rule 26). A success always moves
     /// [`Facts::last_sent_at`], also where the digest had another end.
     async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+    /// Records commands in the audit trail, once each.
+    async fn audit(&self, input: &AuditInput) -> Result<()>;
 
     /// Records signals that could not be decoded, once each.
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()>;

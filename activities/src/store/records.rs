@@ -195,6 +195,8 @@ pub struct Closing<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
     pub closed: &'a Closed,
+    /// The operator who wants it, for the audit trail; empty: Tidings itself.
+    pub by: &'a str,
     pub return_events: bool,
     pub now: Timestamp,
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Delivering, State};
+use crate::command::Order;
 use crate::contract::{
-    BuryInput, CloseInput, Closed, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput, Rendered, SendInput, Sent,
-    StashInput,
+    AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput, Rendered,
+    SendInput, Sent, StashInput,
 };
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
@@ -60,13 +61,21 @@ impl State {
     }
 
     pub fn close_input(&mut self, asked_at: Timestamp) -> Option<CloseInput> {
-        let closed = Closed { outcome: Outcome::Dropped, why: "cancelled".to_owned() };
+        let (by, why) = match &self.dropping {
+            Some(Order { by, why }) => (by.clone(), why.clone()),
+            None => (String::new(), "cancelled".to_owned()),
+        };
+        let closed = Closed { outcome: Outcome::Dropped, why };
         if let Some(digest) = &self.delivering {
-            return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed });
+            return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed, by });
         }
         self.ensure_open();
         let events = self.pending.head(self.pending.page_len(usize::MAX));
-        Some(CloseInput { asked_at, window: self.open.as_ref()?.window.clone(), events, closed })
+        Some(CloseInput { asked_at, window: self.open.as_ref()?.window.clone(), events, closed, by })
+    }
+
+    pub fn audit_input(&mut self, _: Timestamp) -> Option<AuditInput> {
+        Some(AuditInput { key: self.key.clone()?, notes: self.notes.clone() })
     }
 
     pub fn bury_input(&self, workflow_id: String, run_id: String) -> BuryInput {
@@ -173,6 +182,10 @@ impl State {
             self.open = None;
         }
         self.end(asked.window.digest_id, closed);
+    }
+
+    pub fn audited(&mut self, done: &AuditInput) {
+        self.notes.drain(..done.notes.len().min(self.notes.len()));
     }
 
     pub fn buried(&mut self, done: &BuryInput) {

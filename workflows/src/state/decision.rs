@@ -15,9 +15,11 @@ pub(crate) enum Decision {
     Load,
     Render,
     Send,
-    /// After a cancel: the ledger learns what was pending or on its way.
+    /// After a cancel or a drop: the ledger learns what was pending or on its way.
     Close,
     Bury,
+    /// The audit trail learns of commands.
+    Audit,
     /// Nothing pending and nothing undelivered.
     Finish,
 }
@@ -25,8 +27,11 @@ pub(crate) enum Decision {
 impl State {
     /// The one place that decides.
     pub fn decide(&self, now: Timestamp) -> Decision {
-        if self.cancelled {
+        if self.winds_down() {
             return self.wind_down();
+        }
+        if let Some(until) = self.held_until(now) {
+            return self.on_hold(until);
         }
         match (&self.delivering, &self.open) {
             (Some(digest), _) if !digest.rendered => Decision::Render,
@@ -57,10 +62,21 @@ impl State {
         }
     }
 
+    /// A window is planned, so that everybody sees when it would be due. Nothing else begins.
+    fn on_hold(&self, until: Timestamp) -> Decision {
+        let unplanned = self.open.as_ref().map_or(!self.pending.is_empty(), |open| open.plan.is_none());
+        if self.delivering.is_none() && unplanned {
+            return Decision::Plan;
+        }
+        self.chore().unwrap_or(Decision::Wait(until))
+    }
+
     /// What keeps the state small while there is nothing else to do.
     fn chore(&self) -> Option<Decision> {
         if !self.letters.is_empty() {
             Some(Decision::Bury)
+        } else if !self.notes.is_empty() {
+            Some(Decision::Audit)
         } else if self.must_stash() {
             Some(Decision::Stash)
         } else {
@@ -84,7 +100,7 @@ impl State {
         self.flushed || (admitted && (full || plan.due_at <= now))
     }
 
-    fn due_at(&self, plan: &Plan) -> Timestamp {
+    pub(super) fn due_at(&self, plan: &Plan) -> Timestamp {
         let not_before = self.open.as_ref().and_then(|open| open.not_before);
         not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
     }

@@ -1,4 +1,4 @@
-use tidings_workflows::contract::{BuryInput, DeadLetter};
+use tidings_workflows::contract::{AuditInput, BuryInput, DeadLetter, Note};
 
 use super::{Bench, at, key, recipient};
 use crate::store::{AuditEntry, Preferences, Recipient, Suppression};
@@ -43,6 +43,17 @@ pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
     }
     let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
                 WHERE user_id = 'ann' AND actor = 'recipient' AND action = 'unsubscribe' AND why = 'one click'";
+    assert_eq!(bench.value(rows).await, "3");
+}
+
+pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
+    let note = |at, action: &str| Note { at, by: "ann".into(), action: action.into(), why: "ticket 812 \0".into() };
+    let input =
+        AuditInput { key: key("ann"), notes: vec![note(at(1), "hold"), note(at(2), "release"), note(at(3), "hold")] };
+    for _ in 0..2 {
+        bench.store.audit(&input).await.unwrap();
+    }
+    let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND actor = 'ann' AND digest_id IS NULL";
     assert_eq!(bench.value(rows).await, "3");
 }
 

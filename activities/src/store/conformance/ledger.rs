@@ -9,7 +9,7 @@ use crate::store::{Claim, Closing};
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
     let (events, closed) = (events(ids), closed(outcome));
-    let closing = Closing { window, events: &events, closed: &closed, return_events, now: at(300) };
+    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events, now: at(300) };
     bench.store.close(closing).await.unwrap()
 }
 

@@ -117,6 +117,7 @@ conformance! {
         of_one_persons_entries_the_last_counts,
         preferences_come_back_and_their_revision_counts_changes,
         consent_is_per_key_and_audited_when_it_changes,
+        a_command_is_audited_once_however_often_it_is_told,
         a_suppression_ignores_case_and_stays_within_its_tenant,
         a_dead_letter_is_buried_once,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sqlx::{ColumnIndex, Executor, query, query_as};
-use tidings_workflows::{Key, limits::BATCH_EVENTS};
+use tidings_workflows::{Key, contract::AuditInput, limits::BATCH_EVENTS};
 use uuid::Uuid;
 
 use super::{
@@ -66,6 +66,23 @@ where
             .execute(connection)
             .await?;
         Ok(())
+    }
+
+    pub(super) async fn write_notes(&self, AuditInput { key, notes }: &AuditInput) -> Result<()> {
+        let mut tx = self.write().await?;
+        for note in notes {
+            query(statements::AUDIT_ONCE)
+                .bind(&key.tenant)
+                .bind(&key.digest_type)
+                .bind(&key.user)
+                .bind(note.at.as_millisecond())
+                .bind(no_nul(&note.by))
+                .bind(no_nul(&note.action))
+                .bind(no_nul(&note.why))
+                .execute(&mut *tx)
+                .await?;
+        }
+        Ok(tx.commit().await?)
     }
 
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {

@@ -92,7 +92,7 @@ where
     }
 
     pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Closed> {
-        let Closing { window, events, closed, return_events, now } = closing;
+        let Closing { window, events, closed, by, return_events, now } = closing;
         let mut tx = self.write().await?;
         let digest = Self::collect(&mut tx, window, events, now).await?;
         let first = if let Some(first) = digest.closed {
@@ -101,7 +101,12 @@ where
             let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
             Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
             let why = format!("{}: {}", closed.outcome.name(), closed.why);
-            let entry = AuditEntry { at: now, actor: "tidings".into(), action: "close".into(), why };
+            let entry = AuditEntry {
+                at: now,
+                actor: if by.is_empty() { "tidings" } else { by }.into(),
+                action: "close".into(),
+                why,
+            };
             Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
             closed
         };

@@ -9,6 +9,13 @@ pub const AUDIT: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
 VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8)";
 
+/// The same command of the same operator in the same millisecond is the same.
+pub const AUDIT_ONCE: &str = "
+INSERT INTO audit (tenant, digest_type, user_id, acted_at, actor, action, why)
+SELECT $1, $2, $3, $4, $5, $6, $7
+WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND acted_at = $4
+                  AND actor = $5 AND action = $6 AND why = $7)";
+
 pub const SUPPRESS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT DO NOTHING";

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::{ColumnIndex, Executor, query_as};
 use tidings_workflows::{
     Event, Key,
-    contract::{BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Closed, Window},
 };
 use uuid::Uuid;
 
@@ -85,6 +85,10 @@ where
 
     async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
         self.finish_attempt(digest_id, number, end, now).await
+    }
+
+    async fn audit(&self, input: &AuditInput) -> Result<()> {
+        self.write_notes(input).await
     }
 
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {

@@ -1,0 +1,88 @@
+//! What an operator can tell a key's workflow, and what it answers. Each is a workflow update; each is audited with who,
+//! why and when.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::limits::{self, Invalid};
+
+/// Bytes of [`Order::by`].
+pub const BY_BYTES: usize = 64;
+/// Bytes of [`Order::why`].
+pub const WHY_BYTES: usize = 500;
+
+/// Who gives a command, and why. The audit trail keeps both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// An operator's login; never an address, because workflow history keeps it.
+    pub by: String,
+    /// In words, for whoever reads the audit trail.
+    pub why: String,
+}
+
+impl Order {
+    /// Checks both fields: neither may be empty or have control characters, and `by` is no address.
+    ///
+    /// # Errors
+    /// Names the field, what is wrong and the limit.
+    pub fn check(&self) -> Result<(), Invalid> {
+        limits::line("by", &self.by, BY_BYTES)?;
+        if self.by.contains('@') {
+            return Err(Invalid::new("by", "is an address, which workflow history must not keep; a login will do"));
+        }
+        limits::line("why", &self.why, WHY_BYTES)
+    }
+}
+
+/// The update `hold`: collect, but send nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Who, and why.
+    #[serde(flatten)]
+    pub order: Order,
+    /// It ends by itself then; `None`: only a release ends it.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
+}
+
+/// The answer of the update `flush`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flushed {
+    /// Events that go out now. Zero: nothing was pending.
+    pub events: u64,
+    /// The digest that is still on its way and goes first.
+    pub behind: Option<Uuid>,
+    /// The key is on hold, and they go out when that ends.
+    #[serde(default)]
+    pub held: bool,
+}
+
+/// The answer of the update `hold`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Events that wait. With none of them, and no digest on its way, there is nothing to hold, and nothing was done.
+    pub events: u64,
+    /// The digest on its way: no attempt starts before the hold ends.
+    pub delivering: Option<Uuid>,
+}
+
+/// The answer of the update `release`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// Whether the key was on hold.
+    pub held: bool,
+    /// Events that wait.
+    pub events: u64,
+    /// When they are due. In the past: they go out now.
+    pub due_at: Option<Timestamp>,
+}
+
+/// The answer of the update `drop`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Events that waited, and are in no mail now. The ledger keeps them.
+    pub events: u64,
+    /// The digest that was on its way. Where an attempt was past the dot, it ends as sent or ambiguous.
+    pub delivering: Option<Uuid>,
+}
