@@ -5,7 +5,7 @@ use serde::Deserialize;
 use tidings_activities::settings::Sender;
 use toml::Spanned;
 
-use super::problem::Checks;
+use super::{dkim, problem::Checks};
 
 /// The sender until somebody names one: good for trying Tidings, and for nothing else.
 const NAME: &str = "Tidings";
@@ -17,6 +17,7 @@ pub(super) struct Written {
     from: Option<Spanned<String>>,
     reply_to: Option<Spanned<String>>,
     domain: Option<Spanned<String>>,
+    pub dkim: Option<dkim::Written>,
 }
 
 impl Written {
