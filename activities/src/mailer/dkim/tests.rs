@@ -37,7 +37,7 @@ fn the_signature_of_the_standard() {
         d=football.example.com; i=@football.example.com;\r\n \
         q=dns/txt; s=brisbane; t=1528637909; h=from : to :\r\n \
         subject : date : message-id : from : subject : date;\r\n \
-        bh=2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVzOk8=;\r\n b=";
+        bh=2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=;\r\n b=";
     let mut signed = Vec::new();
     for field in canonical::fields(head.as_bytes()) {
         canonical::header(field, &mut signed);
