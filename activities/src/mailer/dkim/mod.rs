@@ -15,8 +15,8 @@ use ring::digest::{SHA256, digest};
 use self::key::Key;
 use super::Error;
 
-/// Signed where they are present, beside all of `List-*` (RFC 8058 wants those signed). Not `Content-Type`: relays
-/// fold it anew.
+/// Signed where they are present, beside all of `List-*` (RFC 8058 wants those signed). Not `Content-Type`: some
+/// relays write it anew.
 const SIGNED: [&str; 9] =
     ["from", "to", "subject", "date", "message-id", "mime-version", "reply-to", "feedback-id", "auto-submitted"];
 /// Named once more than they are present, so that nobody can add another one (RFC 6376 8.15). RFC 5322 3.6 allows one
