@@ -1,5 +1,6 @@
 //! `render`: the mail of a claimed digest, made once and put in the outbox.
 
+use jiff::Timestamp;
 use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered};
 
 use crate::{
@@ -85,9 +86,17 @@ impl DigestActivities {
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,
-            bytes: composed.bytes,
+            bytes: self.signed(composed.bytes, date)?,
             template: rendered.template,
             created_at: date,
         }))
+    }
+
+    /// Without its signature no mail goes out: receivers would take it for forged.
+    fn signed(&self, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
+        match &self.settings.dkim {
+            Some(dkim) => dkim.sign(&bytes, at).map_err(|error| Error::Render(error.to_string())),
+            None => Ok(bytes),
+        }
     }
 }

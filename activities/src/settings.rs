@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tidings_workflows::Cadence;
 
+use crate::mailer::Dkim;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -11,6 +13,8 @@ pub struct Settings {
     pub digests: BTreeMap<String, DigestSettings>,
     /// How mails introduce themselves.
     pub sender: Sender,
+    /// What signs the mails, unless the relay does.
+    pub dkim: Option<Dkim>,
     /// What to do about a user whom the directory does not know.
     pub unknown_recipients: UnknownRecipients,
 }

@@ -9,17 +9,21 @@ use tidings_activities::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, registration, storage::Storage};
+use crate::{Config, config::Signing, registration, storage::Storage};
 
 /// Runs the worker until `shutdown` is cancelled; activities in progress finish first.
 ///
 /// # Errors
-/// Temporal or the database do not answer, or a template is broken.
+/// The DKIM key is wrong, Temporal or the database do not answer, or a template is broken.
 pub async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let settings = config.settings(unknown_recipients)?;
+    if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
+        tracing::warn!(%warning, "the configuration works, but is not safe");
+    }
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let mailer = Mailer::new(config.relay.clone(), Limits::default(), Timeouts::default())?;
@@ -27,7 +31,7 @@ pub async fn run(
         store,
         renderer: Renderer::new(config.templates.as_deref())?,
         mailer: mailer.clone(),
-        settings: config.settings(unknown_recipients),
+        settings,
     };
     let options = registration::digests(&config.task_queue, activities)?;
     let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;

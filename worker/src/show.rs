@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Context as _;
 use serde::Serialize;
 use tidings_activities::{
+    mailer::Dkim,
     renderer::{self, Renderer},
     settings::{DigestSettings, Sender},
 };
 
 use crate::{
     Config,
-    config::{self, Problem},
+    config::{self, Problem, Signing},
 };
 
 /// The commands about the configuration.
@@ -30,22 +31,35 @@ pub enum Command {
 /// Carries out the command.
 ///
 /// # Errors
-/// [`config::Error`] when a digest type's template does not exist.
+/// [`config::Error`] when a digest type's template does not exist, or the DKIM key does not serve.
 pub(crate) fn run(Command::Check { json }: &Command, config: &Config) -> anyhow::Result<bool> {
-    check_templates(config)?;
-    let shown = Shown::from(config);
+    let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
+    let mut problems = missing_templates(config, &names);
+    let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
+        Ok(dkim) => Some((signing, dkim)),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    });
+    if !problems.is_empty() {
+        return Err(config::Error::Wrong(problems).into());
+    }
+    let shown = Shown::new(config, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
     let shown = if *json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
     }
+    if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
+        anstream::eprintln!("warning: {warning}");
+    }
     Ok(true)
 }
 
-fn check_templates(config: &Config) -> anyhow::Result<()> {
-    let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
+fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
     let missing = config.digests.iter().filter(|(_, digest)| !names.contains(&digest.template));
-    let problems: Vec<_> = missing
+    missing
         .map(|(name, digest)| Problem {
             place: "templates".to_owned(),
             key: format!("digest.{name}.template"),
@@ -56,8 +70,7 @@ fn check_templates(config: &Config) -> anyhow::Result<()> {
                 renderer::DEFAULT
             ),
         })
-        .collect();
-    if problems.is_empty() { Ok(()) } else { Err(config::Error::Wrong(problems).into()) }
+        .collect()
 }
 
 /// The configuration as `tidings.toml` would say it, without passwords and keys.
@@ -79,6 +92,26 @@ struct ShownMail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_to: Option<&'a str>,
     domain: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dkim: Option<ShownDkim<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownDkim<'a> {
+    selector: &'a str,
+    domain: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_file: Option<&'a Path>,
+    algorithm: &'static str,
+    dns: Record,
+}
+
+/// What the operator publishes so that receivers can verify.
+#[derive(Serialize)]
+struct Record {
+    name: String,
+    r#type: &'static str,
+    value: String,
 }
 
 #[derive(Serialize)]
@@ -103,14 +136,14 @@ struct ShownTemporal<'a> {
     api_key: Option<&'static str>,
 }
 
-impl<'a> From<&'a Config> for Shown<'a> {
-    fn from(config: &'a Config) -> Self {
+impl<'a> Shown<'a> {
+    fn new(config: &'a Config, dkim: Option<ShownDkim<'a>>) -> Self {
         Self {
             database_url: config.database_url.to_string(),
             smtp_url: config.relay.to_string(),
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
-            mail: ShownMail::from(&config.sender),
+            mail: ShownMail::new(&config.sender, dkim),
             digest: config.digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect(),
             temporal: ShownTemporal {
                 address: config.temporal.address(),
@@ -122,10 +155,22 @@ impl<'a> From<&'a Config> for Shown<'a> {
     }
 }
 
-impl<'a> From<&'a Sender> for ShownMail<'a> {
-    fn from(Sender { name, address, reply_to, domain }: &'a Sender) -> Self {
+impl<'a> ShownMail<'a> {
+    fn new(Sender { name, address, reply_to, domain }: &'a Sender, dkim: Option<ShownDkim<'a>>) -> Self {
         let from = if name.is_empty() { address.clone() } else { format!("{name} <{address}>") };
-        Self { from, reply_to: reply_to.as_deref(), domain }
+        Self { from, reply_to: reply_to.as_deref(), domain, dkim }
+    }
+}
+
+impl<'a> ShownDkim<'a> {
+    fn new(signing: &'a Signing, dkim: &Dkim) -> Self {
+        Self {
+            selector: &signing.selector,
+            domain: &signing.domain,
+            key_file: signing.key_file(),
+            algorithm: dkim.algorithm(),
+            dns: Record { name: dkim.record_name(), r#type: "TXT", value: dkim.record() },
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -119,6 +120,44 @@ fn a_template_that_does_not_exist_is_a_wrong_configuration() {
         error.contains("digest.builds.template = \"builds\": there is no such template; there are: activity"),
         "{error}"
     );
+}
+
+#[test]
+fn config_check_prints_the_record_by_which_receivers_verify_and_never_the_key() {
+    let key = include_str!("../../tests/data/dkim/ed25519.pem");
+    let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"";
+    let folder = folder_with("tidings.toml", text);
+    let path = folder.path().join("k.pem");
+    fs::write(&path, key).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, out, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0, "{error}");
+    let expected = "[mail.dkim]\nselector = \"s1\"\ndomain = \"acme.example\"\nkey_file = \"k.pem\"\n\
+        algorithm = \"ed25519-sha256\"\n\n[mail.dkim.dns]\nname = \"s1._domainkey.acme.example\"\ntype = \"TXT\"\n\
+        value = \"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"\n";
+    assert!(out.contains(expected), "{out}");
+    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": may be read by every user"), "{error}");
+    let secret = key.lines().nth(2).unwrap();
+    assert!(secret.starts_with("MC4") && !out.contains(secret) && !error.contains(secret));
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let (code, out, error) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["mail"]["dkim"]["dns"]["name"]), (0, &"s1._domainkey.acme.example".into()));
+    assert!(!error.contains("k.pem"), "{error}");
+}
+
+#[test]
+fn a_key_that_does_not_serve_is_said_beside_all_else_and_stops_the_worker_before_it_connects() {
+    let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"\n\
+        [digest.builds]\ncadence = \"instant\"";
+    let folder = folder_with("tidings.toml", text);
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("there is no such template") && error.contains("\"k.pem\": cannot be read"), "{error}");
+    let (code, _, error) = run(folder.path(), &["worker"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": cannot be read"), "{error}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod compose;
 mod connection;
 mod deliver;
+mod dkim;
 mod failure;
 mod header;
 mod open;
@@ -20,6 +21,7 @@ mod wire;
 pub use compose::{Composed, Draft, Person};
 pub use connection::Timeouts;
 pub use deliver::{Delivery, Mailer, Ready, Withdrawal};
+pub use dkim::Dkim;
 pub use outcome::{Class, Event, Phase, classify};
 pub use pool::Limits;
 pub use relay::{Relay, Tls};
@@ -39,6 +41,9 @@ pub enum Error {
     /// No certificate authority can be trusted, or the file with one cannot be read.
     #[error("trusted certificates: {0}")]
     Trust(String),
+    /// The DKIM key: what is wrong with it and what would be right. Never the key.
+    #[error("DKIM: {0}")]
+    DkimKey(String),
     /// A part of the message is not what a mail can carry. Does not show addresses.
     #[error("message: {part} {problem}")]
     Message {

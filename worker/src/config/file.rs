@@ -13,7 +13,7 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
-    Config, SecretUrl, Temporal, digest, mail,
+    Config, SecretUrl, Temporal, digest, dkim, mail,
     problem::{Checks, Overridable, Problem, place_of},
 };
 
@@ -91,6 +91,7 @@ impl File {
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
         let sender = self.mail.check(checks);
+        let dkim = sender.as_ref().map(|sender| dkim::check(self.mail.dkim.as_ref(), sender, checks));
         // Every type is checked, also after one that is wrong.
         let digests: Vec<_> =
             self.digest.iter().map(|(name, written)| Some((name.clone(), written.check(name, checks)?))).collect();
@@ -101,6 +102,7 @@ impl File {
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
             sender: sender?,
+            dkim: dkim?,
             digests: digests.into_iter().collect::<Option<_>>()?,
             temporal: temporal?,
         })

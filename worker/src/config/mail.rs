@@ -5,7 +5,10 @@ use serde::Deserialize;
 use tidings_activities::{mailer::Relay, settings::Sender};
 use toml::Spanned;
 
-use super::problem::{Checks, Problem};
+use super::{
+    dkim,
+    problem::{Checks, Problem},
+};
 
 /// The sender until somebody names one: good for trying Tidings, and for nothing else.
 const NAME: &str = "Tidings";
@@ -17,6 +20,7 @@ pub(super) struct Written {
     from: Option<Spanned<String>>,
     reply_to: Option<Spanned<String>>,
     domain: Option<Spanned<String>>,
+    pub dkim: Option<dkim::Written>,
 }
 
 impl Written {

@@ -10,6 +10,7 @@ use tidings_activities::{
 };
 
 mod digest;
+mod dkim;
 mod file;
 mod mail;
 mod problem;
@@ -19,6 +20,7 @@ mod temporal;
 mod tests;
 
 pub use digest::zone;
+pub use dkim::Signing;
 pub use mail::address;
 pub use problem::Problem;
 pub use secret::SecretUrl;
@@ -40,6 +42,8 @@ pub struct Config {
     pub task_queue: String,
     /// Who the mail is from.
     pub sender: Sender,
+    /// Who signs the mail, unless the relay does.
+    pub dkim: Option<Signing>,
     /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
     /// Temporal, as its own environment variables and `temporal.toml` have it.
@@ -66,10 +70,18 @@ pub enum Error {
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Config {
-    /// What the activities need of it.
-    #[must_use]
-    pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Settings {
-        Settings { digests: self.digests.clone(), sender: self.sender.clone(), unknown_recipients }
+    /// What the activities need of it. Reads the DKIM key.
+    ///
+    /// # Errors
+    /// The DKIM key cannot be read, or signs nothing.
+    pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
+        let dkim = self.dkim.as_ref().map(Signing::signer).transpose();
+        Ok(Settings {
+            digests: self.digests.clone(),
+            sender: self.sender.clone(),
+            dkim: dkim.map_err(|problem| Error::Wrong(vec![problem]))?,
+            unknown_recipients,
+        })
     }
 
     /// Reads `path`, or [`DEFAULT_PATH`] where that exists, and the process's environment.

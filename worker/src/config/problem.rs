@@ -87,6 +87,11 @@ impl<'a> Checks<'a> {
         self.keep(result)
     }
 
+    /// An environment variable.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name)
+    }
+
     /// A whole number, at least one.
     pub fn count(&mut self, key: &str, value: Option<&Spanned<i64>>) -> Option<u32> {
         let value = value?;
@@ -102,7 +107,7 @@ impl<'a> Checks<'a> {
         result.map_err(|problem| self.problems.push(problem)).ok()
     }
 
-    fn place_of<T>(&self, value: &Spanned<T>) -> String {
+    pub fn place_of<T>(&self, value: &Spanned<T>) -> String {
         place_of(self.place, self.text, Some(value.span()))
     }
 

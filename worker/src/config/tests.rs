@@ -91,3 +91,88 @@ fn a_wrong_variable_is_named_and_its_password_is_not() {
     let error = read("", &[("TIDINGS_SMTP_URL", "smpt://u:hunter2@relay.example")]).unwrap_err().to_string();
     assert!(error.starts_with("environment: TIDINGS_SMTP_URL = \"smpt://u:***@relay.example\": "), "{error}");
 }
+
+const KEY: &str = include_str!("../../../tests/data/dkim/rsa.pem");
+const MAIL: &str = "[mail]\nfrom = \"Acme <digest@mail.acme.example>\"\n[mail.dkim]\n";
+
+fn dkim(rest: &str) -> String {
+    format!("{MAIL}selector = \"s1\"\n{rest}")
+}
+
+#[test]
+fn a_signature_is_of_the_senders_domain_and_its_key_is_never_shown() {
+    let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", KEY)]).unwrap();
+    let dkim = config.settings(UnknownRecipients::Wait).unwrap().dkim.unwrap();
+    assert_eq!((dkim.record_name().as_str(), dkim.algorithm()), ("s1._domainkey.mail.acme.example", "rsa-sha256"));
+    let shown = format!("{config:?} {dkim:?}");
+    assert!(KEY.lines().skip(1).all(|line| !shown.contains(line)), "{shown}");
+}
+
+#[test]
+fn a_domain_above_or_below_the_senders_is_aligned() {
+    for domain in ["acme.example", "mail.acme.example", "MAIL.acme.example", "x.mail.acme.example"] {
+        let text = dkim(&format!("domain = \"{domain}\"\nkey_file = \"k\""));
+        assert_eq!(read(&text, &[]).unwrap().dkim.unwrap().domain, domain.to_lowercase());
+    }
+}
+
+#[test]
+fn the_key_of_the_environment_is_over_the_file() {
+    let text = dkim("key_file = \"nowhere.pem\"");
+    read(&text, &[("TIDINGS_DKIM_KEY", KEY)]).unwrap().settings(UnknownRecipients::Wait).unwrap();
+    // Commands that sign nothing do without the file.
+    let error = read(&text, &[]).unwrap().settings(UnknownRecipients::Wait).unwrap_err().to_string();
+    assert!(
+        error.starts_with("tidings.toml:5: mail.dkim.key_file = \"nowhere.pem\": cannot be read (No such file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_key_that_does_not_serve_is_said_and_not_shown() {
+    let small = include_str!("../../../tests/data/dkim/rsa-1024.pem");
+    for (pem, said) in [("hunter2", "there is no private key in PEM"), (small, "the key is refused (TooSmall)")] {
+        let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", pem)]).unwrap();
+        let error = config.settings(UnknownRecipients::Wait).unwrap_err().to_string();
+        assert!(error.starts_with("environment: TIDINGS_DKIM_KEY = \"***\": DKIM: "), "{error}");
+        assert!(error.contains(said) && !error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_signature_says_what_would_be_right() {
+    for (text, said) in [
+        (format!("{MAIL}key_file = \"k\""), "tidings.toml:3: [mail.dkim]: missing field `selector`"),
+        (
+            format!("{MAIL}selector = \"s_1\"\nkey_file = \"k\""),
+            "tidings.toml:4: mail.dkim.selector = \"s_1\": is no DNS",
+        ),
+        (format!("{MAIL}selector = \"\"\nkey_file = \"k\""), "write for example \"s1\""),
+        (dkim(""), "tidings.toml:4: mail.dkim.key_file: is missing; name a file"),
+        (dkim("keyfile = \"k\""), "keyfile: no such key; did you mean \"key_file\"?"),
+        (dkim("key_file = \"k\"\ndomain = \"example\""), "is no domain in ASCII"),
+        (dkim("key_file = \"k\"\ndomain = \"acme.example.\""), "is no domain in ASCII"),
+        (
+            dkim("key_file = \"k\"\ndomain = \"other.example\""),
+            "tidings.toml:6: mail.dkim.domain = \"other.example\": is not aligned with mail.from, so that DMARC would not \
+             count the signature; write \"mail.acme.example\"",
+        ),
+        (dkim("key_file = \"k\"\ndomain = \"gmail.acme.example\""), "is not aligned"),
+        (
+            "[mail.dkim]\nselector = \"s1\"\nkey_file = \"k\"".to_owned(),
+            "tidings.toml:2: mail.dkim.domain = \"localhost\": is mail.from's domain, but none in DNS",
+        ),
+    ] {
+        let complaint = complaint(&text);
+        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
+    }
+}
+
+#[test]
+fn a_key_without_a_selector_signs_nothing_and_is_refused() {
+    let error = read("", &[("TIDINGS_DKIM_KEY", KEY)]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "environment: TIDINGS_DKIM_KEY: signs nothing without [mail.dkim]; add it with selector = \"s1\""
+    );
+}

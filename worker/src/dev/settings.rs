@@ -16,7 +16,7 @@ const DIGESTS: [&str; 2] = ["activity", "alerts"];
 /// Lines that a mail shows.
 const MAX_ITEMS: u32 = 50;
 
-/// What `path` says, but the database, the relay and Temporal are this machine's. Without digest types, and in the
+/// What `path` says, but the database, the relay and Temporal are this machine's, and nobody signs. Without digest types, and in the
 /// demo, there are `activity` and `alerts` with a cadence of seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
     let mut config = Config::load(path)?;
@@ -25,6 +25,8 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     config.relay = args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?;
     config.temporal.connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     config.temporal.client.namespace = "default".to_owned();
+    // The key is where the worker is.
+    config.dkim = None;
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;
     }

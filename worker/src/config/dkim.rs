@@ -1,0 +1,179 @@
+//! Who signs the mail, as `[mail.dkim]` of `tidings.toml` says it.
+//!
+//! The key itself is read later, by whoever signs: other commands run where it is not.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use tidings_activities::{mailer::Dkim, settings::Sender};
+use toml::Spanned;
+
+use super::{Problem, problem::Checks};
+
+/// The key itself, over `key_file`.
+const VARIABLE: &str = "TIDINGS_DKIM_KEY";
+const KEY_FILE: &str = "mail.dkim.key_file";
+/// Characters of a selector, of a domain, and of `{selector}._domainkey.{domain}` (RFC 1035 2.3.4).
+const SELECTOR_CHARS: usize = 63;
+const DOMAIN_CHARS: usize = NAME_CHARS - SELECTOR_CHARS - "._domainkey.".len();
+const NAME_CHARS: usize = 253;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    selector: Spanned<String>,
+    key_file: Option<Spanned<String>>,
+    domain: Option<Spanned<String>>,
+}
+
+/// A signature that the mail is to carry.
+#[derive(Clone, Debug)]
+pub struct Signing {
+    /// Names the key among those of the domain.
+    pub selector: String,
+    /// The domain that answers for the mail; it is `mail.from`'s, or above or below it.
+    pub domain: String,
+    key: Key,
+    /// Where `key` is said.
+    place: String,
+}
+
+#[derive(Clone)]
+enum Key {
+    File(PathBuf),
+    Pem(String),
+}
+
+/// What is said of signing; `None` when nobody asked for it, or it was wrong.
+pub(super) fn check(written: Option<&Written>, sender: &Sender, checks: &mut Checks<'_>) -> Option<Signing> {
+    let pem = checks.variable(VARIABLE);
+    let Some(written) = written else {
+        if pem.is_some() {
+            checks.problems.push(Problem {
+                place: "environment".to_owned(),
+                key: VARIABLE.to_owned(),
+                value: String::new(),
+                problem: "signs nothing without [mail.dkim]; add it with selector = \"s1\"".to_owned(),
+            });
+        }
+        return None;
+    };
+    let selector = checks.value("mail.dkim.selector", Some(&written.selector), selector);
+    let domain = signing_domain(written, sender, checks);
+    let (key, place) = match (pem, &written.key_file) {
+        (Some(pem), _) => (Key::Pem(pem), "environment".to_owned()),
+        (None, Some(file)) => (Key::File(file.as_ref().into()), checks.place_of(file)),
+        (None, None) => {
+            checks.problems.push(Problem {
+                place: checks.place_of(&written.selector),
+                key: KEY_FILE.to_owned(),
+                value: String::new(),
+                problem: format!("is missing; name a file with a private key in PEM, or set {VARIABLE} to the PEM"),
+            });
+            return None;
+        }
+    };
+    Some(Signing { selector: selector?, domain: domain?, key, place })
+}
+
+fn signing_domain(written: &Written, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
+    let from = sender.address.rsplit_once('@').map_or("", |(_, domain)| domain);
+    let from = url::Host::parse(from).map_or_else(|_| from.to_owned(), |host| host.to_string());
+    if written.domain.is_some() {
+        return checks.value("mail.dkim.domain", written.domain.as_ref(), |text| domain(text, &from));
+    }
+    let problem = |_| Problem {
+        place: checks.place_of(&written.selector),
+        key: "mail.dkim.domain".to_owned(),
+        value: from.clone(),
+        problem: "is mail.from's domain, but none in DNS; set mail.from to an address of yours".to_owned(),
+    };
+    let result = domain(&from, &from).map_err(problem);
+    checks.keep(result)
+}
+
+fn selector(text: &str) -> Result<String, String> {
+    if text.len() <= SELECTOR_CHARS && is_dns_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err("is no DNS name of up to 63 characters; write for example \"s1\"".to_owned())
+}
+
+fn domain(text: &str, from: &str) -> Result<String, String> {
+    if !(text.contains('.') && text.len() <= DOMAIN_CHARS && is_dns_name(text)) {
+        return Err("is no domain in ASCII; write for example \"acme.example\"".to_owned());
+    }
+    let below = |name: &str, top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
+    let (name, from) = (text.to_ascii_lowercase(), from.to_ascii_lowercase());
+    if name == from || below(&name, &from) || below(&from, &name) {
+        return Ok(name);
+    }
+    Err(format!("is not aligned with mail.from, so that DMARC would not count the signature; write \"{from}\""))
+}
+
+/// Labels of letters, digits and inner hyphens (RFC 6376 3.1, RFC 1035 2.3.4).
+fn is_dns_name(name: &str) -> bool {
+    name.split('.').all(|label| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    })
+}
+
+impl Signing {
+    /// Reads the key.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none that signs. Never shows it.
+    pub fn signer(&self) -> Result<Dkim, Problem> {
+        let pem = match &self.key {
+            Key::File(path) => fs::read(path).map_err(|error| self.problem(unreadable(&error)))?,
+            Key::Pem(pem) => pem.clone().into_bytes(),
+        };
+        Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))
+    }
+
+    /// The file with the key, unless the environment holds it.
+    #[must_use]
+    pub fn key_file(&self) -> Option<&Path> {
+        match &self.key {
+            Key::File(path) => Some(path),
+            Key::Pem(_) => None,
+        }
+    }
+
+    /// What works, but is not safe: everybody on the machine may read the key. No error, because Docker and Kubernetes
+    /// mount secrets like that unless told otherwise.
+    #[must_use]
+    pub fn warning(&self) -> Option<Problem> {
+        let mode = fs::metadata(self.key_file()?).ok()?.permissions().mode();
+        let said = "may be read by every user of this machine; run chmod o-rwx on it, or mount it with mode 0400";
+        (mode & 0o007 != 0).then(|| self.problem(said.to_owned()))
+    }
+
+    fn problem(&self, problem: String) -> Problem {
+        let (key, value) = match &self.key {
+            Key::File(path) => (KEY_FILE, path.display().to_string()),
+            Key::Pem(_) => (VARIABLE, "***".to_owned()),
+        };
+        Problem { place: self.place.clone(), key: key.to_owned(), value, problem }
+    }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("cannot be read ({error}); name a file that the worker may read, with a private key in PEM")
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Pem(_) => f.write_str("Pem(***)"),
+        }
+    }
+}
