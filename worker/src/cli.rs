@@ -20,6 +20,8 @@ Examples:
 
 For production:
   tidings config check                          is tidings.toml right?
+  tidings config check --cadence 'daily 08:00' --zone Europe/Berlin
+                                                when would that be?
   tidings migrate                               prepare database and Temporal
   tidings recipients import people.csv          who gets mail
   tidings worker                                run
@@ -98,7 +100,7 @@ impl Arguments {
             Command::Flush(asked) => operate::flush(&config()?, &asked.key, asked.json).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
-            Command::Config(command) => show::run(&command, &config()?),
+            Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),
         }
     }
