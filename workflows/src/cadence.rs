@@ -31,7 +31,7 @@ pub enum Cadence {
     Instant,
     /// So long after the first event, which alone fixes the deadline.
     After(Duration),
-    /// Whenever the clock in the recipient's zone shows this minute.
+    /// Whenever the clock in the recipient's zone shows this minute, 0 to 59.
     Hourly(i8),
     /// At this time of every day, in the recipient's zone.
     Daily(Time),

@@ -85,8 +85,9 @@ impl Cron {
 impl Field {
     /// The field in numbers, or what is wrong with which part of it.
     fn read(&self, word: &str) -> Result<String, String> {
-        let parts: Result<Vec<_>, String> = word.split(',').map(|part| self.part(part)).collect();
-        Ok(parts?.join(","))
+        let parts: Vec<_> = word.split(',').map(|part| self.part(part)).collect::<Result<_, _>>()?;
+        // A list with everything in it is everything.
+        Ok(if parts.iter().any(|part| part == "*") { "*".to_owned() } else { parts.join(",") })
     }
 
     /// `*`, `5`, `1-5`, `*/2` or `1-5/2`.
