@@ -38,16 +38,13 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
 
 #[test]
 fn a_week_without_a_minute_for_mail_is_refused() {
-    for times in [
-        &["00:00-24:00"][..],
-        &["07:00-22:00", "22:00-07:00"],
-        &["mon-fri 00:00-24:00", "sat-sun 00:00-24:00"],
-        &["mon 08:00-08:00", "tue-mon 07:00-07:30"][..0],
-    ] {
-        let all: Vec<_> = times.iter().map(|text| text.parse().unwrap()).collect();
-        assert_eq!(Quiet::new(all).is_err(), !times.is_empty(), "{times:?}");
-    }
-    assert!(Quiet::new(vec!["00:00-23:59".parse().unwrap()]).is_ok());
+    let whole_week = |times: &[&str]| Quiet::new(times.iter().map(|text| text.parse().unwrap()).collect()).is_err();
+    assert!(whole_week(&["00:00-24:00"]));
+    assert!(whole_week(&["07:00-22:00", "22:00-07:00"]));
+    assert!(whole_week(&["mon-fri 00:00-24:00", "sat-sun 00:00-24:00"]));
+    assert!(!whole_week(&["00:00-23:59"]));
+    assert!(!whole_week(&["mon-fri 00:00-24:00", "sat 00:00-24:00"]));
+    assert!(!whole_week(&[]));
 }
 
 #[test]
@@ -104,4 +101,47 @@ fn a_quiet_day_that_a_zone_skipped_is_over_as_the_next_begins() {
     // 29 December 2011 was a Thursday, and the Friday never was.
     let times = ["thu-fri 00:00-24:00"];
     assert_eq!(until(&times, "Pacific/Apia", "2011-12-29T18:00:00Z").as_deref(), Some("2011-12-30T10:00:00Z"));
+}
+
+/// Whether a local time is quiet, in the plainest words.
+type Plainly = fn(DateTime) -> bool;
+
+#[test]
+fn quiet_hours_end_at_the_first_minute_that_is_not_quiet_however_the_clocks_change() {
+    let sets: [(&[&str], Plainly); 4] = [
+        (&["22:00-07:00"], |at| at.hour() >= 22 || at.hour() < 7),
+        (&["00:00-02:15"], |at| at.time() < Time::constant(2, 15, 0, 0)),
+        (&["01:00-02:00", "02:45-03:30"], |at| {
+            let minute = i32::from(at.hour()) * 60 + i32::from(at.minute());
+            (60..120).contains(&minute) || (165..210).contains(&minute)
+        }),
+        (&["sat-sun 00:00-24:00"], |at| at.weekday().to_monday_zero_offset() > 4),
+    ];
+    let changes = [
+        ("Europe/Berlin", "2026-03-29T01:00:00Z"),
+        ("Europe/Berlin", "2026-10-25T01:00:00Z"),
+        ("Australia/Lord_Howe", "2026-04-04T15:00:00Z"),
+        ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+        ("America/Santiago", "2026-04-05T03:00:00Z"),
+        ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+    ];
+    for (times, plainly) in sets {
+        for (name, change) in changes {
+            let (quiet, zone) = (quiet(times), TimeZone::get(name).unwrap());
+            let change: Timestamp = change.parse().unwrap();
+            // Back from where it is not quiet, so that each minute knows the end of its quiet time.
+            let mut end = None;
+            for minute in (-1440..4 * 1440_i64).rev() {
+                let at = change + minute.minutes();
+                if plainly(zone.to_datetime(at)) {
+                    let Some(end) = end else { continue };
+                    assert_eq!(quiet.until(at, &zone), Some(end), "{times:?} {name} {at}");
+                } else {
+                    assert_eq!(quiet.until(at, &zone), None, "{times:?} {name} {at}");
+                    end = Some(at);
+                }
+            }
+            assert!(end.is_some());
+        }
+    }
 }
