@@ -12,8 +12,9 @@ impl DigestActivities {
     pub async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {
         let now = now(input.asked_at);
         let window = &input.window;
+        let settings = self.digest(&window.key.digest_type)?;
         let facts = self.facts(&window.key).await?;
-        let refused = match admit(&facts, window, now) {
+        let refused = match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),
             Admission::Refused(closed) => closed,
             Admission::Admitted => {

@@ -11,5 +11,6 @@ pub mod renderer;
 mod send;
 pub mod settings;
 pub mod store;
+mod timing;
 
 pub use digest::{DigestActivities, Error};

@@ -1,33 +1,37 @@
 //! When a window is due: a pure function of the digest type, the recipient and the window's first event.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 use tidings_workflows::{
     Cadence,
     contract::{Plan, PlanInput},
 };
 
-use crate::{settings::DigestSettings, store::Facts};
+use crate::{settings::DigestSettings, store::Facts, timing::Timing};
 
 /// The plan of a window that opens at `input.opened_at`. `known` are those of its events that the ledger has seen.
 #[must_use]
 pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>) -> Plan {
+    let at_once = |why: String| Plan { known: Vec::new(), due_at: input.opened_at, why, max_events: None };
     if let Some(reason) = unwanted(facts) {
-        return Plan { known, due_at: input.opened_at, why: format!("at once: {reason}"), max_events: None };
+        return Plan { known, ..at_once(format!("at once: {reason}")) };
     }
     let cadence = cadence(settings, facts);
-    let (zone_name, zone) = zone(settings, facts);
-    let due_at = cadence.due_at(input.opened_at, &zone);
-    Plan {
-        known,
-        due_at,
-        why: why(cadence, &zone_name, due_at),
-        max_events: cadence.max_events().or(settings.max_events),
+    if cadence == Cadence::Never {
+        return Plan { known, ..at_once(never(facts)) };
     }
+    let zone = zone(settings, facts);
+    let deadline = Timing::new(settings, &input.key, &zone).deadline(&cadence, input.opened_at);
+    Plan { known, due_at: deadline.at, why: deadline.why, max_events: cadence.max_events().or(settings.max_events) }
 }
 
 /// The recipient's choice, or the digest type's.
 pub fn cadence(settings: &DigestSettings, facts: &Facts) -> Cadence {
-    facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok()).unwrap_or(settings.cadence)
+    facts
+        .preferences
+        .cadence
+        .as_deref()
+        .and_then(|words| words.parse().ok())
+        .unwrap_or_else(|| settings.cadence.clone())
 }
 
 /// Nothing will be sent, so the ledger may as well say so now (rule 28).
@@ -41,6 +45,12 @@ fn unwanted(facts: &Facts) -> Option<&'static str> {
     }
 }
 
+/// Why a window under the cadence `never` sends nothing.
+pub fn never(facts: &Facts) -> String {
+    let whose = if facts.preferences.cadence.is_some() { "the recipient chose" } else { "the digest type has" };
+    format!("never: {whose} a cadence that sends nothing")
+}
+
 /// The first zone that exists: the recipient's choice for this digest, the directory's, the digest type's, UTC.
 pub fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
     let directory = facts.recipient.as_ref().map(|recipient| recipient.zone.as_str());
@@ -51,10 +61,5 @@ pub fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
         .unwrap_or_else(|| ("UTC".to_owned(), TimeZone::UTC))
 }
 
-fn why(cadence: Cadence, zone: &str, due_at: Timestamp) -> String {
-    if cadence.follows_the_calendar() {
-        format!("{cadence} {zone} -> {due_at}")
-    } else {
-        format!("{cadence} -> {due_at}")
-    }
-}
+#[cfg(test)]
+mod tests;

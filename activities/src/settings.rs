@@ -1,8 +1,8 @@
 //! What the activities need of the configuration. `worker` reads it from `tidings.toml` and the environment.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use tidings_workflows::Cadence;
+use tidings_workflows::{Cadence, Quiet};
 
 use crate::mailer::Dkim;
 
@@ -26,6 +26,10 @@ pub struct DigestSettings {
     pub cadence: Cadence,
     /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
+    /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).
+    pub spread: Option<Duration>,
+    /// When no mail goes out (rule 12).
+    pub quiet: Quiet,
     /// Folder of the templates.
     pub template: String,
     /// Most lines that a mail shows.

@@ -24,7 +24,7 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
+use tidings_workflows::{Digest, Inbound, Key, Quiet, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};
@@ -35,6 +35,8 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     let digest = |template: &str, words: &str| DigestSettings {
         cadence: words.parse().unwrap_or_else(|error| panic!("{error}")),
         zone: None,
+        spread: None,
+        quiet: Quiet::default(),
         template: template.to_owned(),
         max_items: 50,
         max_events: None,

@@ -1,6 +1,7 @@
 //! Days and weeks in seconds, on the time-skipping server.
 
 use std::{
+    collections::BTreeMap,
     env,
     net::TcpListener,
     process::{Child, Command},
@@ -9,7 +10,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
+use jiff::{
+    SignedDuration, Timestamp, ToSpan as _,
+    civil::{Date, DateTime, Weekday},
+    tz::{AmbiguousOffset, TimeZone},
+};
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
 };
@@ -17,12 +22,19 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
 };
 use tidings::registration;
-use tidings_activities::store::{Sqlite, Store};
+use tidings_activities::{
+    settings::{DigestSettings, Settings},
+    store::{DigestRecord, Sqlite, Store},
+};
 use tidings_tests::{
     relay::Relay,
     stage::{Running, activities, eventually, key, settings, signal, sqlite},
 };
-use tidings_workflows::{Digest, Inbound, Key, Summary, contract::Outcome, names};
+use tidings_workflows::{
+    Digest, Inbound, Key, Summary,
+    contract::{Closed, Outcome},
+    names,
+};
 
 /// The server whose clock jumps while nothing but timers is left.
 struct Skipping {
@@ -42,6 +54,17 @@ impl Skipping {
         })
         .await??;
         Ok(Self { client, process })
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        let answer = self.client.connection().test_service().get_current_time(().into_request()).await?;
+        let now = answer.into_inner().time.context("the server has no clock")?;
+        Ok(Timestamp::new(now.seconds, now.nanos)?)
+    }
+
+    /// Lets time pass until then.
+    async fn sleep_until(&self, then: Timestamp) -> Result<()> {
+        self.sleep(then.duration_since(self.now().await?).try_into()?).await
     }
 
     /// Lets `length` pass, whatever the wall clock says.
@@ -69,12 +92,12 @@ struct Days {
 }
 
 impl Days {
-    async fn start(cadence: &str) -> Result<Self> {
+    async fn start(settings: Settings) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let store = sqlite(folder.path()).await?;
         let relay = Relay::start().await?;
         let server = Skipping::start().await?;
-        let activities = activities(store.clone(), &relay.url(), settings(cadence, cadence))?;
+        let activities = activities(store.clone(), &relay.url(), settings)?;
         let options = registration::digests(names::TASK_QUEUE, activities)?;
         let worker = Running::start(server.client.clone(), options)?;
         Ok(Self { server, store, relay, _worker: worker, _folder: folder })
@@ -103,7 +126,7 @@ fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
-    let days = Days::start("after 1d").await?;
+    let days = Days::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let mut sent = Vec::new();
     for event_id in ["monday", "a week later"] {
@@ -120,5 +143,109 @@ async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
     }
     assert!(hours_between(sent[0].due_at, sent[1].opened_at) >= 7 * 24);
     assert_eq!(days.relay.mails().len(), 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_sends_nothing_and_the_ledger_says_why() -> Result<()> {
+    let days = Days::start(settings("never", "never")).await?;
+    let key = key("activity", "ann");
+    days.emit(&key, "unwanted").await?;
+    days.completed(&key).await?;
+    let digests = days.store.digests(&key, 10).await?;
+    let closed = digests.into_iter().map(|digest| digest.closed.context("never closed"));
+    let skipped =
+        Closed { outcome: Outcome::Skipped, why: "never: the digest type has a cadence that sends nothing".to_owned() };
+    assert_eq!(closed.collect::<Result<Vec<_>>>()?, [skipped]);
+    assert_eq!(days.relay.mails().len(), 0);
+    Ok(())
+}
+
+/// Every calendar cadence. An hour's slot is at :30 wherever offsets are whole hours.
+const CALENDAR: [(&str, &str); 5] = [
+    ("hourly", "hourly at :30"),
+    ("daily", "daily 08:00"),
+    ("weekdays", "weekdays 08:00"),
+    ("weekly", "weekly sun 02:30"),
+    ("cron", "cron 30 2,14 * * *"),
+];
+
+/// Digest types of these names, in Berlin's time.
+fn berlin() -> Result<Settings> {
+    let mut settings = settings("instant", "instant");
+    let plain = settings.digests["activity"].clone();
+    for (name, cadence) in CALENDAR {
+        let zone = Some("Europe/Berlin".to_owned());
+        settings.digests.insert(name.to_owned(), DigestSettings { cadence: cadence.parse()?, zone, ..plain.clone() });
+    }
+    Ok(settings)
+}
+
+/// The local times of a day's slots; the hours follow their events instead.
+fn times(name: &str, day: Date) -> Vec<DateTime> {
+    let weekend = matches!(day.weekday(), Weekday::Saturday | Weekday::Sunday);
+    match name {
+        "weekdays" if weekend => Vec::new(),
+        "daily" | "weekdays" => vec![day.at(8, 0, 0, 0)],
+        "weekly" if day.weekday() == Weekday::Sunday => vec![day.at(2, 30, 0, 0)],
+        "cron" => vec![day.at(2, 30, 0, 0), day.at(14, 30, 0, 0)],
+        _ => Vec::new(),
+    }
+}
+
+/// The slots after the first event, and the first after the last one. The night of the change has no 02:30, or two.
+fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Timestamp>> {
+    let zone = TimeZone::get("Europe/Berlin")?;
+    if name == "hourly" {
+        return Ok(events.iter().map(|event| *event + 10.minutes()).collect());
+    }
+    let (first, last) = (events[0], events[events.len() - 1]);
+    let days = zone.to_datetime(first).date().series(1.day()).take(40);
+    let instant = |time| match zone.to_ambiguous_timestamp(time) {
+        skipped if matches!(skipped.offset(), AmbiguousOffset::Gap { .. }) => Ok(change),
+        shown => shown.earlier(),
+    };
+    let slots = days.flat_map(|day| times(name, day)).map(instant).collect::<Result<Vec<_>, _>>()?;
+    let mut slots: Vec<_> = slots.into_iter().filter(|slot| *slot > first).collect();
+    slots.truncate(slots.iter().filter(|slot| **slot < last).count() + 1);
+    Ok(slots)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_month_of_each_calendar_cadence_over_a_dst_change() -> Result<()> {
+    let days = Days::start(berlin()?).await?;
+    let (day, fortnight) = (24.hours(), (14 * 24).hours());
+    let soon = days.server.now().await? + fortnight;
+    let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
+
+    // An event for each key every six hours, and in the two days in the middle one every hour for that of the hours.
+    let mut events: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+    let begin = change - fortnight + 20.minutes();
+    for hour in 0..28 * 24 {
+        let at = begin + hour.hours();
+        let near = change - day < at && at < change + day;
+        let names = CALENDAR.map(|(name, _)| name).into_iter();
+        let names: Vec<_> = names.filter(|name| if *name == "hourly" { near } else { hour % 6 == 0 }).collect();
+        if !names.is_empty() {
+            days.server.sleep_until(at).await?;
+        }
+        for name in names {
+            days.emit(&key(name, "ann"), &format!("{name} {at}")).await?;
+            events.entry(name).or_default().push(at);
+        }
+    }
+    days.server.sleep_until(change + fortnight + (7 * 24).hours()).await?;
+
+    for (name, cadence) in CALENDAR {
+        let mut digests = days.store.digests(&key(name, "ann"), 200).await?;
+        digests.sort_by_key(|digest| digest.due_at);
+        let due: Vec<_> = digests.iter().map(|digest| digest.due_at).collect();
+        assert_eq!(due, slots(name, change, &events[name])?, "{cadence}");
+        for DigestRecord { due_at, closed, closed_at, .. } in digests {
+            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            let late = closed_at.context("never closed")?.duration_since(due_at);
+            assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
+        }
+    }
     Ok(())
 }

@@ -21,6 +21,8 @@ Examples:
 
 For production:
   tidings config check                          is tidings.toml right?
+  tidings config check --cadence 'daily 08:00' --zone Europe/Berlin
+                                                when would that be?
   tidings migrate                               prepare database and Temporal
   tidings recipients import people.csv          who gets mail
   tidings worker                                run
@@ -109,7 +111,7 @@ impl Arguments {
             Command::Digest(command) => operate::command::run(command, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
-            Command::Config(command) => show::run(&command, &config()?.ready_to_send()?),
+            Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),
         }
     }

@@ -12,6 +12,7 @@ mod recipients;
 pub mod registration;
 mod run;
 mod show;
+mod slots;
 mod storage;
 mod template;
 

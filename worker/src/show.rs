@@ -3,36 +3,69 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context as _;
+use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_activities::{
     mailer::Dkim,
     renderer::{self, Renderer},
     settings::{DigestSettings, Sender},
 };
+use tidings_workflows::{ParseError, words};
 
 use crate::{
     Config,
+    cli::Usage,
     config::{self, Problem, Signing},
+    slots::Slots,
 };
 
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Checks tidings.toml, the environment and the templates, and prints what is in force
-    #[command(after_help = "Example: tidings config check --config /etc/tidings/tidings.toml\n\n\
+    #[command(after_help = "Examples:\n  \
+        tidings config check --config /etc/tidings/tidings.toml\n  \
+        tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
         Passwords and keys are shown as ***. Nothing is connected to.")]
     Check {
-        /// Print JSON instead of TOML
+        /// Check these words instead, and show the next three slots
+        #[arg(long, value_name = "WORDS")]
+        cadence: Option<String>,
+        /// The IANA time zone of the slots
+        #[arg(long, requires = "cadence", default_value = "UTC")]
+        zone: String,
+        /// Answer in JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Carries out the command.
+/// Carries out the command. `config` is read only where it is asked about.
 ///
 /// # Errors
-/// [`config::Error`] when a digest type's template does not exist, or the DKIM key does not serve.
-pub(crate) fn run(Command::Check { json }: &Command, config: &Config) -> anyhow::Result<bool> {
+/// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
+/// serve; [`Usage`] when the words are no cadence or the zone is none.
+pub(crate) fn run(
+    Command::Check { cadence, zone, json }: &Command,
+    config: impl FnOnce() -> Result<Config, config::Error>,
+) -> anyhow::Result<bool> {
+    match cadence {
+        Some(words) => check_cadence(words, zone, *json)?,
+        None => check(&config()?.ready_to_send()?, *json)?,
+    }
+    Ok(true)
+}
+
+fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
+    let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
+    config::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
+    let slots = Slots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
+    let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
+    anstream::println!("{shown}");
+    Ok(())
+}
+
+fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
     let mut problems = missing_templates(config, &names);
     let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
@@ -46,7 +79,7 @@ pub(crate) fn run(Command::Check { json }: &Command, config: &Config) -> anyhow:
         return Err(config::Error::Wrong(problems).into());
     }
     let shown = Shown::new(config, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
-    let shown = if *json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
+    let shown = if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
@@ -54,7 +87,7 @@ pub(crate) fn run(Command::Check { json }: &Command, config: &Config) -> anyhow:
     if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
         anstream::eprintln!("warning: {warning}");
     }
-    Ok(true)
+    Ok(())
 }
 
 fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
@@ -118,6 +151,10 @@ struct Record {
 struct ShownDigest<'a> {
     cadence: String,
     zone: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quiet: Vec<String>,
     template: &'a str,
     max_items: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +216,8 @@ impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
         Self {
             cadence: digest.cadence.to_string(),
             zone: digest.zone.as_deref().unwrap_or("UTC"),
+            spread: digest.spread.map(words::written),
+            quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
             template: &digest.template,
             max_items: digest.max_items,
             max_events: digest.max_events,

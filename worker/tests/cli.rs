@@ -54,6 +54,7 @@ fn help_teaches_by_example() {
         (&["digest", "--help"], "tidings digest drop acme/activity/ann --why 'the events were a test'"),
         (&["status", "--help"], "Example: tidings status acme/activity/ann"),
         (&["recipients", "import", "--help"], "acme,ann,ann@acme.example,Ann,Europe/Berlin,de"),
+        (&["config", "check", "--help"], "tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin"),
         (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),
     ] {
         let (code, out, _) = run(folder.path(), arguments, "");
@@ -79,6 +80,49 @@ fn config_check_prints_what_is_in_force_without_passwords() {
     let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &json["digest"]["activity"]["max_items"]), (0, &50.into()));
+}
+
+#[test]
+fn config_check_shows_spread_and_quiet_hours_in_the_words_of_the_file() {
+    let keys = "spread = \"15m\"\nquiet = [\"22:00-07:00\", \"sat-sun 00:00-24:00\"]";
+    let folder = folder_with("tidings.toml", &format!("[digest.activity]\ncadence = \"hourly\"\n{keys}"));
+    let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let activity = &json["digest"]["activity"];
+    assert_eq!((code, &activity["spread"]), (0, &"15m".into()));
+    assert_eq!(activity["quiet"], serde_json::json!(["22:00-07:00", "sat-sun 00:00-24:00"]));
+}
+
+#[test]
+fn a_cadence_is_explained_with_its_next_three_slots_whatever_the_configuration_says() {
+    let folder = folder_with("tidings.toml", "wrong");
+    let check = ["config", "check", "--cadence", "weekdays 08:00", "--zone", "Asia/Tokyo"];
+    let (code, out, error) = run(folder.path(), &check, "");
+    assert_eq!((code, out.lines().count()), (0, 4), "{error}");
+    assert!(out.starts_with("weekdays 08:00: Monday to Friday at 08:00, in Asia/Tokyo\n"), "{out}");
+    assert!(out.lines().skip(1).all(|line| line.contains(" 08:00:00 JST  ") && line.ends_with("T23:00:00Z")), "{out}");
+
+    let (code, out, _) = run(folder.path(), &[&check[..], &["--json"]].concat(), "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["cadence"], &json["zone"]), (0, &"weekdays 08:00".into(), &"Asia/Tokyo".into()));
+    assert_eq!(json["slots"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_cadence_or_zone_that_is_none_exits_with_2_and_names_the_word() {
+    let folder = TempDir::new().unwrap();
+    for (arguments, said) in [
+        (&["--cadence", "weekly moon 08:00"][..], "cadence \"weekly moon 08:00\": \"moon\" is not a day; write mon"),
+        (
+            &["--cadence", "hourly", "--zone", "Europe/Berln"],
+            "--zone \"Europe/Berln\": is no IANA time zone; did you mean",
+        ),
+        (&["--zone", "Europe/Berlin"], "--cadence <WORDS>"),
+    ] {
+        let (code, out, error) = run(folder.path(), &[&["config", "check"], arguments].concat(), "");
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -15,17 +15,19 @@ mod key;
 pub mod limits;
 pub mod names;
 mod pending;
+mod quiet;
 #[cfg(test)]
 mod simulation;
 mod state;
 mod status;
 
-pub use cadence::{Cadence, ParseError};
+pub use cadence::{Cadence, ParseError, words};
 pub use carried::Carried;
 pub use digest::Digest;
 pub use event::Event;
 pub use inbound::{Inbound, Sorted};
 pub use key::Key;
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
+pub use quiet::{Quiet, QuietTime, WholeWeek};
 pub use state::{Ended, RETRY_DELAYS, Summary};
 pub use status::{Delivery, Status};

@@ -1,9 +1,11 @@
 //! A digest type as `tidings.toml` describes it.
 
+use std::time::Duration;
+
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use tidings_activities::settings::DigestSettings;
-use tidings_workflows::Cadence;
+use tidings_workflows::{Cadence, ParseError, Quiet, words};
 use toml::Spanned;
 use url::Url;
 
@@ -12,11 +14,16 @@ use super::{file::nearest, problem::Checks};
 /// Lines that a mail shows unless somebody says otherwise (rule 20).
 const MAX_ITEMS: u32 = 50;
 
+/// A spread is for the mails of one slot, and slots are hours or days apart.
+const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
     cadence: Spanned<String>,
     zone: Option<Spanned<String>>,
+    spread: Option<Spanned<String>>,
+    quiet: Option<Spanned<Vec<Spanned<String>>>>,
     template: Option<Spanned<String>>,
     max_items: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
@@ -28,6 +35,8 @@ impl Written {
         let key = |key: &str| format!("digest.{name}.{key}");
         let cadence = checks.value(&key("cadence"), Some(&self.cadence), cadence);
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
+        let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
+        let quiet = self.quiet(&key("quiet"), checks);
         let template = self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone());
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
         let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
@@ -35,21 +44,34 @@ impl Written {
         Some(DigestSettings {
             cadence: cadence?,
             zone,
+            spread,
+            quiet: quiet?,
             template,
             max_items: max_items.unwrap_or(MAX_ITEMS),
             max_events,
             more_url,
         })
     }
+
+    /// Each quiet time is checked, then all of them together.
+    fn quiet(&self, key: &str, checks: &mut Checks<'_>) -> Option<Quiet> {
+        let Some(written) = &self.quiet else { return Some(Quiet::default()) };
+        let times: Vec<_> = written.as_ref().iter().map(|time| checks.value(key, Some(time), str::parse)).collect();
+        let times: Vec<_> = times.into_iter().collect::<Option<_>>()?;
+        let words: Vec<_> = written.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
+        let all = Spanned::new(written.span(), words.join(", "));
+        checks.value(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
+    }
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {
     // The key and the value are said already.
-    let problem = |error: tidings_workflows::ParseError| {
-        let error = error.to_string();
-        error.strip_prefix(&format!("cadence {text:?}: ")).map_or(error.clone(), str::to_owned)
-    };
-    text.parse().map_err(problem)
+    text.parse().map_err(|error: ParseError| error.problem().to_owned())
+}
+
+fn spread(text: &str) -> Result<Duration, String> {
+    let spread = words::duration(text)?;
+    if spread > LONGEST_SPREAD { Err("is longer than 12h; write for example \"15m\"".to_owned()) } else { Ok(spread) }
 }
 
 /// An IANA time zone's name.

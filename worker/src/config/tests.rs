@@ -54,6 +54,30 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ),
         ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
         ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
+        (
+            "[digest.a]\ncadence = \"cron 0 25 * * *\"",
+            "digest.a.cadence = \"cron 0 25 * * *\": \"25\" is no hour; write 0",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nspread = \"15\"",
+            "tidings.toml:3: digest.a.spread = \"15\": \"15\" is not a duration; write for example \"60s\"",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nspread = \"1d\"",
+            "digest.a.spread = \"1d\": is longer than 12h; write for example \"15m\"",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nquiet = [\n\"22:00-07:00\",\n\"sat-sum 08:00-09:00\"]",
+            "tidings.toml:5: digest.a.quiet = \"sat-sum 08:00-09:00\": \"sum\" is not a day; write mon, tue",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nquiet = [\"22:00-07:00\", \"07:00-22:00\"]",
+            "tidings.toml:3: digest.a.quiet = \"22:00-07:00, 07:00-22:00\": covers the whole week",
+        ),
+        (
+            "[digest.a]\nquiet = \"22:00-07:00\"",
+            "tidings.toml:2: quiet: invalid type: string \"22:00-07:00\", expected",
+        ),
         ("[digest.a]\n", "tidings.toml:1: [digest.a]: missing field `cadence`"),
         ("[digest.a]\ncadense = \"instant\"", "tidings.toml:2: cadense: no such key; did you mean \"cadence\"?"),
         ("databse_url = \"x\"", "did you mean \"database_url\"?"),

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context as _;
 use tidings_activities::settings::DigestSettings;
+use tidings_workflows::Quiet;
 use url::Url;
 
 use super::Args;
@@ -37,8 +38,16 @@ fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
     let digest = |name: &str| {
         let cadence = CADENCE.parse()?;
         let template = name.to_owned();
-        let settings =
-            DigestSettings { cadence, zone: None, template, max_items: MAX_ITEMS, max_events: None, more_url: None };
+        let settings = DigestSettings {
+            cadence,
+            zone: None,
+            spread: None,
+            quiet: Quiet::default(),
+            template,
+            max_items: MAX_ITEMS,
+            max_events: None,
+            more_url: None,
+        };
         Ok((name.to_owned(), settings))
     };
     DIGESTS.into_iter().map(digest).collect()

@@ -72,6 +72,7 @@ impl Bench {
 /// The address of a new, empty schema.
 async fn schema_url() -> Option<(String, String)> {
     let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "in CI no test may be left out");
         println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
         return None;
     };

@@ -1,0 +1,132 @@
+//! Who is admitted, and when.
+
+use tidings_workflows::{Key, Quiet};
+use uuid::Uuid;
+
+use super::*;
+use crate::store::{Preferences, Recipient};
+
+const DUE: &str = "2026-03-02T08:00:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn window() -> Window {
+    let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+    Window { key, digest_id: Uuid::nil(), opened_at: at("2026-03-01T10:00:00Z"), due_at: at(DUE) }
+}
+
+fn facts() -> Facts {
+    let recipient = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.org".into(),
+        name: String::new(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    Facts {
+        recipient: Some(recipient),
+        preferences: Preferences::default(),
+        preferences_revision: 0,
+        consent: true,
+        suppressed: None,
+        last_sent_at: None,
+    }
+}
+
+fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
+    DigestSettings {
+        cadence: cadence.parse().unwrap(),
+        zone: None,
+        spread: Some(Duration::from_secs(900)),
+        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        template: "activity".into(),
+        max_items: 50,
+        max_events: None,
+        more_url: None,
+    }
+}
+
+fn admit_at(facts: &Facts, now: &str) -> Admission {
+    let input = LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed: false };
+    admit(&settings("daily 08:00", &[]), facts, &input, at(now))
+}
+
+#[test]
+fn a_known_recipient_who_wants_mail_is_admitted() {
+    assert_eq!(admit_at(&facts(), DUE), Admission::Admitted);
+}
+
+#[test]
+fn withdrawn_consent_outranks_everything_else() {
+    let facts = Facts { consent: false, recipient: None, suppressed: Some("hard_bounce".into()), ..facts() };
+    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, Outcome::Skipped);
+}
+
+#[test]
+fn a_suppressed_address_gets_nothing() {
+    let facts = Facts { suppressed: Some("hard_bounce".into()), ..facts() };
+    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, Outcome::Suppressed);
+}
+
+#[test]
+fn a_pause_defers_to_its_end_and_not_past_it() {
+    let until = at("2026-03-05T00:00:00Z");
+    let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let facts = Facts { preferences: paused, ..facts() };
+    assert!(matches!(admit_at(&facts, DUE), Admission::Later { until: u, .. } if u == until));
+    assert_eq!(admit_at(&facts, "2026-03-05T00:00:00Z"), Admission::Admitted);
+}
+
+#[test]
+fn an_unknown_recipient_is_asked_for_with_backoff_up_to_an_hour_and_given_up_after_seven_days() {
+    let facts = Facts { recipient: None, ..facts() };
+    for (now, next) in [
+        ("2026-03-02T08:00:00Z", "2026-03-02T08:01:00Z"),
+        ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
+        ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
+    ] {
+        assert!(matches!(admit_at(&facts, now), Admission::Later { until, .. } if until == at(next)));
+    }
+    let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
+    assert_eq!(closed.outcome, Outcome::Unknown);
+}
+
+#[test]
+fn never_is_never_also_when_an_operator_flushes() {
+    let input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: true };
+    for (cadence, chosen, why) in [
+        ("never", None, "never: the digest type has a cadence that sends nothing"),
+        ("daily 08:00", Some("never".to_owned()), "never: the recipient chose a cadence that sends nothing"),
+    ] {
+        let preferences = Preferences { cadence: chosen, ..Preferences::default() };
+        let facts = Facts { preferences, ..facts() };
+        let closed = Closed { outcome: Outcome::Skipped, why: why.to_owned() };
+        assert_eq!(admit(&settings(cadence, &[]), &facts, &input, at(DUE)), Admission::Refused(closed));
+    }
+}
+
+#[test]
+fn a_late_window_waits_until_quiet_hours_and_the_spread_after_them_are_over() {
+    let night = settings("daily 08:00", &["22:00-07:00"]);
+    let mut input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: false };
+    let now = at("2026-03-02T23:00:00Z");
+    let Admission::Later { until, why } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
+    let spread = until.duration_since(at("2026-03-03T07:00:00Z"));
+    assert!(!spread.is_negative() && spread < SignedDuration::from_mins(15), "{until}");
+    assert_eq!(why, format!("quiet until Tue 07:00 -> {until}"));
+    assert_eq!(admit(&night, &facts(), &input, until), Admission::Admitted);
+    // An operator's flush goes past them.
+    input.flushed = true;
+    assert_eq!(admit(&night, &facts(), &input, now), Admission::Admitted);
+}
+
+#[test]
+fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
+    let input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: false };
+    assert_eq!(admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(DUE)), Admission::Admitted);
+}

@@ -1,0 +1,148 @@
+//! Five fields as crontab(5) has them, on local times.
+//!
+//! croner finds the times. Every word is checked here first: croner also takes what crontab(5) does not know, such as
+//! a month's name for a day of the week, and its errors do not say which word is meant.
+
+use std::{fmt, sync::Arc};
+
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::civil::{DateTime, datetime};
+
+use super::words::number;
+
+/// A field: what it is called, its numbers, and the names of those from `first_name` on.
+struct Field {
+    name: &'static str,
+    lowest: u8,
+    highest: u8,
+    names: &'static [&'static str],
+    first_name: u8,
+    right: &'static str,
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+const FIELDS: [Field; 5] = [
+    Field { name: "minute", lowest: 0, highest: 59, names: &[], first_name: 0, right: "0 to 59" },
+    Field { name: "hour", lowest: 0, highest: 23, names: &[], first_name: 0, right: "0 to 23" },
+    Field { name: "day of the month", lowest: 1, highest: 31, names: &[], first_name: 0, right: "1 to 31" },
+    Field { name: "month", lowest: 1, highest: 12, names: &MONTHS, first_name: 1, right: "1 to 12 or jan to dec" },
+    Field {
+        name: "day of the week",
+        lowest: 0,
+        highest: 7,
+        names: &DAYS,
+        first_name: 0,
+        right: "0 to 7 or sun to sat",
+    },
+];
+
+/// Where the search for a first time begins. Any date does: the calendar repeats.
+const SOME_DAY: DateTime = datetime(2024, 1, 1, 0, 0, 0, 0);
+
+/// A schedule in five fields.
+#[derive(Clone, Debug)]
+pub struct Cron {
+    words: String,
+    schedule: Arc<croner::Cron>,
+}
+
+impl Cron {
+    /// Reads minute, hour, day of the month, month and day of the week.
+    pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
+        let [_, _, days, _, weekdays] = words else {
+            return Err(format!(
+                "\"cron\" takes five fields, not {}: minute, hour, day of the month, month, day of the week; \
+                 write for example \"cron 0 9,17 * * mon-fri\"",
+                words.len()
+            ));
+        };
+        let checked: Result<Vec<_>, String> = FIELDS.iter().zip(words).map(|(field, word)| field.read(word)).collect();
+        // crontab(5): a day that matches either field will do, if both are restricted, which means: have no `*`.
+        let both = days.contains('*') || weekdays.contains('*');
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).dom_and_dow(both);
+        let schedule = parser.build().parse(&checked?.join(" ")).map_err(|error| error.to_string())?;
+        let cron = Self { words: words.join(" ").to_ascii_lowercase(), schedule: Arc::new(schedule) };
+        if cron.after(SOME_DAY).next().is_none() {
+            return Err(format!("{:?} never comes: no such day is in the calendar", words.join(" ")));
+        }
+        Ok(cron)
+    }
+
+    /// The local times after this one, in order.
+    pub(super) fn after(&self, time: DateTime) -> impl Iterator<Item = DateTime> {
+        let next = |time: &DateTime| self.schedule.find_next_occurrence(time, false).ok();
+        std::iter::successors(next(&time), move |time| next(time))
+    }
+
+    /// In a sentence, for people.
+    pub(super) fn explain(&self) -> String {
+        self.schedule.describe()
+    }
+}
+
+impl Field {
+    /// The field in numbers, or what is wrong with which part of it.
+    fn read(&self, word: &str) -> Result<String, String> {
+        let parts: Vec<_> = word.split(',').map(|part| self.part(part)).collect::<Result<_, _>>()?;
+        // A list with everything in it is everything.
+        Ok(if parts.iter().any(|part| part == "*") { "*".to_owned() } else { parts.join(",") })
+    }
+
+    /// `*`, `5`, `1-5`, `*/2` or `1-5/2`.
+    fn part(&self, part: &str) -> Result<String, String> {
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let range = match range.split_once('-') {
+            None if range == "*" => range.to_owned(),
+            None if step.is_some() => {
+                return Err(format!("{part:?} steps from nothing; write for example \"*/2\" or \"1-5/2\""));
+            }
+            None => self.value(range)?.to_string(),
+            Some((first, last)) => self.range(part, first, last)?,
+        };
+        let Some(step) = step else { return Ok(range) };
+        match number::<u8>(step) {
+            Some(count) if count > 0 && count <= self.highest => Ok(format!("{range}/{count}")),
+            _ => Err(format!("{part:?} has no step for the {}; write 1 to {} after the /", self.name, self.highest)),
+        }
+    }
+
+    fn range(&self, part: &str, first: &str, last: &str) -> Result<String, String> {
+        let (first, mut last) = (self.value(first)?, self.value(last)?);
+        // A week may end on Sunday.
+        if self.highest == 7 && last == 0 && first > 0 {
+            last = 7;
+        }
+        if first > last {
+            return Err(format!("{part:?} runs backwards; write the earlier {} first", self.name));
+        }
+        Ok(format!("{first}-{last}"))
+    }
+
+    fn value(&self, word: &str) -> Result<u8, String> {
+        let named = self.names.iter().zip(self.first_name..).find(|(name, _)| word.eq_ignore_ascii_case(name));
+        let value = named.map(|(_, value)| value).or_else(|| number(word));
+        let wrong = || {
+            format!(
+                "{word:?} is no {}; write {}, *, a list \"1,2\", a range \"1-5\" or a step \"*/2\"",
+                self.name, self.right
+            )
+        };
+        value.filter(|value| (self.lowest..=self.highest).contains(value)).ok_or_else(wrong)
+    }
+}
+
+impl PartialEq for Cron {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Cron {}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}

@@ -1,0 +1,59 @@
+//! Local times as instants: what a change of clocks does to a slot (rule 10).
+
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{Date, DateTime, Time},
+    tz::{AmbiguousOffset, TimeZone},
+};
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// The first slot after `from` on a day that `wanted` accepts.
+pub(super) fn daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: impl Fn(Date) -> bool) -> Timestamp {
+    let days = zone.to_datetime(from).date().series(jiff::Span::new().days(1));
+    first_after(from, zone, days.filter(|date| wanted(*date)).map(|date| date.to_datetime(time)))
+}
+
+/// The first of these local times, which are in order, that comes after `from`.
+///
+/// They may start at the local time of `from`: no earlier one comes later, because a local time maps to the first
+/// instant at which the clock has reached it, and so the order stays.
+pub(super) fn first_after(from: Timestamp, zone: &TimeZone, times: impl Iterator<Item = DateTime>) -> Timestamp {
+    times.map(|time| slot(time, zone)).find(|slot| *slot > from).unwrap_or(Timestamp::MAX)
+}
+
+/// The instant of a local time: the first occurrence of a repeated time, the first instant after a skipped one.
+pub(crate) fn slot(time: DateTime, zone: &TimeZone) -> Timestamp {
+    let local = zone.to_ambiguous_timestamp(time);
+    match local.offset() {
+        AmbiguousOffset::Gap { .. } => {
+            local.earlier().ok().and_then(|before| zone.following(before).next()).map(|gap| gap.timestamp())
+        }
+        AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => local.earlier().ok(),
+    }
+    .unwrap_or(Timestamp::MAX)
+}
+
+/// The first instant after `from` at which the local clock shows this minute.
+///
+/// Both passes of a repeated hour have their slot: they are two hours, and an event waits for one at most. Where
+/// clocks move by less than an hour, and more than one would pass between two slots, there is one at the change.
+pub(super) fn hourly(from: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
+    let next = at_minute(from, from, zone, minute);
+    match zone.following(from).next().map(|change| change.timestamp()) {
+        Some(change) if change <= next => {
+            let nanosecond = SignedDuration::from_nanos(1);
+            let after = change.checked_sub(nanosecond).map_or(next, |before| at_minute(before, change, zone, minute));
+            if after > next { change } else { after }
+        }
+        _ => next,
+    }
+}
+
+/// The first instant after `from` at which a clock that goes as it does at `clock` shows this minute.
+fn at_minute(from: Timestamp, clock: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
+    let local = zone.to_offset(clock).to_datetime(from);
+    let this_hour = local.date().at(local.hour(), minute, 0, 0);
+    let ahead = this_hour.duration_since(local);
+    from.saturating_add(if ahead.is_positive() { ahead } else { ahead + HOUR }).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,71 @@
+//! The words that cadences and quiet hours share: durations, times of day and days of the week.
+
+use std::time::Duration;
+
+use jiff::civil::{Time, Weekday};
+
+/// How long a window may collect; the longest that `after` takes.
+const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
+
+const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
+
+/// In the order of the week.
+pub(crate) const DAYS: [(&str, Weekday); 7] = [
+    ("mon", Weekday::Monday),
+    ("tue", Weekday::Tuesday),
+    ("wed", Weekday::Wednesday),
+    ("thu", Weekday::Thursday),
+    ("fri", Weekday::Friday),
+    ("sat", Weekday::Saturday),
+    ("sun", Weekday::Sunday),
+];
+
+/// A duration of 1 s to 31 days: `90s`, `15m`, `2h` or `7d`.
+///
+/// # Errors
+/// Quotes the word and says what would be right.
+pub fn duration(word: &str) -> Result<Duration, String> {
+    let wrong = || format!("{word:?} is not a duration; write for example \"60s\", \"15m\", \"2h\" or \"7d\"");
+    let unit = word.chars().last().and_then(|last| UNITS.iter().find(|(unit, _)| *unit == last)).ok_or_else(wrong)?;
+    let count: u64 = number(&word[..word.len() - 1]).ok_or_else(wrong)?;
+    let wait = Duration::from_secs(count.checked_mul(unit.1).ok_or_else(wrong)?);
+    if wait.is_zero() || wait > LONGEST {
+        return Err(format!("{word:?} is outside 1s to 31d"));
+    }
+    Ok(wait)
+}
+
+/// A duration in its largest whole unit: `90s`, `15m`, `2h`, `7d`.
+#[must_use]
+pub fn written(wait: Duration) -> String {
+    let seconds = wait.as_secs();
+    let unit = UNITS.iter().rev().find(|(_, size)| seconds > 0 && seconds.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
+    format!("{}{}", seconds / unit.1, unit.0)
+}
+
+/// `08:00`.
+pub(crate) fn time(word: &str) -> Result<Time, String> {
+    let wrong = || format!("{word:?} is not a time of day; write for example \"08:00\"");
+    let (hour, minute) = word.split_once(':').filter(|(h, m)| h.len() == 2 && m.len() == 2).ok_or_else(wrong)?;
+    let (hour, minute) = number(hour).zip(number(minute)).ok_or_else(wrong)?;
+    Time::new(hour, minute, 0, 0).map_err(|_| wrong())
+}
+
+/// `mon` to `sun`, in either case.
+pub(crate) fn day(word: &str) -> Result<Weekday, String> {
+    let wanted = word.to_ascii_lowercase();
+    DAYS.iter()
+        .find(|(name, _)| *name == wanted)
+        .map(|(_, day)| *day)
+        .ok_or_else(|| format!("{word:?} is not a day; write mon, tue, wed, thu, fri, sat or sun"))
+}
+
+/// The word that [`day`] reads.
+pub(crate) fn day_name(day: Weekday) -> &'static str {
+    DAYS.iter().find(|(_, named)| *named == day).map_or("", |(name, _)| name)
+}
+
+/// Digits only: Rust also reads a plus sign.
+pub(crate) fn number<N: std::str::FromStr>(word: &str) -> Option<N> {
+    word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok()).flatten()
+}
