@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_workflows::{
     Cadence,
     contract::{Closed, LoadInput, Outcome, Window},
+    words,
 };
 
 use crate::{plan, settings::DigestSettings, store::Facts, timing::Timing};
@@ -27,7 +28,7 @@ pub enum Admission {
 }
 
 /// Consent first, then suppression, then whether any mail is wanted, then the pause, then whether there is anybody to
-/// write to, then the quiet hours.
+/// write to, then the throttle, then the quiet hours.
 #[must_use]
 pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
     let window = &input.window;
@@ -38,13 +39,16 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why: plan::never(facts) });
     }
     if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
-        return Admission::Later { until, why: format!("paused until {until}") };
+        return Admission::Later { until, why: format!("paused until {until:.0}") };
     }
     if facts.recipient.is_none() {
         return unknown(window, now);
     }
     if input.flushed {
         return Admission::Admitted;
+    }
+    if let Some(later) = throttled(settings, facts, now) {
+        return later;
     }
     let zone = plan::zone(settings, facts);
     match Timing::new(settings, &window.key, &zone).put_off(window.due_at, now) {
@@ -61,6 +65,14 @@ pub fn forbidden(facts: &Facts) -> Option<Closed> {
     }
     let reason = facts.suppressed.as_ref()?;
     Some(Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") })
+}
+
+/// At most one digest in so long (rule 13).
+fn throttled(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Admission> {
+    let (last, throttle) = (facts.last_sent_at?, settings.throttle?);
+    let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);
+    let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
+    (until > now).then_some(Admission::Later { until, why })
 }
 
 /// Waits as long again as it has waited already, between a minute and an hour.

@@ -1,9 +1,10 @@
 //! When a window is due: a pure function of the digest type, the recipient and the window's first event.
 
-use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use tidings_workflows::{
     Cadence,
     contract::{Plan, PlanInput},
+    words,
 };
 
 use crate::{settings::DigestSettings, store::Facts, timing::Timing};
@@ -20,8 +21,30 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
         return Plan { known, ..at_once(never(facts)) };
     }
     let zone = zone(settings, facts);
-    let deadline = Timing::new(settings, &input.key, &zone).deadline(&cadence, input.opened_at);
-    Plan { known, due_at: deadline.at, why: deadline.why, max_events: cadence.max_events().or(settings.max_events) }
+    let timing = Timing::new(settings, &input.key, &zone);
+    let (deadline, max_events) = match sooner(settings, facts, &cadence, input) {
+        Some((cadence, words)) => (timing.deadline(&cadence, Some(words), input.opened_at), None),
+        None => (timing.deadline(&cadence, None, input.opened_at), cadence.max_events()),
+    };
+    Plan { known, due_at: deadline.at, why: deadline.why, max_events: max_events.or(settings.max_events) }
+}
+
+/// What takes the place of the cadence for one window, and why: the first event in a long time, or a category's delay.
+fn sooner(
+    settings: &DigestSettings,
+    facts: &Facts,
+    cadence: &Cadence,
+    input: &PlanInput,
+) -> Option<(Cadence, String)> {
+    if let Some(silence) = settings.first_now {
+        let silent = |last: Timestamp| SignedDuration::try_from(silence).is_ok_and(|s| input.opened_at.duration_since(last) >= s);
+        if facts.last_sent_at.is_none_or(silent) {
+            return Some((Cadence::Instant, format!("at once, as the first in {}", words::written(silence))));
+        }
+    }
+    let category = input.category.as_ref().filter(|_| matches!(cadence, Cadence::Instant | Cadence::After(_)))?;
+    let delay = settings.delay.get(category)?;
+    Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))
 }
 
 /// The recipient's choice, or the digest type's.

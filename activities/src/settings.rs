@@ -11,7 +11,30 @@ use crate::mailer::Dkim;
 pub struct Settings {
     /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// How mails introduce themselves.
+    impl DigestSettings {
+    /// Lines that a mail shows unless somebody says otherwise (rule 20).
+    pub const MAX_ITEMS: u32 = 50;
+
+    /// A digest type of which nothing else is configured.
+    #[must_use]
+    pub fn new(template: &str, cadence: Cadence) -> Self {
+        Self {
+            cadence,
+            delay: BTreeMap::new(),
+            first_now: None,
+            throttle: None,
+            zone: None,
+            spread: None,
+            quiet: Quiet::default(),
+            template: template.to_owned(),
+            max_items: Self::MAX_ITEMS,
+            max_events: None,
+            more_url: None,
+        }
+    }
+}
+
+/// How mails introduce themselves.
     pub sender: Sender,
     /// What signs the mails, unless the relay does.
     pub dkim: Option<Dkim>,
@@ -24,6 +47,12 @@ pub struct Settings {
 pub struct DigestSettings {
     /// When a window is due, unless the recipient chose otherwise.
     pub cadence: Cadence,
+    /// How long a category may wait where the cadence is immediate (rule 8).
+    pub delay: BTreeMap<String, Duration>,
+    /// Without a digest of the key for so long, the first event goes out at once (rule 17).
+    pub first_now: Option<Duration>,
+    /// At most one digest of a key in so long (rule 13).
+    pub throttle: Option<Duration>,
     /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
     /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).

@@ -42,12 +42,13 @@ impl<'a> Timing<'a> {
         Self { quiet: &settings.quiet, offset, zone, zone_name }
     }
 
-    /// When a window that opens at `opened_at` is due.
-    pub fn deadline(&self, cadence: &Cadence, opened_at: Timestamp) -> Deadline {
+    /// When a window that opens at `opened_at` is due. `words` say why this cadence, if it is not the configured one.
+    pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let mut at = cadence.due_at(opened_at, self.zone);
         let calendar = cadence.follows_the_calendar();
         let zone = if calendar { format!(" {}", self.zone_name) } else { String::new() };
-        let mut why = format!("{cadence}{zone} -> {at}");
+        let words = words.unwrap_or_else(|| format!("{cadence}{zone}"));
+        let mut why = format!("{words} -> {at:.0}");
         let mut moved = false;
         if let Some(offset) = self.offset.filter(|_| calendar) {
             at = later(at, offset);
@@ -60,7 +61,7 @@ impl<'a> Timing<'a> {
             moved = true;
         }
         if moved {
-            why = format!("{why} -> {at}");
+            why = format!("{why} -> {at:.0}");
         }
         Deadline { at, why }
     }
@@ -73,7 +74,7 @@ impl<'a> Timing<'a> {
             return None;
         }
         let (at, step) = self.quiet_until(now)?;
-        Some(Deadline { at, why: format!("{step} -> {at}") })
+        Some(Deadline { at, why: format!("{step} -> {at:.0}") })
     }
 
     /// The end of quiet hours and the spread after it, again where that is quiet too; `None`: not quiet.

@@ -32,15 +32,8 @@ use crate::{relay::Relay, server::DevServer};
 /// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
 #[must_use]
 pub fn settings(activity: &str, alerts: &str) -> Settings {
-    let digest = |template: &str, words: &str| DigestSettings {
-        cadence: words.parse().unwrap_or_else(|error| panic!("{error}")),
-        zone: None,
-        spread: None,
-        quiet: Quiet::default(),
-        template: template.to_owned(),
-        max_items: 50,
-        max_events: None,
-        more_url: None,
+    let digest = |template: &str, words: &str| {
+        DigestSettings::new(template, words.parse().unwrap_or_else(|error| panic!("{error}")))
     };
     let sender = Sender {
         name: "Tidings".to_owned(),

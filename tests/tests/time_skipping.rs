@@ -32,7 +32,7 @@ use tidings_tests::{
 };
 use tidings_workflows::{
     Digest, Inbound, Key, Summary,
-    contract::{Closed, Outcome},
+    contract::{Closed, Outcome, Window},
     names,
 };
 
@@ -104,7 +104,11 @@ impl Days {
     }
 
     async fn emit(&self, key: &Key, event_id: &str) -> Result<()> {
-        let json = format!(r#"{{"event_id":"{event_id}","category":"comment","occurred_at":1767225600}}"#);
+        self.emit_of(key, event_id, "comment").await
+    }
+
+    async fn emit_of(&self, key: &Key, event_id: &str, category: &str) -> Result<()> {
+        let json = format!(r#"{{"event_id":"{event_id}","category":"{category}","occurred_at":1767225600}}"#);
         signal(&self.server.client, key, Inbound::from_json_events([json.as_str()])).await
     }
 
@@ -158,6 +162,80 @@ async fn never_sends_nothing_and_the_ledger_says_why() -> Result<()> {
         Closed { outcome: Outcome::Skipped, why: "never: the digest type has a cadence that sends nothing".to_owned() };
     assert_eq!(closed.collect::<Result<Vec<_>>>()?, [skipped]);
     assert_eq!(days.relay.mails().len(), 0);
+    Ok(())
+}
+
+/// What Hilary's design of 2014 says of delays: comments may wait 1, shares 2. A unit is an hour here. Answers with when
+/// each mail went out, and with how many events of each category.
+async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64>)>> {
+    let hours = |count: f64| SignedDuration::from_secs_f64(count * 3600.0);
+    let mut settings = settings("instant", "instant");
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    activity.delay = [("comment", 1), ("share", 2)].map(|(name, h)| (name.to_owned(), Duration::from_hours(h))).into();
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    for (n, (at, category)) in events.iter().enumerate() {
+        days.server.sleep_until(start + hours(*at)).await?;
+        days.emit_of(&key, &n.to_string(), category).await?;
+    }
+    days.server.sleep_until(start + hours(24.0)).await?;
+
+    let mut mails = Vec::new();
+    for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in days.store.digests(&key, 10).await? {
+        assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
+        let contents = days.store.contents(&Window { key, digest_id, opened_at, due_at }, 50).await?;
+        let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
+        mails.push((at, contents.lines.into_iter().map(|line| (line.category, line.count)).collect()));
+    }
+    mails.reverse();
+    Ok(mails)
+}
+
+fn of(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    counts.iter().map(|(category, count)| ((*category).to_owned(), *count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hilary_s_first_example_of_2014() -> Result<()> {
+    let (comment, share) = ("comment", "share");
+    let events =
+        [(2.0, share), (2.5, share), (3.0, share), (3.0, comment), (3.5, share), (5.0, comment), (5.5, comment)];
+    let mails = [(4.0, of(&[(share, 4), (comment, 1)])), (6.0, of(&[(comment, 2)]))];
+    assert_eq!(hilary(&events).await?, mails);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hilary_s_second_example_of_2014() -> Result<()> {
+    let (comment, share) = ("comment", "share");
+    let events = [(2.0, comment), (2.5, share), (4.0, share), (5.0, share)];
+    let mails = [(3.0, of(&[(share, 1), (comment, 1)])), (6.0, of(&[(share, 2)]))];
+    assert_eq!(hilary(&events).await?, mails);
+    Ok(())
+}
+
+/// `first_now` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_silence_the_first_event_goes_out_at_once_and_a_throttle_keeps_the_next_apart() -> Result<()> {
+    let mut settings = settings("after 10m", "instant");
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    (activity.first_now, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    for minute in [0, 5, 70, 600] {
+        days.server.sleep_until(start + minute.minutes()).await?;
+        days.emit(&key, &minute.to_string()).await?;
+    }
+    days.server.sleep_until(start + 24.hours()).await?;
+    let mut sent = Vec::new();
+    for digest in days.store.digests(&key, 10).await? {
+        sent.push(digest.closed_at.context("never closed")?.duration_since(start).as_mins());
+    }
+    sent.reverse();
+    // 5 is due at 15 and throttled to 60; 70 is due at 80 and throttled to 120; 600 comes after a silence.
+    assert_eq!(sent, [0, 60, 120, 600]);
     Ok(())
 }
 

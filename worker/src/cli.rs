@@ -104,10 +104,7 @@ impl Arguments {
             }
             Command::Emit(options) => emit::run(*options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
-            Command::Flush(asked) => {
-                let order = operate::command::order(None, "tidings flush".to_owned())?;
-                operate::command::flush(&config()?, &asked.key, order, asked.json).await
-            }
+            Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),

@@ -150,6 +150,10 @@ struct Record {
 #[derive(Serialize)]
 struct ShownDigest<'a> {
     cadence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_now: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttle: Option<String>,
     zone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<String>,
@@ -161,6 +165,8 @@ struct ShownDigest<'a> {
     max_events: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    delay: BTreeMap<&'a str, String>,
 }
 
 /// Not of `tidings.toml`, but of Temporal's environment variables and file.
@@ -215,6 +221,8 @@ impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
     fn from(digest: &'a DigestSettings) -> Self {
         Self {
             cadence: digest.cadence.to_string(),
+            first_now: digest.first_now.map(words::written),
+            throttle: digest.throttle.map(words::written),
             zone: digest.zone.as_deref().unwrap_or("UTC"),
             spread: digest.spread.map(words::written),
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
@@ -222,6 +230,7 @@ impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
             max_items: digest.max_items,
             max_events: digest.max_events,
             more_url: digest.more_url.as_deref(),
+            delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
         }
     }
 }

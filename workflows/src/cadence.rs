@@ -86,6 +86,7 @@ impl Cadence {
         match self {
             Self::Instant => "a mail for each event, at once".to_owned(),
             Self::After(wait) => format!("{} after the first event", words::written(*wait)),
+            Self::Hourly(0) => "every hour".to_owned(),
             Self::Hourly(minute) => format!("every hour at :{minute:02}"),
             Self::Daily(time) => format!("every day at {}", at(time)),
             Self::Weekdays(time) => format!("Monday to Friday at {}", at(time)),

@@ -40,9 +40,8 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     let now = now(ctx);
     let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
     let token = ctx.cancellation_token().child_token();
-    let mut timer = ctx.timer(
-        TimerOptions::builder(length).cancellation_token(token.clone()).summary(format!("until {until}")).build(),
-    );
+    let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
+    let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
     let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll(ctx) || w.state.decide(now) != Decision::Wait(until)));
     select! {
         _ = timer => {}

@@ -28,6 +28,9 @@ pub struct PlanInput {
     pub key: Key,
     /// When the first event arrived.
     pub opened_at: Timestamp,
+    /// The category of the first event, unless that has left workflow state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
     /// The ids that have arrived so far.
     pub event_ids: Vec<String>,
 }

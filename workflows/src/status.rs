@@ -104,7 +104,7 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**", self.state)?;
         if let Some(Hold { order, until }) = &self.hold {
-            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let until = until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
             write!(f, "\n\nOn hold{until} by {}: {}", order.by, order.why)?;
         }
         if let Some(digest) = &self.delivering {
@@ -113,7 +113,7 @@ impl fmt::Display for Status {
                 write!(f, ", {} failed", count(digest.attempts.into(), "attempt"))?;
             }
             if let Some(at) = digest.next_attempt_at {
-                write!(f, ", next attempt at {at}")?;
+                write!(f, ", next attempt at {at:.0}")?;
             }
             if !digest.why.is_empty() {
                 write!(f, ": {}", digest.why)?;
@@ -123,7 +123,7 @@ impl fmt::Display for Status {
             write!(f, "\n\n{} pending", count(self.pending, "event"))?;
         }
         if let Some(due_at) = self.due_at {
-            write!(f, ", due at {due_at} ({})", self.why)?;
+            write!(f, ", due at {due_at:.0} ({})", self.why)?;
         }
         if self.malformed > 0 {
             write!(f, "\n\n{} refused, see the dead letters", count(self.malformed, "malformed event"))?;

@@ -38,20 +38,32 @@ fn facts() -> Facts {
 
 fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
     DigestSettings {
-        cadence: cadence.parse().unwrap(),
-        zone: None,
         spread: Some(Duration::from_secs(900)),
         quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
-        template: "activity".into(),
-        max_items: 50,
-        max_events: None,
-        more_url: None,
+        ..DigestSettings::new("activity", cadence.parse().unwrap())
     }
 }
 
 fn admit_at(facts: &Facts, now: &str) -> Admission {
     let input = LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed: false };
     admit(&settings("daily 08:00", &[]), facts, &input, at(now))
+}
+
+#[test]
+fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
+    let settings = DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("instant", &[]) };
+    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let admitted = |flushed, now| {
+        let input = LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed };
+        admit(&settings, &facts, &input, at(now))
+    };
+    let later = Admission::Later {
+        until: at("2026-03-02T08:30:00Z"),
+        why: "throttled to one in 1h, the last at 2026-03-02T07:30:00Z -> 2026-03-02T08:30:00Z".into(),
+    };
+    assert_eq!(admitted(false, DUE), later);
+    assert_eq!(admitted(true, DUE), Admission::Admitted);
+    assert_eq!(admitted(false, "2026-03-02T08:30:00Z"), Admission::Admitted);
 }
 
 #[test]

@@ -11,14 +11,9 @@ const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
 fn settings(cadence: &str) -> DigestSettings {
     DigestSettings {
-        cadence: cadence.parse().unwrap(),
         zone: Some("Europe/Berlin".into()),
-        spread: None,
-        quiet: Quiet::default(),
-        template: "activity".into(),
-        max_items: 50,
         max_events: Some(7),
-        more_url: None,
+        ..DigestSettings::new("activity", cadence.parse().unwrap())
     }
 }
 
@@ -35,8 +30,47 @@ fn facts() -> Facts {
 
 fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
     let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-    let input = PlanInput { key, opened_at: OPENED_AT.parse().unwrap(), event_ids: vec!["a".into(), "b".into()] };
+    let input = PlanInput {
+        key,
+        opened_at: OPENED_AT.parse().unwrap(),
+        category: Some("share".into()),
+        event_ids: vec!["a".into(), "b".into()],
+    };
     plan(settings, facts, &input, vec!["a".into()])
+}
+
+#[test]
+fn a_category_s_delay_is_in_the_place_of_an_immediate_cadence_and_of_no_other() {
+    let delay = [("share".to_owned(), Duration::from_secs(120)), ("comment".to_owned(), Duration::from_secs(60))];
+    for (cadence, why) in [
+        ("instant", "share may wait 2m -> 2026-10-24T18:02:00Z"),
+        ("after 1h", "share may wait 2m -> 2026-10-24T18:02:00Z"),
+        ("daily 08:00", "daily 08:00 Europe/Berlin -> 2026-10-25T07:00:00Z"),
+    ] {
+        let plan = planned(&DigestSettings { delay: delay.clone().into(), ..settings(cadence) }, &facts());
+        assert_eq!((plan.why.as_str(), plan.max_events), (why, Some(7)));
+    }
+    let other = DigestSettings { delay: delay.into_iter().skip(1).collect(), ..settings("instant") };
+    let plan = planned(&other, &facts());
+    assert_eq!((plan.why.as_str(), plan.max_events), ("instant -> 2026-10-24T18:00:00Z", Some(1)));
+}
+
+#[test]
+fn the_first_event_in_a_long_time_goes_out_at_once_and_what_follows_digests() {
+    let first_now = DigestSettings { first_now: Some(Duration::from_secs(3600)), ..settings("daily 08:00") };
+    for (last_sent_at, at_once) in
+        [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
+    {
+        let last_sent_at = last_sent_at.map(|at| at.parse().unwrap());
+        let plan = planned(&first_now, &Facts { last_sent_at, ..facts() });
+        let why = if at_once {
+            "at once, as the first in 1h -> 2026-10-24T18:00:00Z"
+        } else {
+            "daily 08:00 Europe/Berlin -> 2026-10-25T07:00:00Z"
+        };
+        assert_eq!(plan.why, why);
+        assert_eq!(plan.max_events, Some(7));
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use tera::{Kwargs, State, Tera, TeraResult, Value};
 
+use tidings_workflows::Cadence;
+
 use super::clean;
 
 /// Makes the words available to templates, and `safe` unavailable: every value is escaped (rule 22).
@@ -77,29 +79,13 @@ pub(super) fn who(actors: &[String], actor_count: u64) -> String {
     }
 }
 
-/// A cadence in the words of `tidings.toml`, as a recipient would say it; empty when it has no regular time.
+/// A cadence in the words of `tidings.toml`, as a recipient would say it; empty where that takes more than a phrase.
 pub(super) fn how_often(cadence: &str) -> String {
-    let words: Vec<_> = cadence.split_whitespace().collect();
-    match words.as_slice() {
-        ["instant"] => "at once when something happens".into(),
-        ["after" | "sliding", ..] => "shortly after something happens".into(),
-        ["hourly"] => "every hour when there is something new".into(),
-        ["daily", time] => format!("every day at {time} when there is something new"),
-        ["weekly", day, time] => format!("every {} at {time} when there is something new", weekday(day)),
-        _ => String::new(),
-    }
-}
-
-fn weekday(day: &str) -> &str {
-    match day {
-        "mon" => "Monday",
-        "tue" => "Tuesday",
-        "wed" => "Wednesday",
-        "thu" => "Thursday",
-        "fri" => "Friday",
-        "sat" => "Saturday",
-        "sun" => "Sunday",
-        other => other,
+    match cadence.parse() {
+        Ok(Cadence::Instant) => "at once when something happens".into(),
+        Ok(Cadence::After(_)) => "shortly after something happens".into(),
+        Ok(Cadence::Cron(_) | Cadence::Never) | Err(_) => String::new(),
+        Ok(calendar) => format!("{} when there is something new", calendar.explain()),
     }
 }
 
@@ -145,7 +131,11 @@ mod tests {
     fn a_cadence_reads_as_a_recipient_would_say_it() {
         assert_eq!(how_often("daily 08:00"), "every day at 08:00 when there is something new");
         assert_eq!(how_often("weekly mon 08:00"), "every Monday at 08:00 when there is something new");
-        assert_eq!(how_often("sliding 5m max 1h"), "shortly after something happens");
+        assert_eq!(how_often("weekdays 08:00"), "Monday to Friday at 08:00 when there is something new");
+        assert_eq!(how_often("hourly"), "every hour when there is something new");
+        assert_eq!(how_often("hourly at :30"), "every hour at :30 when there is something new");
+        assert_eq!(how_often("after 5m"), "shortly after something happens");
+        assert_eq!(how_often("cron 0 9,17 * * mon-fri"), "");
         assert_eq!(how_often("never"), "");
     }
 }

@@ -6,14 +6,9 @@ use super::*;
 
 fn settings(spread: Option<u64>, quiet: &[&str]) -> DigestSettings {
     DigestSettings {
-        cadence: Cadence::Never,
-        zone: None,
         spread: spread.map(Duration::from_secs),
         quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
-        template: "activity".into(),
-        max_items: 50,
-        max_events: None,
-        more_url: None,
+        ..DigestSettings::new("activity", Cadence::Never)
     }
 }
 
@@ -28,7 +23,7 @@ fn berlin() -> (String, TimeZone) {
 fn why(cadence: &str, opened_at: &str, spread: Option<u64>, quiet: &[&str]) -> String {
     let (settings, zone) = (settings(spread, quiet), berlin());
     let timing = Timing::new(&settings, &key("ann"), &zone);
-    let deadline = timing.deadline(&cadence.parse().unwrap(), opened_at.parse().unwrap());
+    let deadline = timing.deadline(&cadence.parse().unwrap(), None, opened_at.parse().unwrap());
     assert!(deadline.why.ends_with(&format!("-> {}", deadline.at)), "{}", deadline.why);
     deadline.why
 }

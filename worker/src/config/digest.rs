@@ -1,6 +1,6 @@
 //! A digest type as `tidings.toml` describes it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -11,9 +11,6 @@ use url::Url;
 
 use super::{file::nearest, problem::Checks};
 
-/// Lines that a mail shows unless somebody says otherwise (rule 20).
-const MAX_ITEMS: u32 = 50;
-
 /// A spread is for the mails of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
 
@@ -21,6 +18,10 @@ const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
     cadence: Spanned<String>,
+    #[serde(default)]
+    delay: BTreeMap<String, Spanned<String>>,
+    first_now: Option<Spanned<String>>,
+    throttle: Option<Spanned<String>>,
     zone: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
     quiet: Option<Spanned<Vec<Spanned<String>>>>,
@@ -34,6 +35,12 @@ impl Written {
     pub fn check(&self, name: &str, checks: &mut Checks<'_>) -> Option<DigestSettings> {
         let key = |key: &str| format!("digest.{name}.{key}");
         let cadence = checks.value(&key("cadence"), Some(&self.cadence), cadence);
+        let delay = self.delay.iter().map(|(category, wait)| {
+            Some((category.clone(), checks.value(&key(&format!("delay.{category}")), Some(wait), words::duration)?))
+        });
+        let delay = delay.collect::<Vec<_>>();
+        let first_now = checks.value(&key("first_now"), self.first_now.as_ref(), words::duration);
+        let throttle = checks.value(&key("throttle"), self.throttle.as_ref(), words::duration);
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
         let quiet = self.quiet(&key("quiet"), checks);
@@ -43,11 +50,14 @@ impl Written {
         let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
         Some(DigestSettings {
             cadence: cadence?,
+            delay: delay.into_iter().collect::<Option<_>>()?,
+            first_now,
+            throttle,
             zone,
             spread,
             quiet: quiet?,
             template,
-            max_items: max_items.unwrap_or(MAX_ITEMS),
+            max_items: max_items.unwrap_or(DigestSettings::MAX_ITEMS),
             max_events,
             more_url,
         })

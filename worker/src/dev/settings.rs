@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context as _;
 use tidings_activities::settings::DigestSettings;
-use tidings_workflows::Quiet;
 use url::Url;
 
 use super::Args;
@@ -14,11 +13,9 @@ use crate::{Config, config::SecretUrl};
 const CADENCE: &str = "after 5s";
 /// The digest types where none are configured, and those of the demo. Each has an embedded template of its name.
 const DIGESTS: [&str; 2] = ["activity", "alerts"];
-/// Lines that a mail shows.
-const MAX_ITEMS: u32 = 50;
 
-/// What `path` says, but the database, the relay and Temporal are this machine's, and nobody signs. Without digest types, and in the
-/// demo, there are `activity` and `alerts` with a cadence of seconds.
+/// What `path` says, but the database, the relay and Temporal are this machine's, and nobody signs. Without digest types,
+/// and in the demo, there are `activity` and `alerts` with a cadence of seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
     let mut config = Config::load(path)?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
@@ -35,20 +32,6 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
 }
 
 fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
-    let digest = |name: &str| {
-        let cadence = CADENCE.parse()?;
-        let template = name.to_owned();
-        let settings = DigestSettings {
-            cadence,
-            zone: None,
-            spread: None,
-            quiet: Quiet::default(),
-            template,
-            max_items: MAX_ITEMS,
-            max_events: None,
-            more_url: None,
-        };
-        Ok((name.to_owned(), settings))
-    };
+    let digest = |name: &str| Ok((name.to_owned(), DigestSettings::new(name, CADENCE.parse()?)));
     DIGESTS.into_iter().map(digest).collect()
 }

@@ -89,11 +89,16 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     }
 }
 
-/// Sends what the key has pending.
+/// `tidings flush`, which asks neither who nor why.
 ///
 /// # Errors
 /// Temporal does not answer, or no worker does.
-pub(crate) async fn flush(config: &Config, key: &Key, order: Order, as_json: bool) -> anyhow::Result<bool> {
+pub(crate) async fn flush_unasked(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let order = Order { by: login().unwrap_or_else(|| "unknown".to_owned()), why: "tidings flush".to_owned() };
+    flush(config, key, order, as_json).await
+}
+
+async fn flush(config: &Config, key: &Key, order: Order, as_json: bool) -> anyhow::Result<bool> {
     let flushed = tell(config, key, Digest::flush, order).await?;
     show(&flushed, as_json, || flushed_in_words(key, &flushed))
 }
@@ -102,13 +107,15 @@ pub(crate) async fn flush(config: &Config, key: &Key, order: Order, as_json: boo
 ///
 /// # Errors
 /// [`Usage`] where one of them will not do.
-pub(crate) fn order(by: Option<String>, why: String) -> Result<Order, Usage> {
-    let login =
-        || ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()));
+fn order(by: Option<String>, why: String) -> Result<Order, Usage> {
     let by = by.or_else(login).ok_or_else(|| Usage("--by: is required where the login is not known".to_owned()))?;
     let order = Order { by, why };
     order.check().map_err(|error| Usage(format!("--{error}")))?;
     Ok(order)
+}
+
+fn login() -> Option<String> {
+    ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
 }
 
 /// Tells the key's workflow. Where none runs nothing is pending, and the answer says so.

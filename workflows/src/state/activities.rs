@@ -25,7 +25,9 @@ impl State {
             Some(open) => open.window.opened_at,
             None => self.pending.first()?.at,
         };
-        Some(PlanInput { key: self.key.clone()?, opened_at, event_ids: self.pending.event_ids() })
+        let first = self.pending.first().filter(|first| first.at == opened_at);
+        let category = first.map(|first| first.event.category.clone());
+        Some(PlanInput { key: self.key.clone()?, opened_at, category, event_ids: self.pending.event_ids() })
     }
 
     pub fn stash_input(&mut self, _: Timestamp) -> Option<StashInput> {

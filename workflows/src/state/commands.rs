@@ -24,7 +24,7 @@ impl State {
     pub fn hold(&mut self, hold: Hold, now: Timestamp) -> Held {
         let held = Held { events: self.collected(), delivering: self.on_its_way() };
         if held != Held::default() {
-            let until = hold.until.map(|until| format!(" (until {until})")).unwrap_or_default();
+            let until = hold.until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
             let Order { by, why } = hold.order.clone();
             self.note("hold", Order { by, why: why + &until }, now);
             self.hold = Some(hold);
@@ -40,7 +40,8 @@ impl State {
             self.note("release", order, now);
         }
         let plan = self.open.as_ref().and_then(|open| open.plan.as_ref());
-        Released { held, events: self.collected(), due_at: plan.map(|plan| self.due_at(plan)) }
+        let due_at = if self.flushed { Some(now) } else { plan.map(|plan| self.due_at(plan)) };
+        Released { held, events: self.collected(), due_at }
     }
 
     /// Ends the digest on its way and the pending events, in no mail. Closing them writes the audit entry.
