@@ -30,14 +30,11 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
 }
 
 /// What takes the place of the cadence for one window, and why: the first event in a long time, or a category's delay.
-fn sooner(
-    settings: &DigestSettings,
-    facts: &Facts,
-    cadence: &Cadence,
-    input: &PlanInput,
-) -> Option<(Cadence, String)> {
+fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &PlanInput) -> Option<(Cadence, String)> {
     if let Some(silence) = settings.first_now {
-        let silent = |last: Timestamp| SignedDuration::try_from(silence).is_ok_and(|s| input.opened_at.duration_since(last) >= s);
+        let silent = |last: Timestamp| {
+            SignedDuration::try_from(silence).is_ok_and(|s| input.opened_at.duration_since(last) >= s)
+        };
         if facts.last_sent_at.is_none_or(silent) {
             return Some((Cadence::Instant, format!("at once, as the first in {}", words::written(silence))));
         }

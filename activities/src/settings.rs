@@ -11,30 +11,7 @@ use crate::mailer::Dkim;
 pub struct Settings {
     /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
-    impl DigestSettings {
-    /// Lines that a mail shows unless somebody says otherwise (rule 20).
-    pub const MAX_ITEMS: u32 = 50;
-
-    /// A digest type of which nothing else is configured.
-    #[must_use]
-    pub fn new(template: &str, cadence: Cadence) -> Self {
-        Self {
-            cadence,
-            delay: BTreeMap::new(),
-            first_now: None,
-            throttle: None,
-            zone: None,
-            spread: None,
-            quiet: Quiet::default(),
-            template: template.to_owned(),
-            max_items: Self::MAX_ITEMS,
-            max_events: None,
-            more_url: None,
-        }
-    }
-}
-
-/// How mails introduce themselves.
+    /// How mails introduce themselves.
     pub sender: Sender,
     /// What signs the mails, unless the relay does.
     pub dkim: Option<Dkim>,
@@ -67,6 +44,29 @@ pub struct DigestSettings {
     pub max_events: Option<u32>,
     /// Where "and N more" leads to.
     pub more_url: Option<String>,
+}
+
+impl DigestSettings {
+    /// Lines that a mail shows unless somebody says otherwise (rule 20).
+    pub const MAX_ITEMS: u32 = 50;
+
+    /// A digest type of which nothing else is configured.
+    #[must_use]
+    pub fn new(template: &str, cadence: Cadence) -> Self {
+        Self {
+            cadence,
+            delay: BTreeMap::new(),
+            first_now: None,
+            throttle: None,
+            zone: None,
+            spread: None,
+            quiet: Quiet::default(),
+            template: template.to_owned(),
+            max_items: Self::MAX_ITEMS,
+            max_events: None,
+            more_url: None,
+        }
+    }
 }
 
 /// How mails introduce themselves.

@@ -24,7 +24,7 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, Key, Quiet, Status, Summary, names};
+use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};

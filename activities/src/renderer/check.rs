@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize;
+use tera::{Map, Value};
 use tidings_workflows::{Key, contract::Window};
 use uuid::Uuid;
 
@@ -93,7 +94,8 @@ impl Renderer {
         problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
         self.render_strictly(template, &full)?;
         // What is optional must be so for the template, too.
-        for view in [bare(full.clone()), full.shortened(lines.min(1)), bare(self.sample(template)?).shortened(0)] {
+        let bare = bare(full.clone());
+        for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
             problems.extend(self.render_strictly(template, &view).err().map(|error| error.to_string()));
         }
         problems.dedup();
@@ -108,15 +110,21 @@ fn bare(mut view: View) -> View {
     view.digest.cadence.clear();
     view.digest.entity_count = None;
     view.digest.entity_type = None;
-    view.digest.counts.clear();
+    view.digest.counts = Map::new().into();
     view.digest.sums.clear();
     for line in &mut view.digest.groups {
-        (line.entity, line.url, line.excerpt) = (None, None, None);
-        line.who.clear();
-        line.actors.clear();
-        line.counts.clear();
-        line.sums.clear();
-        line.payload.clear();
+        let mut bare = line.clone().into_map().unwrap_or_default();
+        for name in ["entity", "url", "excerpt"] {
+            bare.insert(name.into(), Value::none());
+        }
+        for name in ["counts", "payload"] {
+            bare.insert(name.into(), Map::new().into());
+        }
+        for name in ["actors", "sums"] {
+            bare.insert(name.into(), Vec::<Value>::new().into());
+        }
+        bare.insert("who".into(), "".into());
+        *line = bare.into();
     }
     view
 }

@@ -1,6 +1,9 @@
 //! Makes values of events harmless before a template sees them (rule 22): one line, bounded, no reordering of the
 //! text around them, and no link but http, https and mailto. Markup is the escaping's business.
 
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -13,12 +16,13 @@ const PAYLOAD_CHARS: usize = 1_000;
 pub(super) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
 /// A value as one line of at most `max_chars`, isolated where it has right-to-left characters.
-pub(super) fn text(raw: &str, max_chars: usize) -> String {
+pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if is_plain(raw) && raw.len() <= max_chars {
-        return raw.to_owned();
+        return raw.into();
     }
     let line = collapse(raw.chars().filter(|c| !reorders(*c)), max_chars);
-    if line.chars().any(runs_right_to_left) { format!("{}{line}{}", ISOLATE.0, ISOLATE.1) } else { line }
+    let isolated = line.chars().any(runs_right_to_left);
+    if isolated { format!("{}{line}{}", ISOLATE.0, ISOLATE.1).into() } else { line.into() }
 }
 
 /// A rendered subject as one line of at most `max_chars`. Its values are clean already.
@@ -33,18 +37,30 @@ pub(super) fn url(raw: &str) -> Option<String> {
     allowed.then(|| url.into())
 }
 
-/// A payload with every string cleaned, and every link: a string under `url`, `link`, `href` or `*_url`.
-pub(super) fn payload(raw: &Map<String, Value>) -> Map<String, Value> {
-    raw.iter().map(|(name, value)| (text(name, PAYLOAD_CHARS), entry(name, value))).collect()
+/// A payload, serialized with every string cleaned, and every link: a string under `url`, `link`, `href` or `*_url`.
+pub(super) struct Payload<'a>(pub &'a Map<String, Value>);
+
+impl Serialize for Payload<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (text(name, PAYLOAD_CHARS), Entry { name, value })))
+    }
 }
 
-fn entry(name: &str, value: &Value) -> Value {
-    match value {
-        Value::String(raw) if is_link(name) => url(raw).map_or(Value::Null, Value::String),
-        Value::String(raw) => Value::String(text(raw, PAYLOAD_CHARS)),
-        Value::Array(values) => values.iter().map(|value| entry(name, value)).collect(),
-        Value::Object(map) => Value::Object(payload(map)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+struct Entry<'a> {
+    name: &'a str,
+    value: &'a Value,
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { name, value } = *self;
+        match value {
+            Value::String(raw) if is_link(name) => url(raw).serialize(serializer),
+            Value::String(raw) => text(raw, PAYLOAD_CHARS).serialize(serializer),
+            Value::Array(values) => serializer.collect_seq(values.iter().map(|value| Entry { name, value })),
+            Value::Object(map) => Payload(map).serialize(serializer),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.serialize(serializer),
+        }
     }
 }
 
@@ -150,7 +166,7 @@ mod tests {
     fn links_anywhere_in_a_payload_are_checked() {
         let raw =
             serde_json::json!({"pull": {"html_url": "javascript:x", "n": 1}, "link": ["data:x", "https://a.example"]});
-        let clean = Value::Object(payload(raw.as_object().unwrap()));
+        let clean = serde_json::to_value(Payload(raw.as_object().unwrap())).unwrap();
         assert_eq!(
             clean,
             serde_json::json!({"pull": {"html_url": null, "n": 1}, "link": [null, "https://a.example/"]})

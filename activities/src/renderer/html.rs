@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr_iter;
+
 /// Attributes whose value a mail program opens or loads.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
 /// Their last letters: a glance rules out nearly every other attribute.
@@ -59,7 +61,7 @@ fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Where the values of link attributes are, quoted or not.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
-    html.match_indices('=').filter_map(move |(equals, _)| {
+    memchr_iter(b'=', html.as_bytes()).filter_map(move |equals| {
         let before = html.as_bytes()[..equals].trim_ascii_end();
         let may_be_link = before.last().is_some_and(|end| LINK_ENDS.contains(&end.to_ascii_lowercase()));
         if !may_be_link || !LINKS.iter().any(|link| ends_with_word(before, link.as_bytes())) || !is_in_tag(before) {

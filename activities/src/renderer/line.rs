@@ -1,14 +1,14 @@
 //! One line of the mail, as templates see it: a group of events in words.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     clean,
-    sums::{self, Sum},
+    sums::{self, Counts, Sum},
     view::NAME_CHARS,
     words,
 };
@@ -20,37 +20,38 @@ const TITLE_CHARS: usize = 200;
 const EXCERPT_CHARS: usize = 300;
 
 /// One line of the mail: a group of events.
-#[derive(Clone, PartialEq, Serialize)]
-pub struct Line {
-    pub category: String,
-    pub entity_type: String,
-    pub entity_id: String,
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    pub category: Cow<'a, str>,
+    pub entity_type: Cow<'a, str>,
+    pub entity_id: Cow<'a, str>,
     /// How the line names the entity; only its type, or `None`, where the title names it already.
     pub entity: Option<String>,
     /// The payload's, else the entity's name, else the category's.
-    pub title: String,
+    pub title: Cow<'a, str>,
     pub url: Option<String>,
-    pub excerpt: Option<String>,
+    pub excerpt: Option<Cow<'a, str>>,
     pub count: u64,
     /// The count with its category: `12 changes`.
     pub quantity: String,
-    pub counts: BTreeMap<String, i64>,
+    pub counts: Counts<'a>,
     /// The counts in words, the worst first.
     pub sums: Vec<Sum>,
     /// `Ann and 3 others`; may be empty.
     pub who: String,
-    pub actor: String,
+    pub actor: Cow<'a, str>,
     pub actor_count: u64,
-    pub actors: Vec<String>,
+    pub actors: Vec<Cow<'a, str>>,
     /// `3 Feb, 14:20`.
     pub first_at: String,
     pub last_at: String,
-    pub payload: Map<String, Value>,
+    /// What the latest event carried, clean: a map.
+    pub payload: tera::Value,
 }
 
-impl Line {
-    pub(super) fn new(group: &Group, zone: &TimeZone) -> Self {
-        let payload = clean::payload(&group.payload);
+impl<'a> Line<'a> {
+    pub(super) fn new(group: &'a Group, zone: &TimeZone) -> Self {
+        let payload = tera::Value::from_serializable(&clean::Payload(&group.payload));
         let string =
             |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let named = entity_name(group);
@@ -59,8 +60,10 @@ impl Line {
         let entity_type = clean::text(&group.entity_type, NAME_CHARS);
         let (title, entity) = match (title, named) {
             (Some(title), named) => (title, named),
-            (None, Some(named)) => (named, Some(words::humanize(&entity_type)).filter(|name| !name.is_empty())),
-            (None, None) => (words::humanize(&category), None),
+            (None, Some(named)) => {
+                (named.into(), Some(words::humanize(&entity_type).into_owned()).filter(|name| !name.is_empty()))
+            }
+            (None, None) => (words::humanize(&category).into_owned().into(), None),
         };
         let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
         Self {
@@ -68,12 +71,12 @@ impl Line {
             entity_id: clean::text(&group.entity_id, NAME_CHARS),
             entity: entity.filter(|entity| *entity != title),
             title,
-            url: payload.get("url").and_then(Value::as_str).map(str::to_owned),
+            url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
             excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
             count: group.count,
             quantity: words::counted(&category, i128::from(group.count)),
             category,
-            counts: sums::counts(&group.counts),
+            counts: Counts(&group.counts),
             sums: sums::sums(&group.counts),
             who: words::who(&actors, group.actor_count),
             actor: clean::text(&group.actor, NAME_CHARS),
@@ -102,9 +105,9 @@ fn entity_name(group: &Group) -> Option<String> {
         (true, true) => return None,
         (false, true) => words::humanize(&group.entity_type),
         (false, false) if id.chars().all(|c| c.is_ascii_digit()) => {
-            format!("{} {id}", words::humanize(&group.entity_type))
+            format!("{} {id}", words::humanize(&group.entity_type)).into()
         }
-        (_, false) => id.clone(),
+        (_, false) => id.into(),
     };
-    Some(clean::text(&name, NAME_CHARS)).filter(|name| !name.is_empty())
+    Some(clean::text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
 }

@@ -21,7 +21,6 @@ mod words;
 mod tests;
 
 pub use check::Problem;
-pub use line::Line;
 use source::{PARTS, Sources};
 pub use sums::{Sum, Tone};
 pub use view::{Digest, Input, Links, More, Reader, Span, View};
@@ -184,24 +183,32 @@ fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
     Error::Template { place, problem: clean::subject(&problem, 500) }
 }
 
+/// The first byte of either isolate in UTF-8.
+const ISOLATE_START: u8 = 0xe2;
+
 /// Escapes what could end a text or an attribute, quoted either way. Drops the isolates around right-to-left text: HTML
 /// has `dir="auto"` for that, which does not look into them.
 fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
-    let mut rest = value;
-    while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '`', clean::ISOLATE.0, clean::ISOLATE.1]) {
-        let (before, special) = rest.split_at(at);
-        let mut after = special.chars();
-        out.write_all(before.as_bytes())?;
-        out.write_all(match after.next() {
-            Some('&') => b"&amp;",
-            Some('<') => b"&lt;",
-            Some('>') => b"&gt;",
-            Some('"') => b"&quot;",
-            Some('\'') => b"&#39;",
-            Some('`') => b"&#96;",
-            _ => b"",
-        })?;
-        rest = after.as_str();
+    // Most values have nothing to escape. Without an early exit this looks at many bytes at once.
+    let special = |byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | b'`' | ISOLATE_START);
+    if !value.bytes().fold(false, |found, byte| found | special(byte)) {
+        return out.write_all(value.as_bytes());
     }
-    out.write_all(rest.as_bytes())
+    let mut start = 0;
+    for (at, byte) in value.bytes().enumerate() {
+        let (escaped, length): (&[u8], _) = match byte {
+            b'&' => (b"&amp;", 1),
+            b'<' => (b"&lt;", 1),
+            b'>' => (b"&gt;", 1),
+            b'"' => (b"&quot;", 1),
+            b'\'' => (b"&#39;", 1),
+            b'`' => (b"&#96;", 1),
+            ISOLATE_START if value[at..].starts_with([clean::ISOLATE.0, clean::ISOLATE.1]) => (b"", 3),
+            _ => continue,
+        };
+        out.write_all(&value.as_bytes()[start..at])?;
+        out.write_all(escaped)?;
+        start = at + length;
+    }
+    out.write_all(&value.as_bytes()[start..])
 }

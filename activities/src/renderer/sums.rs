@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{clean, view::NAME_CHARS, words};
 
@@ -52,9 +52,13 @@ pub(super) fn sums(counts: &BTreeMap<String, i64>) -> Vec<Sum> {
     sums
 }
 
-/// `counts` with clean names.
-pub(super) fn counts(counts: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
-    counts.iter().map(|(name, n)| (clean::text(name, NAME_CHARS), *n)).collect()
+/// Counts, serialized with clean names.
+pub(super) struct Counts<'a>(pub &'a BTreeMap<String, i64>);
+
+impl Serialize for Counts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, n)| (clean::text(name, NAME_CHARS), n)))
+    }
 }
 
 #[cfg(test)]

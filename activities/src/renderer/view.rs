@@ -1,16 +1,17 @@
 //! What templates see of a digest. Built by a pure function from the store's contents; every value in it is clean, so
 //! that a template can neither forget to nor undo it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
+use tera::Value;
 use tidings_workflows::contract::Window;
 
 use super::{
     clean,
     line::Line,
-    sums::{self, Sum},
+    sums::{self, Counts, Sum},
     words,
 };
 use crate::store::{Contents, Group, Recipient};
@@ -73,10 +74,12 @@ pub struct Digest {
     pub entity_count: Option<u64>,
     /// The entities' type, where all known lines have the same.
     pub entity_type: Option<String>,
-    pub counts: BTreeMap<String, i64>,
+    /// By name: a map.
+    pub counts: Value,
     /// The counts in words, the worst first.
     pub sums: Vec<Sum>,
-    pub groups: Vec<Line>,
+    /// The lines, each a `Line`.
+    pub groups: Vec<Value>,
     pub more: More,
 }
 
@@ -115,9 +118,9 @@ impl View {
         let Input { contents, window, recipient, zone, links, .. } = input;
         let window_words = Span::new(window, zone);
         let reader = Reader {
-            user: clean::text(&window.key.user, NAME_CHARS),
-            name: clean::text(&recipient.name, NAME_CHARS),
-            locale: clean::text(&recipient.locale, NAME_CHARS),
+            user: clean::text(&window.key.user, NAME_CHARS).into_owned(),
+            name: clean::text(&recipient.name, NAME_CHARS).into_owned(),
+            locale: clean::text(&recipient.locale, NAME_CHARS).into_owned(),
             zone: window_words.zone.clone(),
         };
         let safe = |link: &Option<String>| link.as_deref().and_then(clean::url);
@@ -128,7 +131,7 @@ impl View {
         };
         let digest = Digest {
             id: window.digest_id.to_string(),
-            digest_type: clean::text(&window.key.digest_type, NAME_CHARS),
+            digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),
             opened_at: window_words.opened_at.clone(),
             window: window_words,
             cadence: words::how_often(input.cadence),
@@ -136,9 +139,9 @@ impl View {
             group_count: contents.groups,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
-            counts: sums::counts(&contents.counts),
+            counts: Value::from_serializable(&Counts(&contents.counts)),
             sums: sums::sums(&contents.counts),
-            groups: contents.lines.iter().map(|group| Line::new(group, zone)).collect(),
+            groups: contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, zone))).collect(),
             more: More { groups: 0, items: 0 },
         };
         let shown = contents.lines.len();
@@ -150,7 +153,7 @@ impl View {
     pub(super) fn shortened(mut self, shown: usize) -> Self {
         let digest = &mut self.digest;
         digest.groups.truncate(shown);
-        let items: u64 = digest.groups.iter().map(|line| line.count).sum();
+        let items: u64 = digest.groups.iter().filter_map(|line| line.get_from_path("count")?.as_u64()).sum();
         let groups = u64::try_from(digest.groups.len()).unwrap_or(u64::MAX);
         digest.more =
             More { groups: digest.group_count.saturating_sub(groups), items: digest.item_count.saturating_sub(items) };
@@ -189,5 +192,5 @@ fn entity_count(contents: &Contents) -> Option<u64> {
 fn entity_type(lines: &[Group]) -> Option<String> {
     let first = &lines.first()?.entity_type;
     let same = !first.is_empty() && lines.iter().all(|group| group.entity_type == *first);
-    same.then(|| clean::text(first, NAME_CHARS))
+    same.then(|| clean::text(first, NAME_CHARS).into_owned())
 }

@@ -1,5 +1,7 @@
 //! Numbers and names in English words: the filters of templates, and the parts of a line that are sentences.
 
+use std::borrow::Cow;
+
 use tera::{Kwargs, State, Tera, TeraResult, Value};
 
 use tidings_workflows::Cadence;
@@ -9,7 +11,7 @@ use super::clean;
 /// Makes the words available to templates, and `safe` unavailable: every value is escaped (rule 22).
 pub(super) fn register(tera: &mut Tera) {
     tera.register_filter("number", |n: i128, _: Kwargs, _: &State| number(n));
-    tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| humanize(name));
+    tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| humanize(name).into_owned());
     tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
         clean::url(raw).map_or_else(Value::none, Value::from)
     });
@@ -38,42 +40,44 @@ pub(super) fn number(n: i128) -> String {
 }
 
 /// `build_failure` as `build failure`.
-pub(super) fn humanize(name: &str) -> String {
-    name.replace('_', " ")
+pub(super) fn humanize(name: &str) -> Cow<'_, str> {
+    if name.contains('_') { name.replace('_', " ").into() } else { name.into() }
 }
 
 /// A number and a noun that agrees with it: `1 dependency`, `3 dependencies`.
 pub(super) fn counted(noun: &str, n: i128) -> String {
     let noun = humanize(noun);
-    if n == 1 { format!("1 {noun}") } else { format!("{} {}", number(n), plural(&noun)) }
+    let (stem, end) = if n == 1 { (&*noun, "") } else { plural(&noun) };
+    format!("{} {stem}{end}", number(n))
 }
 
 /// A count and its name, which is an adjective or a plural: `2 critical`, `3 warnings`, `1 warning`.
 pub(super) fn tally(name: &str, n: i128) -> String {
     let name = humanize(name);
     let is_plural = name.ends_with('s') && !["ss", "us", "is"].iter().any(|end| name.ends_with(end));
-    let name = if n == 1 && is_plural { &name[..name.len() - 1] } else { &name };
+    let name = if n == 1 && is_plural { &name[..name.len() - 1] } else { &*name };
     format!("{} {name}", number(n))
 }
 
-fn plural(noun: &str) -> String {
+/// Stem and ending.
+fn plural(noun: &str) -> (&str, &'static str) {
     let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     if let Some(stem) = before_y {
-        format!("{stem}ies")
+        (stem, "ies")
     } else if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) {
-        format!("{noun}es")
+        (noun, "es")
     } else if noun.ends_with(|c: char| c.is_ascii_alphabetic()) {
-        format!("{noun}s")
+        (noun, "s")
     } else {
-        noun.to_owned()
+        (noun, "")
     }
 }
 
 /// `Ann`, `Ann and Ben`, `Ann and 3 others`; empty when nobody did it.
-pub(super) fn who(actors: &[String], actor_count: u64) -> String {
+pub(super) fn who(actors: &[Cow<'_, str>], actor_count: u64) -> String {
     match (actors, actor_count) {
         ([], _) => String::new(),
-        ([one, ..], 0 | 1) => one.clone(),
+        ([one, ..], 0 | 1) => one.to_string(),
         ([one, two, ..], 2) => format!("{one} and {two}"),
         ([one, ..], n) => format!("{one} and {}", counted("other", i128::from(n) - 1)),
     }
@@ -119,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_others_are_everybody_but_the_one_named() {
-        let actors = ["Ann".to_owned(), "Ben".to_owned(), "Cy".to_owned()];
+        let actors = ["Ann".into(), "Ben".into(), "Cy".into()];
         assert_eq!(who(&[], 0), "");
         assert_eq!(who(&actors[..1], 1), "Ann");
         assert_eq!(who(&actors[..2], 2), "Ann and Ben");

@@ -1,22 +1,15 @@
 //! What a digest's mail shows, without ever holding the digest's events.
 
-use sqlx::{ColumnIndex, Executor, query_as};
+use sqlx::query_as;
 use tidings_workflows::contract::Window;
 
 use super::{
-    Dialect, Sql, Value,
+    Dialect, Sql,
     rows::{self, LineRow},
 };
 use crate::store::{Contents, Result};
 
-impl<D: Dialect> Sql<D>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-    bool: Value<D>,
-    String: Value<D>,
-{
+impl<D: Dialect> Sql<D> {
     pub(super) async fn read_contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
         let id = window.digest_id.to_string();
         let mut tx = self.read().await?;

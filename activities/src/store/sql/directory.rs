@@ -2,25 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::{ColumnIndex, Executor, query, query_as};
+use sqlx::{query, query_as};
 use tidings_workflows::{Key, contract::AuditInput, limits::BATCH_EVENTS};
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, Value, json, no_nul, number,
+    Dialect, Sql, json, no_nul, number,
     rows::{self, FactsRow, RecipientRow},
     statements,
 };
 use crate::store::{AuditEntry, Facts, Preferences, Recipient, Result, Suppression};
 
-impl<D: Dialect> Sql<D>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-    bool: Value<D>,
-    String: Value<D>,
-{
+impl<D: Dialect> Sql<D> {
     pub(super) async fn write_recipients(&self, recipients: &[Recipient]) -> Result<()> {
         // One statement cannot replace a row twice: of one person's entries the last counts.
         let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use sqlx::{ColumnIndex, Executor, query, query_as};
+use sqlx::{query, query_as};
 use tidings_workflows::{
     Event, Key,
     contract::{Closed, Outcome, Window},
@@ -12,7 +12,7 @@ use tidings_workflows::{
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, Value, json, no_nul, number,
+    Dialect, Sql, json, no_nul, number,
     rows::{self, EventRow},
     statements,
 };
@@ -24,14 +24,7 @@ pub(super) struct Locked {
     pub closed: Option<Closed>,
 }
 
-impl<D: Dialect> Sql<D>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-    bool: Value<D>,
-    String: Value<D>,
-{
+impl<D: Dialect> Sql<D> {
     /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
     ///
     /// A message seals the digest: nothing is written after that. An end without a message does not, because an event

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use sqlx::{ColumnIndex, Decode, Encode, IntoArguments, Pool, Transaction, Type, migrate::Migration};
+use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Pool, Transaction, Type, migrate::Migration};
 
 use super::{Error, Result, error::NOT_MIGRATED};
 
@@ -32,8 +32,17 @@ pub struct Sql<D: Dialect> {
     reader: Pool<D>,
 }
 
-/// What the two databases say differently. Parameters and result columns of a statement are the same in both.
-pub trait Dialect: sqlx::Database<Arguments: IntoArguments<Self>> {
+/// What the two databases say differently. Parameters and result columns of a statement are the same in both, and so are
+/// the types that may be there.
+pub trait Dialect:
+    sqlx::Database<Arguments: IntoArguments<Self>>
+    + for<'c> Implies<&'c mut <Self as sqlx::Database>::Connection, Is: Executor<'c, Database = Self>>
+    + Implies<usize, Is: ColumnIndex<Self::Row>>
+    + Implies<i64, Is: Value<Self>>
+    + Implies<bool, Is: Value<Self>>
+    + Implies<String, Is: Value<Self>>
+    + Implies<Vec<u8>, Is: Value<Self>>
+{
     /// Begins a transaction that writes.
     const BEGIN_WRITE: &'static str;
     /// Begins a transaction that reads one state of the database.
@@ -66,6 +75,22 @@ pub trait Value<D: sqlx::Database>: Type<D> + for<'q> Encode<'q, D> + for<'r> De
 
 impl<D: sqlx::Database, T: Type<D> + for<'q> Encode<'q, D> + for<'r> Decode<'r, D>> Value<D> for T {}
 
+/// Makes a bound on another type, `Implies<i64, Is: Bound>`, part of a trait's own, so that whoever uses the trait need
+/// not repeat it. The compiler takes what it knows of a supertrait's `Is` for what it knows of `T`.
+pub trait Implies<T>: Same<T, Is = T> {}
+
+impl<D: ?Sized, T> Implies<T> for D {}
+
+/// Every type, as seen from any other.
+pub trait Same<T> {
+    /// `T`.
+    type Is;
+}
+
+impl<D: ?Sized, T> Same<T> for D {
+    type Is = T;
+}
+
 impl<D: Dialect> Sql<D> {
     async fn write(&self) -> Result<Transaction<'_, D>> {
         Ok(self.writer.begin_with(D::BEGIN_WRITE).await?)
@@ -86,12 +111,7 @@ fn migrator(tables: &'static str) -> sqlx::migrate::Migrator {
     sqlx::migrate::Migrator::with_migrations(vec![first])
 }
 
-impl<D: Dialect> Sql<D>
-where
-    for<'c> &'c mut D::Connection: sqlx::Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-{
+impl<D: Dialect> Sql<D> {
     /// Whether [`migrate`](Self::migrate) has run. A newer schema than this version's is fine: migrations only add.
     ///
     /// # Errors

@@ -4,12 +4,12 @@
 //! class, and that is the fence: a fenced attempt can neither send the dot nor end the digest.
 
 use jiff::Timestamp;
-use sqlx::{ColumnIndex, Executor, query, query_as};
+use sqlx::{query, query_as};
 use tidings_workflows::contract::BuryInput;
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, Value, json, no_nul, number,
+    Dialect, Sql, json, no_nul, number,
     rows::{self, MessageRow},
     statements,
 };
@@ -26,15 +26,7 @@ enum Standing {
     Repeated,
 }
 
-impl<D: Dialect> Sql<D>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-    bool: Value<D>,
-    String: Value<D>,
-    Vec<u8>: Value<D>,
-{
+impl<D: Dialect> Sql<D> {
     pub(super) async fn write_message(&self, message: &Message) -> Result<()> {
         let id = message.digest_id.to_string();
         let mut tx = self.write().await?;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::{ColumnIndex, Executor, query_as};
+use sqlx::query_as;
 use tidings_workflows::{
     Event, Key,
     contract::{AuditInput, BuryInput, Closed, Window},
@@ -10,7 +10,7 @@ use tidings_workflows::{
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, Value,
+    Dialect, Sql,
     rows::{self, DigestRow},
     statements,
 };
@@ -20,15 +20,7 @@ use crate::store::{
 };
 
 #[async_trait]
-impl<D: Dialect> Store for Sql<D>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    usize: ColumnIndex<D::Row>,
-    i64: Value<D>,
-    bool: Value<D>,
-    String: Value<D>,
-    Vec<u8>: Value<D>,
-{
+impl<D: Dialect> Store for Sql<D> {
     async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()> {
         self.write_recipients(recipients).await
     }
