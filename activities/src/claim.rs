@@ -20,7 +20,7 @@ impl DigestActivities {
             Admission::Admitted => {
                 let claim = self.store.claim(window, &input.events, now).await?;
                 if claim.items > 0 {
-                    return Ok(Loaded::Claimed { items: claim.items, groups: claim.groups });
+                    return Ok(Loaded::Claimed { items: claim.items, groups: claim.groups, taken: claim.taken });
                 }
                 Closed { outcome: Outcome::Skipped, why: "every event was in an earlier digest".to_owned() }
             }

@@ -30,7 +30,7 @@ impl DigestActivities {
             },
         };
         let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
-        Ok(Rendered::Nothing(self.store.close(closing).await?))
+        Ok(Rendered::Nothing(self.store.close(closing).await?.closed))
     }
 
     /// The message, or why there can be none for this recipient.

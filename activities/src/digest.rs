@@ -9,8 +9,8 @@ use tidings_workflows::{
     Key,
     activities::definitions,
     contract::{
-        AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered,
-        SendInput, Sent, StashInput,
+        AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered,
+        SendInput, Sent, StashInput, Stashed,
     },
 };
 
@@ -64,18 +64,18 @@ impl DigestActivities {
     pub async fn plan(self: Arc<Self>, _ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
         let settings = self.digest(&input.key.digest_type)?;
         let facts = self.facts(&input.key).await?;
-        let known = self.store.known_events(&input.key, &input.event_ids).await?;
+        let known = self.store.known_events(&input.key, &input.event_ids, input.open).await?;
         Ok(plan(settings, &facts, &input, known))
     }
 
     /// Keeps the workflow's state small.
     #[activity(definition = definitions::Stash)]
-    pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<(), ActivityError> {
-        self.store.stash(&input.window, &input.events, Timestamp::now()).await?;
+    pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
+        let taken = self.store.stash(&input.window, &input.events, Timestamp::now()).await?;
         for run in &input.runs {
             self.read_back(&ctx, &input.window, run).await?;
         }
-        Ok(())
+        Ok(Stashed { taken })
     }
 
     /// Admits and claims the due window, or says why not.
@@ -101,7 +101,7 @@ impl DigestActivities {
 
     /// Ends a digest that the workflow gives up.
     #[activity(definition = definitions::Close)]
-    pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
+    pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
         let CloseInput { asked_at, window, events, closed, by } = &input;
         let now = now(*asked_at);
         let closing = Closing { window, events, closed, by, return_events: false, now };

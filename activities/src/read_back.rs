@@ -6,9 +6,16 @@ use jiff::Timestamp;
 use temporalio_client::{NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
-use tidings_workflows::{Carried, Event, Inbound, PAGE_EVENTS, contract::Window, names::SIGNAL};
+use tidings_workflows::{
+    Carried, Event, Inbound, PAGE_EVENTS,
+    contract::{Closed, Outcome, Window},
+    names::SIGNAL,
+};
 
-use crate::digest::{DigestActivities, Error};
+use crate::{
+    digest::{DigestActivities, Error},
+    store::Closing,
+};
 
 impl DigestActivities {
     /// Stashes the run's carried events and those of all its signals.
@@ -26,10 +33,24 @@ impl DigestActivities {
             let event = event.map_err(|error| failed(error.to_string()))?;
             page.extend(events(event.attributes, window));
             if page.len() >= PAGE_EVENTS {
-                self.store.stash(window, &std::mem::take(&mut page), Timestamp::now()).await?;
+                self.stash_or_return(window, &std::mem::take(&mut page)).await?;
             }
         }
-        Ok(self.store.stash(window, &page, Timestamp::now()).await?)
+        self.stash_or_return(window, &page).await
+    }
+
+    /// What came too late for the window's digest is returned: it joins the key's next claim.
+    async fn stash_or_return(&self, window: &Window, page: &[Event]) -> Result<(), Error> {
+        let now = Timestamp::now();
+        let taken = usize::try_from(self.store.stash(window, page, now).await?).unwrap_or(usize::MAX);
+        let Some(late @ [first, ..]) = page.get(taken..) else { return Ok(()) };
+        let digest_id = window.key.digest_id(window.opened_at, &first.event_id);
+        let window = Window { digest_id, ..window.clone() };
+        let why = "the mail of their window was made before they were read back".to_owned();
+        let closed = Closed { outcome: Outcome::Skipped, why };
+        let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
+        self.store.close(closing).await?;
+        Ok(())
     }
 }
 

@@ -35,7 +35,7 @@ impl DigestActivities {
         if let Some(closed) = forbidden(&facts) {
             let closing =
                 Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
-            return Ok(Some(Sent::Closed(self.store.close(closing).await?)));
+            return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
         }
         let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await?
         {

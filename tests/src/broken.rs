@@ -16,7 +16,7 @@ use tidings_activities::store::{
 };
 use tidings_workflows::{
     Carried, Event, Key,
-    contract::{AuditInput, BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Ending, Window},
 };
 use uuid::Uuid;
 
@@ -46,10 +46,10 @@ impl BrokenStore {
 
 #[async_trait]
 impl Store for BrokenStore {
-    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
+    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         match self.bug {
             Bug::NoDeduplication => Ok(Vec::new()),
-            Bug::OutcomeNotRecorded => self.store.known_events(key, event_ids).await,
+            Bug::OutcomeNotRecorded => self.store.known_events(key, event_ids, open).await,
         }
     }
 
@@ -80,7 +80,7 @@ impl Store for BrokenStore {
         self.store.facts(key).await
     }
 
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()> {
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64> {
         self.store.stash(window, events, now).await
     }
 
@@ -92,7 +92,7 @@ impl Store for BrokenStore {
         self.store.contents(window, max_groups).await
     }
 
-    async fn close(&self, closing: Closing<'_>) -> Result<Closed> {
+    async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
         self.store.close(closing).await
     }
 

@@ -4,8 +4,8 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 
 use crate::contract::{
-    AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput,
-    Sent, StashInput,
+    AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput,
+    Sent, StashInput, Stashed,
 };
 
 /// See each input in [`contract`](crate::contract).
@@ -19,7 +19,7 @@ impl DigestActivities {
     }
 
     #[activity(name = "stash")]
-    pub fn stash(_: StashInput) -> Result<(), ActivityError> {
+    pub fn stash(_: StashInput) -> Result<Stashed, ActivityError> {
         unimplemented!()
     }
 
@@ -39,7 +39,7 @@ impl DigestActivities {
     }
 
     #[activity(name = "close")]
-    pub fn close(_: CloseInput) -> Result<Closed, ActivityError> {
+    pub fn close(_: CloseInput) -> Result<Ending, ActivityError> {
         unimplemented!()
     }
 

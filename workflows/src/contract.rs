@@ -31,6 +31,9 @@ pub struct PlanInput {
     /// The category of the first event, unless that has left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
+    /// The window's digest, if the window is open already and some of its events may be in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Uuid>,
     /// The ids that have arrived so far.
     pub event_ids: Vec<String>,
 }
@@ -38,7 +41,8 @@ pub struct PlanInput {
 /// The answer of `plan`, kept as it is until the window closes: a later change of `tidings.toml` moves nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Those of the ids that the ledger has seen; their events open no window.
+    /// Those of the ids that the ledger has in digests that came to their end, or in the open window's; their events open
+    /// no window.
     pub known: Vec<String>,
     /// When the window is due.
     pub due_at: Timestamp,
@@ -57,6 +61,13 @@ pub struct StashInput {
     pub events: Vec<Event>,
     /// Earlier runs of this workflow whose signals are to be read back from their histories and stashed, too.
     pub runs: Vec<String>,
+}
+
+/// The answer of `stash`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stashed {
+    /// See [`Ending::taken`].
+    pub taken: u64,
 }
 
 /// `load`: the window is due. Admit it and claim its events, or say why not.
@@ -89,9 +100,11 @@ pub enum Loaded {
         items: u64,
         /// Lines that they make.
         groups: u64,
+        /// See [`Ending::taken`].
+        taken: u64,
     },
     /// Nothing will be sent, and the ledger says so.
-    Nothing(Closed),
+    Nothing(Ending),
 }
 
 /// `render`: make the mail of a claimed digest and put it in the outbox. The first write wins.
@@ -181,6 +194,17 @@ pub struct Note {
     pub action: String,
     /// Why, in words.
     pub why: String,
+}
+
+/// The answer of `close`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// The end that the ledger holds.
+    #[serde(flatten)]
+    pub closed: Closed,
+    /// How many of the events, from the first on, are in the ledger now. Those after them came too late: in a workflow
+    /// task that was lost, the digest's mail was made without them. They belong to the next window.
+    pub taken: u64,
 }
 
 /// How a digest ended.

@@ -161,7 +161,14 @@ impl Digest {
                 call(ctx, Quickly, || Activities::plan, State::plan_input, |s, _, plan, _| s.planned(plan)).await;
             }
             Decision::Stash => {
-                call(ctx, Quickly, || Activities::stash, State::stash_input, |s, done, (), _| s.stashed(done)).await;
+                call(
+                    ctx,
+                    Quickly,
+                    || Activities::stash,
+                    State::stash_input,
+                    |s, done, answer, _| s.stashed(done, answer),
+                )
+                .await;
             }
             Decision::Load => {
                 let apply = |s: &mut State, asked: &_, answer, _| s.loaded(asked, answer);

@@ -1,5 +1,5 @@
-//! The state against a model of the store, under random interleavings of events, operators' commands, lost answers,
-//! rolls, a cancel and the passing of time: every event ends in exactly one digest, no mail misses one of its events, and
+//! The state against a model of the store, under random interleavings of events, operators' commands, lost answers, lost
+//! workflow tasks, rolls, a cancel and the passing of time: every event ends in exactly one digest, no mail misses one of its events, and
 //! nothing goes out during a hold or after a drop.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     Event, Key,
     command::{Hold, Order},
-    contract::{Closed, Loaded, Outcome, Plan, Rendered, Sent, StashInput},
+    contract::{Closed, Ending, Loaded, Outcome, Plan, Rendered, Sent, StashInput, Stashed},
     state::{Decision, State},
 };
 
@@ -39,6 +39,10 @@ enum Step {
     },
     Roll,
     Cancel,
+    /// The workflow task ends, and history has the answers so far.
+    Commit,
+    /// The worker dies: what activities did stays done, their answers since the last commit are forgotten.
+    Crash,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..90u16).prop_map(|minutes| Step::Tick { minutes }),
         8 => (prop::bool::weighted(0.2), answer).prop_map(|(lost, answer)| Step::Act { lost, answer }),
         1 => Just(Step::Roll),
+        2 => Just(Step::Commit),
+        2 => Just(Step::Crash),
     ]
 }
 
@@ -72,13 +78,35 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
+    /// How many of the events, from the first on, are there now.
+    fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> u64 {
         // A digest that was closed without a message takes events still, as in the store.
-        if self.mails.contains_key(&digest_id) {
-            return;
-        }
-        for id in event_ids {
+        let sealed = self.mails.contains_key(&digest_id);
+        let mut ids = event_ids.into_iter().peekable();
+        let mut taken = 0;
+        while ids.next_if(|id| !sealed || self.events.contains_key(id)).is_some_and(|id| {
             self.events.entry(id).or_insert(digest_id);
+            true
+        }) {
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Whether an event opens no window any more.
+    fn knows(&self, id: &str, open: Option<Uuid>) -> bool {
+        self.events.get(id).is_some_and(|owner| self.ended.contains_key(owner) || open == Some(*owner))
+    }
+
+    /// What is too late for the digest joins the key's next claim.
+    fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
+        for id in event_ids {
+            if self.write(digest_id, [id.clone()]) == 0 {
+                let late = Uuid::new_v5(&digest_id, id.as_bytes());
+                self.events.insert(id.clone(), late);
+                self.returned.insert(id);
+                self.end(late, Outcome::Skipped);
+            }
         }
     }
 
@@ -86,14 +114,15 @@ impl Ledger {
         self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
     }
 
-    fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> u64 {
-        self.write(digest_id, event_ids);
+    /// How many events are the digest's, and how many of these are there.
+    fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
+        let taken = self.write(digest_id, event_ids);
         if !self.mails.contains_key(&digest_id) {
             for id in std::mem::take(&mut self.returned) {
                 self.events.insert(id, digest_id);
             }
         }
-        self.of(digest_id).len() as u64
+        (self.of(digest_id).len() as u64, taken)
     }
 
     fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
@@ -103,6 +132,10 @@ impl Ledger {
 
 struct World {
     state: State,
+    /// What history has: the state at the last commit, and what has arrived since.
+    durable: (State, Vec<(Timestamp, Step)>),
+    /// Whether the state holds more than that.
+    acted: bool,
     now: Timestamp,
     ledger: Ledger,
     /// Digests that were on their way when a drop came.
@@ -124,8 +157,11 @@ fn ids(events: &[Event]) -> Vec<String> {
 impl World {
     fn new(max_events: Option<u32>) -> Self {
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        let state = State::new(Some(key));
         Self {
-            state: State::new(Some(key)),
+            state: state.clone(),
+            durable: (state, Vec::new()),
+            acted: false,
             now: Timestamp::UNIX_EPOCH,
             ledger: Ledger::default(),
             dropped: BTreeSet::new(),
@@ -137,19 +173,56 @@ impl World {
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Add { id, kilobytes } => self.add(*id, *kilobytes),
-            Step::Flush => drop(self.state.flush(order(), self.now)),
-            Step::Hold { minutes } => self.hold(*minutes),
-            Step::Release => drop(self.state.release(order(), self.now)),
-            Step::Drop => self.dropped.extend(self.state.discard(order()).delivering),
-            Step::Tick { minutes } => self.now = self.now.checked_add(i64::from(*minutes).minutes()).unwrap(),
+            Step::Commit => self.commit(),
+            Step::Crash => self.crash(),
             Step::Act { lost, answer } => self.act(*lost, *answer),
             Step::Roll => self.roll(),
+            Step::Tick { minutes } => self.now = self.now.checked_add(i64::from(*minutes).minutes()).unwrap(),
+            arrival => {
+                // What arrives during a workflow task is seen by the next one: this one has ended, or is lost.
+                if self.acted {
+                    self.commit();
+                }
+                self.durable.1.push((self.now, arrival.clone()));
+                self.arrive(arrival, self.now);
+            }
+        }
+    }
+
+    fn commit(&mut self) {
+        self.durable = (self.state.clone(), Vec::new());
+        self.acted = false;
+    }
+
+    /// History runs again: the state of the last commit, and after it what has arrived since.
+    fn crash(&mut self) {
+        self.state = self.durable.0.clone();
+        self.acted = false;
+        for (at, arrival) in self.durable.1.clone() {
+            self.arrive(&arrival, at);
+        }
+    }
+
+    fn arrive(&mut self, step: &Step, at: Timestamp) {
+        match step {
+            Step::Add { id, kilobytes } => self.receive(*id, *kilobytes, at),
+            Step::Flush => drop(self.state.flush(order(), at)),
+            Step::Hold { minutes } => {
+                let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
+                self.state.hold(Hold { order: order(), until }, at);
+            }
+            Step::Release => drop(self.state.release(order(), at)),
+            Step::Drop => self.dropped.extend(self.state.discard(order()).delivering),
             Step::Cancel => self.state.cancelled = true,
+            Step::Act { .. } | Step::Roll | Step::Tick { .. } | Step::Commit | Step::Crash => unreachable!(),
         }
     }
 
     fn add(&mut self, id: u16, kilobytes: u8) {
+        self.take(&Step::Add { id, kilobytes });
+    }
+
+    fn receive(&mut self, id: u16, kilobytes: u8, at: Timestamp) {
         let payload = [("fill".to_owned(), "x".repeat(usize::from(kilobytes) * 1000).into())].into_iter().collect();
         let event = Event {
             event_id: id.to_string(),
@@ -157,29 +230,26 @@ impl World {
             entity_type: String::new(),
             entity_id: String::new(),
             actor: String::new(),
-            occurred_at: self.now,
+            occurred_at: at,
             counts: BTreeMap::new(),
             urgent: false,
             payload,
         };
         self.accepted.insert(event.event_id.clone());
         self.histories.last_mut().unwrap().insert(event.event_id.clone());
-        self.state.add(event, self.now);
-    }
-
-    fn hold(&mut self, minutes: Option<u16>) {
-        let until = minutes.map(|minutes| self.now.checked_add(i64::from(minutes).minutes()).unwrap());
-        self.state.hold(Hold { order: order(), until }, self.now);
+        self.state.add(event, at);
     }
 
     fn roll(&mut self) {
         self.state.roll(&(self.histories.len() - 1).to_string());
         self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
         self.histories.push(ids(&self.state.pending.clone().into_events()).into_iter().collect());
+        self.commit();
     }
 
     fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
+        self.acted = true;
         self.state.tidy();
         let decision = self.state.decide(now);
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
@@ -191,7 +261,7 @@ impl World {
             Decision::Wait(_) | Decision::Finish => {}
             Decision::Plan => {
                 let input = self.state.plan_input(now).unwrap();
-                let known = input.event_ids.into_iter().filter(|id| self.ledger.events.contains_key(id)).collect();
+                let known = input.event_ids.into_iter().filter(|id| self.ledger.knows(id, input.open)).collect();
                 let due_at = input.opened_at.checked_add(30.minutes()).unwrap();
                 let plan = Plan { known, due_at, why: String::new(), max_events: self.max_events };
                 if !lost {
@@ -200,9 +270,9 @@ impl World {
             }
             Decision::Stash => {
                 let input = self.state.stash_input(now).unwrap();
-                self.stash(&input);
+                let taken = self.stash(&input);
                 if !lost {
-                    self.state.stashed(&input);
+                    self.state.stashed(&input, Stashed { taken });
                 }
             }
             Decision::Load => {
@@ -212,8 +282,11 @@ impl World {
                     Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new() }
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
-                        0 => Loaded::Nothing(self.ledger.end(digest_id, Outcome::Skipped)),
-                        items => Loaded::Claimed { items, groups: 1 },
+                        (0, taken) => {
+                            let closed = self.ledger.end(digest_id, Outcome::Skipped);
+                            Loaded::Nothing(Ending { closed, taken })
+                        }
+                        (items, taken) => Loaded::Claimed { items, groups: 1, taken },
                     }
                 };
                 if !lost {
@@ -229,20 +302,23 @@ impl World {
                 }
             }
             Decision::Send => {
+                // A remote activity starts when its workflow task has ended.
+                self.commit();
                 let input = self.state.send_input(now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 let sent = self.send(input.window.digest_id, input.last, answer);
                 if !lost {
                     self.state.sent(sent, now);
+                    self.commit();
                 }
             }
             Decision::Close => {
                 let input = self.state.close_input(now).unwrap();
                 let digest_id = input.window.digest_id;
-                self.ledger.write(digest_id, ids(&input.events));
+                let taken = self.ledger.write(digest_id, ids(&input.events));
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 if !lost {
-                    self.state.closed(&input, closed);
+                    self.state.closed(&input, Ending { closed, taken });
                 }
             }
             Decision::Audit => {
@@ -255,12 +331,12 @@ impl World {
         }
     }
 
-    fn stash(&mut self, input: &StashInput) {
-        self.ledger.write(input.window.digest_id, ids(&input.events));
+    fn stash(&mut self, input: &StashInput) -> u64 {
         for run in &input.runs {
             let history = self.histories[run.parse::<usize>().unwrap()].clone();
-            self.ledger.write(input.window.digest_id, history);
+            self.ledger.read_back(input.window.digest_id, history);
         }
+        self.ledger.write(input.window.digest_id, ids(&input.events))
     }
 
     fn send(&mut self, digest_id: Uuid, last: bool, answer: Answer) -> Sent {
@@ -407,7 +483,7 @@ fn a_hold_with_an_end_ends_by_itself() {
     let mut world = World::new(None);
     world.add(1, 0);
     world.act(false, Answer::Good);
-    world.hold(Some(60));
+    world.take(&Step::Hold { minutes: Some(60) });
     world.act(false, Answer::Good);
     let Decision::Wait(until) = world.state.decide(world.now) else { panic!("not on hold") };
     assert_eq!(until.duration_since(world.now).as_mins(), 60);

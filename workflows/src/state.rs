@@ -97,6 +97,9 @@ pub(crate) struct Open {
     /// Earlier runs whose events are to be read back from their histories, and how many those are.
     pub runs: Vec<String>,
     pub unread: u64,
+    /// The digest's mail was made in a workflow task that was lost: it takes no more events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
     /// Admission said: not before then, because.
     pub not_before: Option<Timestamp>,
     pub why: String,
@@ -190,6 +193,7 @@ impl State {
             stashed: 0,
             runs: Vec::new(),
             unread: 0,
+            sealed: false,
             not_before: None,
             why: String::new(),
         });

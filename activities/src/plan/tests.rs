@@ -34,6 +34,7 @@ fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
         key,
         opened_at: OPENED_AT.parse().unwrap(),
         category: Some("share".into()),
+        open: None,
         event_ids: vec!["a".into(), "b".into()],
     };
     plan(settings, facts, &input, vec!["a".into()])

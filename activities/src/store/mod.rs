@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_workflows::{
     Event, Key,
-    contract::{AuditInput, BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Ending, Window},
 };
 use uuid::Uuid;
 
@@ -53,14 +53,17 @@ pub trait Store: Send + Sync + 'static {
     /// All that plan and admission ask about a key, in one round trip. `tenant`'s address comparison ignores case.
     async fn facts(&self, key: &Key) -> Result<Facts>;
 
-    /// Those of `event_ids` that the key's ledger has seen, in the order given.
-    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>>;
+    /// Those of `event_ids` that the key's ledger has in digests that came to their end, or in the digest `open`; in the
+    /// order given. What a digest without an end has may be the work of a workflow task that was lost: whoever made it
+    /// asks again, and must find its events new.
+    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>>;
 
     /// Writes a page of events under the window's digest, which stays open. Ids that the ledger knows are left alone.
+    /// Answers with how many of the events, from the first on, are in the ledger now ([`Ending::taken`]).
     ///
     /// Writes nothing once the digest has a message. A digest that was closed without one takes events still: its end
     /// may come from a call that the workflow gave up on, and they must be in the ledger with the reason (rule 1).
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()>;
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64>;
 
     /// Makes the window a digest, in one transaction: writes `events` like [`Store::stash`], takes over the events
     /// that the key's failed digests returned, and answers with what is ours now. A digest that has a message or is
@@ -74,7 +77,7 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`]) and an
     /// audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
     /// which is the first one recorded.
-    async fn close(&self, closing: Closing<'_>) -> Result<Closed>;
+    async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
 
     /// Puts a digest's message in the outbox, unless the digest is closed. The first write wins.
     async fn put_message(&self, message: &Message) -> Result<()>;

@@ -103,6 +103,8 @@ pub struct Claim {
     pub items: u64,
     /// Lines that they make.
     pub groups: u64,
+    /// How many of the events that came with the claim, from the first on, are in the ledger now.
+    pub taken: u64,
 }
 
 /// A digest's content, ready for a template.

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Delivering, State};
 use crate::command::Order;
 use crate::contract::{
-    AuditInput, BuryInput, CloseInput, Closed, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput, Rendered,
-    SendInput, Sent, StashInput,
+    AuditInput, BuryInput, CloseInput, Closed, Ending, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput,
+    Rendered, SendInput, Sent, StashInput, Stashed,
 };
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
@@ -27,7 +27,8 @@ impl State {
         };
         let first = self.pending.first().filter(|first| first.at == opened_at);
         let category = first.map(|first| first.event.category.clone());
-        Some(PlanInput { key: self.key.clone()?, opened_at, category, event_ids: self.pending.event_ids() })
+        let open = self.open.as_ref().map(|open| open.window.digest_id);
+        Some(PlanInput { key: self.key.clone()?, opened_at, category, open, event_ids: self.pending.event_ids() })
     }
 
     pub fn stash_input(&mut self, _: Timestamp) -> Option<StashInput> {
@@ -102,10 +103,11 @@ impl State {
         }
     }
 
-    pub fn stashed(&mut self, done: &StashInput) {
-        self.pending.drop_head(done.events.len());
+    pub fn stashed(&mut self, done: &StashInput, Stashed { taken }: Stashed) {
+        self.pending.drop_head(count(taken));
         if let Some(open) = &mut self.open {
-            open.stashed += done.events.len() as u64;
+            open.stashed += taken;
+            open.sealed |= count(taken) < done.events.len();
             open.runs.retain(|run| !done.runs.contains(run));
             if open.runs.is_empty() {
                 open.stashed += std::mem::take(&mut open.unread);
@@ -122,9 +124,9 @@ impl State {
                     open.why = why;
                 }
             }
-            Loaded::Claimed { items, groups } => {
+            Loaded::Claimed { items, groups, taken } => {
                 let window = asked.window.clone();
-                self.take_claimed(asked.events.len());
+                self.take_claimed(taken);
                 self.delivering = Some(Delivering {
                     window,
                     items,
@@ -135,15 +137,15 @@ impl State {
                     why: String::new(),
                 });
             }
-            Loaded::Nothing(closed) => {
-                self.take_claimed(asked.events.len());
+            Loaded::Nothing(Ending { closed, taken }) => {
+                self.take_claimed(taken);
                 self.end(asked.window.digest_id, closed);
             }
         }
     }
 
-    fn take_claimed(&mut self, events: usize) {
-        self.pending.drop_head(events);
+    fn take_claimed(&mut self, taken: u64) {
+        self.pending.drop_head(count(taken));
         self.open = None;
     }
 
@@ -178,10 +180,9 @@ impl State {
         }
     }
 
-    pub fn closed(&mut self, asked: &CloseInput, closed: Closed) {
+    pub fn closed(&mut self, asked: &CloseInput, Ending { closed, taken }: Ending) {
         if self.delivering.take().is_none() {
-            self.pending.drop_head(asked.events.len());
-            self.open = None;
+            self.take_claimed(taken);
         }
         self.end(asked.window.digest_id, closed);
     }
@@ -198,6 +199,10 @@ impl State {
 /// The wait after the failed attempt number `attempts + 1`; `None` if that was the last.
 fn retry_delay(attempts: u32) -> Option<Duration> {
     RETRY_DELAYS.get(usize::try_from(attempts).ok()?).copied()
+}
+
+fn count(taken: u64) -> usize {
+    usize::try_from(taken).unwrap_or(usize::MAX)
 }
 
 fn later(now: Timestamp, wait: Duration) -> Timestamp {

@@ -85,7 +85,9 @@ impl State {
     }
 
     fn must_stash(&self) -> bool {
-        self.pending.overflows() || self.open.as_ref().is_some_and(|open| !open.runs.is_empty())
+        let open = self.open.as_ref();
+        let takes_more = open.is_none_or(|open| !open.sealed);
+        (takes_more && self.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
     }
 
     /// A claim needs every event in the ledger or in its input. A window with a limit claims its first events only.

@@ -134,7 +134,7 @@ pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledg
     assert!(bench.dot(&window, number).await);
     let closed = closed(Outcome::Dropped);
     let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
-    assert_eq!(bench.store.close(closing).await.unwrap().outcome, Outcome::Ambiguous);
+    assert_eq!(bench.store.close(closing).await.unwrap().closed.outcome, Outcome::Ambiguous);
     bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
     assert_eq!(bench.value("SELECT class FROM attempts").await, "ambiguous");

@@ -126,6 +126,8 @@ conformance! {
         an_event_is_written_once_and_the_first_wins,
         a_claim_is_the_same_when_repeated,
         a_page_of_many_events_is_written_whole,
+        what_comes_too_late_for_a_mail_stays_with_the_caller,
+        an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one,
         nothing_is_written_under_a_message,
         an_event_after_a_closing_without_a_message_is_in_the_ledger,
         the_first_end_stays_and_is_audited_once,

@@ -24,7 +24,9 @@ const LIFE: [Call; 6] = [Call::Stash, Call::Claim, Call::PutMessage, Call::Begin
 async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option<u32> {
     let id = window.digest_id;
     match call {
-        Call::Stash => bench.store.stash(window, &events(&["a", "b"]), at(1)).await.unwrap(),
+        Call::Stash => {
+            bench.store.stash(window, &events(&["a", "b"]), at(1)).await.unwrap();
+        }
         Call::Claim => {
             bench.store.claim(window, &events(&["c"]), at(2)).await.unwrap();
         }

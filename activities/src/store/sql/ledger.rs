@@ -1,12 +1,12 @@
 //! The life of a digest in the ledger: opened by its first page, claimed, closed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_workflows::{
     Event, Key,
-    contract::{Closed, Outcome, Window},
+    contract::{Closed, Ending, Outcome, Window},
     limits::BATCH_EVENTS,
 };
 use uuid::Uuid;
@@ -22,6 +22,8 @@ use crate::store::{AuditEntry, Claim, Closing, Error, Result};
 pub(super) struct Locked {
     pub state: String,
     pub closed: Option<Closed>,
+    /// See [`Ending::taken`].
+    pub taken: u64,
 }
 
 impl<D: Dialect> Sql<D> {
@@ -30,6 +32,9 @@ impl<D: Dialect> Sql<D> {
     /// A message seals the digest: nothing is written after that. An end without a message does not, because an event
     /// that came after a closing that we did not hear of must be in the ledger, too: under that digest, whose end is
     /// the reason why it is in no mail (or, if the digest returned its events, on the way to the next).
+    ///
+    /// A claim whose answer was lost may be repeated after its message was made, with more events than it had. Those at
+    /// the end are not taken, and the caller keeps them.
     pub(super) async fn collect(
         connection: &mut D::Connection,
         window: &Window,
@@ -46,11 +51,22 @@ impl<D: Dialect> Sql<D> {
             .bind(due_at.as_millisecond())
             .execute(&mut *connection)
             .await?;
-        let locked = Self::lock(connection, *digest_id).await?;
+        let mut locked = Self::lock(connection, *digest_id).await?;
         for page in events.chunks(BATCH_EVENTS) {
-            let page: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
-            let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&page)?);
-            statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
+            let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
+            let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&rows)?);
+            let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
+            if usize::try_from(D::rows(&done)).is_ok_and(|inserted| inserted == page.len()) {
+                locked.taken += page.len() as u64;
+                continue;
+            }
+            let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
+            let recorded = Self::recorded(connection, key, json(&ids)?).await?;
+            let taken = ids.iter().take_while(|id| recorded.contains_key(**id)).count();
+            locked.taken += taken as u64;
+            if taken < page.len() {
+                break;
+            }
         }
         Ok(locked)
     }
@@ -59,7 +75,7 @@ impl<D: Dialect> Sql<D> {
         let row = query_as(D::LOCK_DIGEST).bind(digest_id.to_string()).fetch_optional(connection).await?;
         let (state, outcome, why): (String, Option<String>, Option<String>) =
             row.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))?;
-        Ok(Locked { state, closed: rows::closed(outcome, why)? })
+        Ok(Locked { state, closed: rows::closed(outcome, why)?, taken: 0 })
     }
 
     pub(super) async fn claim_window(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
@@ -73,18 +89,18 @@ impl<D: Dialect> Sql<D> {
             let claim = query(statements::CLAIM_DIGEST).bind(id).bind(now.as_millisecond());
             claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
         }
-        let claim = Self::items_and_groups(&mut tx, window.digest_id).await?;
+        let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
         tx.commit().await?;
-        Ok(claim)
+        Ok(Claim { items, groups, taken: digest.taken })
     }
 
-    pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<Claim> {
+    pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
         let statement = query_as(statements::ITEMS_AND_GROUPS).bind(digest_id.to_string());
         let (items, groups): (i64, i64) = statement.fetch_one(connection).await?;
-        Ok(Claim { items: number(items)?, groups: number(groups)? })
+        Ok((number(items)?, number(groups)?))
     }
 
-    pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Closed> {
+    pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Ending> {
         let Closing { window, events, closed, by, return_events, now } = closing;
         let mut tx = self.write().await?;
         let digest = Self::collect(&mut tx, window, events, now).await?;
@@ -104,7 +120,7 @@ impl<D: Dialect> Sql<D> {
             closed
         };
         tx.commit().await?;
-        Ok(first)
+        Ok(Ending { closed: first, taken: digest.taken })
     }
 
     /// Fences the attempts. Where one was past the dot nobody knows whether the recipient has the mail, and the end
@@ -144,10 +160,23 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(super) async fn read_known(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
-        let statement = query_as(D::KNOWN_EVENTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let rows: Vec<(String,)> = statement.bind(json(&event_ids)?).fetch_all(&self.reader).await?;
-        let known: BTreeSet<_> = rows.into_iter().map(|(id,)| id).collect();
-        Ok(event_ids.iter().filter(|id| known.contains(*id)).cloned().collect())
+    pub(super) async fn read_known(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
+        let recorded = Self::recorded(&mut *self.reader.acquire().await?, key, json(&event_ids)?).await?;
+        let open = open.map(|id| id.to_string());
+        let known = |id: &&String| {
+            recorded.get(*id).is_some_and(|(digest, state)| state == "closed" || Some(digest) == open.as_ref())
+        };
+        Ok(event_ids.iter().filter(known).cloned().collect())
+    }
+
+    /// Those of the ids (a JSON list) that the key's ledger has, with their digest and its state.
+    async fn recorded(
+        connection: &mut D::Connection,
+        key: &Key,
+        event_ids: String,
+    ) -> Result<BTreeMap<String, (String, String)>> {
+        let statement = query_as(D::RECORDED_EVENTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let rows: Vec<(String, String, String)> = statement.bind(event_ids).fetch_all(connection).await?;
+        Ok(rows.into_iter().map(|(id, digest, state)| (id, (digest, state))).collect())
     }
 }

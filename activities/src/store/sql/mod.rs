@@ -56,7 +56,7 @@ pub trait Dialect:
     /// `$1` digest, `$2` JSON array of events, `$3` now.
     const INSERT_EVENTS: &'static str;
     /// Tenant, digest type, user, `$4` JSON array of ids. Answers with the known ones.
-    const KNOWN_EVENTS: &'static str;
+    const RECORDED_EVENTS: &'static str;
     /// `$1` digest. Answers with (summed counts as a JSON object).
     const TOTAL_COUNTS: &'static str;
     /// `$1` digest, `$2` limit. Answers with the columns of a line, ranked.

@@ -91,9 +91,9 @@ SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.
 FROM digests d CROSS JOIN json_each($2) e
 WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.digest_id = d.digest_id)
 ON CONFLICT DO NOTHING";
-    const KNOWN_EVENTS: &'static str = "
-SELECT event_id FROM events
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id IN (SELECT value FROM json_each($4))";
+    const RECORDED_EVENTS: &'static str = "
+SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
+WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))";
     const TOTAL_COUNTS: &'static str = concat!("SELECT ", summed_counts!("e.digest_id = $1"));
     const LINES: &'static str = concat!(
         "WITH lines AS (

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::query_as;
 use tidings_workflows::{
     Event, Key,
-    contract::{AuditInput, BuryInput, Closed, Window},
+    contract::{AuditInput, BuryInput, Ending, Window},
 };
 use uuid::Uuid;
 
@@ -41,14 +41,15 @@ impl<D: Dialect> Store for Sql<D> {
         self.read_facts(key).await
     }
 
-    async fn known_events(&self, key: &Key, event_ids: &[String]) -> Result<Vec<String>> {
-        self.read_known(key, event_ids).await
+    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
+        self.read_known(key, event_ids, open).await
     }
 
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<()> {
+    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64> {
         let mut tx = self.write().await?;
-        Self::collect(&mut tx, window, events, now).await?;
-        Ok(tx.commit().await?)
+        let taken = Self::collect(&mut tx, window, events, now).await?.taken;
+        tx.commit().await?;
+        Ok(taken)
     }
 
     async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
@@ -59,7 +60,7 @@ impl<D: Dialect> Store for Sql<D> {
         self.read_contents(window, max_groups).await
     }
 
-    async fn close(&self, closing: Closing<'_>) -> Result<Closed> {
+    async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
         self.close_window(closing).await
     }
 
