@@ -11,6 +11,7 @@ use tidings_workflows::{
     contract::{Closed, Outcome, Window},
     names::SIGNAL,
 };
+use uuid::Uuid;
 
 use crate::{
     digest::{DigestActivities, Error},
@@ -44,7 +45,7 @@ impl DigestActivities {
         let now = Timestamp::now();
         let taken = usize::try_from(self.store.stash(window, page, now).await?).unwrap_or(usize::MAX);
         let Some(late @ [first, ..]) = page.get(taken..) else { return Ok(()) };
-        let digest_id = window.key.digest_id(window.opened_at, &first.event_id);
+        let digest_id = Uuid::new_v5(&window.digest_id, first.event_id.as_bytes());
         let window = Window { digest_id, ..window.clone() };
         let why = "the mail of their window was made before they were read back".to_owned();
         let closed = Closed { outcome: Outcome::Skipped, why };

@@ -35,7 +35,11 @@ fn worker(stage: &Stage, bug: Option<Bug>) -> Result<Running> {
 }
 
 async fn idle(stage: &Stage, key: &Key) -> Result<()> {
-    eventually("the key is idle", Duration::from_secs(60), async || Ok(stage.is_idle(key).await?.then_some(()))).await
+    let idle = async || Ok(stage.is_idle(key).await?.then_some(()));
+    match eventually("the key is idle", Duration::from_secs(60), idle).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.context(format!("{:?}", stage.status(key).await))),
+    }
 }
 
 /// Emits each event into a window of its own, and answers with what the checker says.

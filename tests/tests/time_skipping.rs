@@ -62,9 +62,10 @@ impl Skipping {
         Ok(Timestamp::new(now.seconds, now.nanos)?)
     }
 
-    /// Lets time pass until then.
+    /// Lets time pass until then, if that is not over.
     async fn sleep_until(&self, then: Timestamp) -> Result<()> {
-        self.sleep(then.duration_since(self.now().await?).try_into()?).await
+        let left = then.duration_since(self.now().await?);
+        if left.is_positive() { self.sleep(left.try_into()?).await } else { Ok(()) }
     }
 
     /// Lets `length` pass, whatever the wall clock says.

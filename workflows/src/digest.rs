@@ -46,7 +46,9 @@ pub struct Digest {
 impl Digest {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
-        let state = carried.0.unwrap_or_else(|| State::new(Key::from_workflow_id(ctx.workflow_id()).ok()));
+        let state = carried.0.unwrap_or_else(|| {
+            State::new(Key::from_workflow_id(ctx.workflow_id()).ok(), ctx.first_execution_run_id().to_owned())
+        });
         Self {
             state,
             run_id: ctx.run_id().to_owned(),

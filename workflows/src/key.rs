@@ -56,11 +56,14 @@ impl Key {
         if key.workflow_id() == id { Ok(key) } else { Err(Invalid::workflow_id(id)) }
     }
 
-    /// The id of the digest that the window opened at `opened_at` by `first_event_id` becomes: the same after a
-    /// replay, a reset or a retry.
+    /// The id of the digest that a window becomes: the `window`th of the chain of runs that began with `first_run_id`. The
+    /// same after a replay, a reset or a retry.
+    ///
+    /// It knows neither when the window was opened nor what is in it: a workflow task that is tried again has another
+    /// clock, and more events.
     #[must_use]
-    pub fn digest_id(&self, opened_at: jiff::Timestamp, first_event_id: &str) -> Uuid {
-        let name = format!("{}\n{}\n{first_event_id}", self.workflow_id(), opened_at.as_nanosecond());
+    pub fn digest_id(&self, first_run_id: &str, window: u64) -> Uuid {
+        let name = format!("{}\n{first_run_id}\n{window}", self.workflow_id());
         Uuid::new_v5(&DIGEST_NAMESPACE, name.as_bytes())
     }
 }

@@ -133,7 +133,7 @@ impl Ledger {
 struct World {
     state: State,
     /// What history has: the state at the last commit, and what has arrived since.
-    durable: (State, Vec<(Timestamp, Step)>),
+    durable: (State, Vec<Step>),
     /// Whether the state holds more than that.
     acted: bool,
     now: Timestamp,
@@ -157,7 +157,7 @@ fn ids(events: &[Event]) -> Vec<String> {
 impl World {
     fn new(max_events: Option<u32>) -> Self {
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-        let state = State::new(Some(key));
+        let state = State::new(Some(key), "run".into());
         Self {
             state: state.clone(),
             durable: (state, Vec::new()),
@@ -183,7 +183,7 @@ impl World {
                 if self.acted {
                     self.commit();
                 }
-                self.durable.1.push((self.now, arrival.clone()));
+                self.durable.1.push(arrival.clone());
                 self.arrive(arrival, self.now);
             }
         }
@@ -194,12 +194,13 @@ impl World {
         self.acted = false;
     }
 
-    /// History runs again: the state of the last commit, and after it what has arrived since.
+    /// History runs again: the state of the last commit, and after it what has arrived since, by the clock of the new
+    /// workflow task.
     fn crash(&mut self) {
         self.state = self.durable.0.clone();
         self.acted = false;
-        for (at, arrival) in self.durable.1.clone() {
-            self.arrive(&arrival, at);
+        for arrival in self.durable.1.clone() {
+            self.arrive(&arrival, self.now);
         }
     }
 
@@ -230,7 +231,7 @@ impl World {
             entity_type: String::new(),
             entity_id: String::new(),
             actor: String::new(),
-            occurred_at: at,
+            occurred_at: Timestamp::UNIX_EPOCH,
             counts: BTreeMap::new(),
             urgent: false,
             payload,

@@ -37,6 +37,10 @@ const LETTERS: usize = 500;
 pub(crate) struct State {
     /// `None`: the workflow id is no key, and every signal is refused.
     pub key: Option<Key>,
+    /// The run that the chain of runs began with.
+    pub first_run_id: String,
+    /// Windows so far that were claimed or came to an end.
+    pub windows: u64,
     #[serde(default)]
     pub pending: Pending,
     #[serde(default)]
@@ -119,9 +123,11 @@ pub(crate) struct Delivering {
 }
 
 impl State {
-    pub fn new(key: Option<Key>) -> Self {
+    pub fn new(key: Option<Key>, first_run_id: String) -> Self {
         Self {
             key,
+            first_run_id,
+            windows: 0,
             pending: Pending::default(),
             open: None,
             delivering: None,
@@ -181,12 +187,8 @@ impl State {
     /// Gives the pending events their window, if they have none.
     fn ensure_open(&mut self) {
         let (None, Some(first), Some(key)) = (&self.open, self.pending.first(), &self.key) else { return };
-        let window = Window {
-            key: key.clone(),
-            digest_id: key.digest_id(first.at, &first.event.event_id),
-            opened_at: first.at,
-            due_at: first.at,
-        };
+        let digest_id = key.digest_id(&self.first_run_id, self.windows);
+        let window = Window { key: key.clone(), digest_id, opened_at: first.at, due_at: first.at };
         self.open = Some(Open {
             window,
             plan: None,

@@ -59,6 +59,12 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
             "digest.a.cadence = \"cron 0 25 * * *\": \"25\" is no hour; write 0",
         ),
         (
+            "[digest.a]\ncadence = \"instant\"\ndelay.share = \"2\"",
+            "tidings.toml:3: digest.a.delay.share = \"2\": \"2\" is not a duration",
+        ),
+        ("[digest.a]\ncadence = \"instant\"\nfirst_now = \"6\"", "digest.a.first_now = \"6\": \"6\" is not a duration"),
+        ("[digest.a]\ncadence = \"instant\"\nthrottle = \"99d\"", "digest.a.throttle = \"99d\": "),
+        (
             "[digest.a]\ncadence = \"instant\"\nspread = \"15\"",
             "tidings.toml:3: digest.a.spread = \"15\": \"15\" is not a duration; write for example \"60s\"",
         ),

@@ -147,6 +147,7 @@ impl State {
     fn take_claimed(&mut self, taken: u64) {
         self.pending.drop_head(count(taken));
         self.open = None;
+        self.windows += 1;
     }
 
     pub fn rendered(&mut self, answer: Rendered) {

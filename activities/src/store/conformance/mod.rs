@@ -206,7 +206,12 @@ pub fn window(n: i64) -> Window {
 
 pub fn window_of(key: &Key, n: i64) -> Window {
     let opened_at = at(n * 1_000);
-    Window { key: key.clone(), digest_id: key.digest_id(opened_at, "e1"), opened_at, due_at: at(n * 1_000 + 60) }
+    Window {
+        key: key.clone(),
+        digest_id: key.digest_id("run", n.unsigned_abs()),
+        opened_at,
+        due_at: at(n * 1_000 + 60),
+    }
 }
 
 pub fn event(id: &str) -> Event {
