@@ -1,6 +1,6 @@
 //! Messages per second of SMTP over one connection to a sink on the loopback interface.
 //!
-//! `cargo run --release --example bench_smtp [MESSAGES]`
+//! `./dev bench smtp [MESSAGES]`
 
 use std::time::Instant;
 

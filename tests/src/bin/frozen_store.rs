@@ -1,6 +1,6 @@
 //! A thousand windows fall due while PostgreSQL does not answer: how long are the histories, how fast is a status
-//! query, how fast a cancel, and how long does the way back take? `frozen_store [WINDOWS] [SECONDS]`, with
-//! `TIDINGS_TEST_DATABASE_URL` set.
+//! query, how fast a cancel, and how long does the way back take? `./dev bench
+//! frozen-store [WINDOWS] [SECONDS]`.
 
 use std::{collections::BTreeMap, env, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
 //! How late is a timer while ten processes emit to its workflow as fast as their clients let them? Also checks that
-//! every acknowledged id is in the histories of the chain of runs. `hot_key [SECONDS] [PROCESSES] [EMITTERS EACH]`.
+//! every acknowledged id is in the histories of the chain of runs. `./dev bench hot-key [SECONDS] [PROCESSES] [EMITTERS]`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -55,7 +55,7 @@ pub trait Dialect:
     const LOCK_DIGEST: &'static str;
     /// `$1` digest, `$2` JSON array of events, `$3` now.
     const INSERT_EVENTS: &'static str;
-    /// Tenant, digest type, user, `$4` JSON array of ids. Answers with the known ones.
+    /// Tenant, digest type, user, `$4` JSON array of ids. Answers with (id, digest, its state) of those in the ledger.
     const RECORDED_EVENTS: &'static str;
     /// `$1` digest. Answers with (summed counts as a JSON object).
     const TOTAL_COUNTS: &'static str;
