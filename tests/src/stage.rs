@@ -67,13 +67,14 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
 
 /// A dev server, a store, a relay, and a worker between them.
 pub struct Stage<S = Sqlite> {
+    /// Goes first: it says goodbye to the server.
+    pub worker: Option<Running>,
     pub server: DevServer,
     pub store: Arc<S>,
     pub relay: Relay,
     pub settings: Settings,
     pub temporal: Client,
     pub events: tidings_client::Client,
-    pub worker: Option<Running>,
     pub folder: TempDir,
 }
 
