@@ -46,6 +46,30 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
+/// The update `retime`: give the open window another deadline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retime {
+    /// Who, and why.
+    #[serde(flatten)]
+    pub order: Order,
+    /// The deadline; `None`: what today's configuration and the recipient's choices make of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// The update `reopen`: take a digest that ended without a mail, or that a terminated run left behind, up again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reopen {
+    /// Who, and why.
+    #[serde(flatten)]
+    pub order: Order,
+    /// Which one.
+    pub digest_id: Uuid,
+    /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
+    #[serde(default)]
+    pub may_duplicate: bool,
+}
+
 /// The answer of the update `flush`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flushed {
@@ -85,4 +109,27 @@ pub struct Dropped {
     pub events: u64,
     /// The digest that was on its way. Where an attempt was past the dot, it ends as sent or ambiguous.
     pub delivering: Option<Uuid>,
+}
+
+/// The answer of the update `retime`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retimed {
+    /// Events that wait. With none of them nothing was done.
+    pub events: u64,
+    /// The deadline before.
+    pub was: Option<Timestamp>,
+    /// The deadline now.
+    pub due_at: Option<Timestamp>,
+    /// Why then, in words.
+    pub why: String,
+}
+
+/// The answer of the update `reopen`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reopened {
+    /// Events that go out under the digest again.
+    pub events: u64,
+    /// Why it was not taken up again, in words; `None`: it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }

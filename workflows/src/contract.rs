@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Event, Key};
+use crate::{Event, Key, Retract, command::Reopen};
 
 /// The identity of a window, and of the digest that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +172,49 @@ pub struct CloseInput {
     /// Who wants it, for the audit trail; empty: whoever cancelled the workflow.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+}
+
+/// `retract`: take events back, those that are here and those that are still to come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RetractInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
+    /// Whose events.
+    pub key: Key,
+    /// Which.
+    pub retracts: Vec<Retract>,
+}
+
+/// `reopen`: take a digest up again, under its `digest_id` and with the events that it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReopenInput {
+    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    pub asked_at: Timestamp,
+    /// Whose digest.
+    pub key: Key,
+    /// Which, who and why.
+    #[serde(flatten)]
+    pub reopen: Reopen,
+}
+
+/// The answer of `reopen`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resumed {
+    /// The digest has no end any more.
+    Claimed {
+        /// The window that it was.
+        window: Window,
+        /// Events in the digest.
+        items: u64,
+        /// Lines that they make.
+        groups: u64,
+    },
+    /// It stays as it is.
+    Refused {
+        /// Why, and what could be done, in words.
+        why: String,
+    },
 }
 
 /// `audit`: record commands in the audit trail.

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod names;
 mod pending;
 mod quiet;
+mod retract;
 #[cfg(test)]
 mod simulation;
 mod state;
@@ -29,5 +30,6 @@ pub use inbound::{Inbound, Sorted};
 pub use key::Key;
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use quiet::{Quiet, QuietTime, WholeWeek};
+pub use retract::Retract;
 pub use state::{Ended, RETRY_DELAYS, Summary};
 pub use status::{Delivery, Status};

@@ -29,7 +29,8 @@ fn facts() -> Facts {
     Facts {
         recipient: Some(recipient),
         preferences: Preferences::default(),
-        preferences_revision: 0,
+        revision: 0,
+        changed_at: None,
         consent: true,
         suppressed: None,
         last_sent_at: None,

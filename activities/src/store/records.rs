@@ -1,6 +1,6 @@
 //! What goes into the store and comes out of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,15 @@ pub struct Preferences {
     /// IANA time zone that overrides the directory's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// The time of day, `18:30`, in place of the cadence's own; no effect on cadences without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Quiet times in the words of `tidings.toml`, in place of the digest type's; empty: none at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Vec<String>>,
+    /// Categories of which no mail is to tell.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub off: BTreeSet<String>,
     /// No mail before then; windows go on collecting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
@@ -86,8 +95,10 @@ pub struct Facts {
     /// `None`: the directory does not know the user.
     pub recipient: Option<Recipient>,
     pub preferences: Preferences,
-    /// 0 when nothing was ever chosen.
-    pub preferences_revision: u64,
+    /// Grows with every change of the preferences and of the directory's zone; 0 when there was none.
+    pub revision: u64,
+    /// When the last of these changes was made.
+    pub changed_at: Option<Timestamp>,
     /// `true` unless withdrawn.
     pub consent: bool,
     /// Why the recipient's address must not be mailed by this tenant.

@@ -74,7 +74,8 @@ pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
     Ok(Facts {
         recipient,
         preferences: chosen.map(|text| parsed("preferences", &text)).transpose()?.unwrap_or_default(),
-        preferences_revision: number(revision.unwrap_or_default())?,
+        revision: number(revision.unwrap_or_default())?,
+        changed_at: None,
         consent: consent.unwrap_or(true),
         suppressed,
         last_sent_at: last_sent_at.map(time).transpose()?,
