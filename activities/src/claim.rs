@@ -12,7 +12,7 @@ impl DigestActivities {
     pub async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {
         let now = now(input.asked_at);
         let window = &input.window;
-        let settings = self.digest(&window.key.digest_type)?;
+        let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let refused = match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),

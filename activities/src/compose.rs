@@ -16,7 +16,7 @@ impl DigestActivities {
     pub async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
         let window = &input.window;
         let now = now(input.asked_at);
-        let settings = self.digest(&window.key.digest_type)?;
+        let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let end = |why: &str| Closed { outcome: Outcome::Failed, why: why.to_owned() };
         let closed = match &facts.recipient {

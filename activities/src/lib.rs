@@ -1,6 +1,7 @@
 //! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
 
 mod admit;
+pub mod choices;
 mod claim;
 mod compose;
 mod digest;
