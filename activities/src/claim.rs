@@ -16,6 +16,7 @@ impl DigestActivities {
         let facts = self.facts(&window.key).await?;
         let refused = match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),
+            Admission::Changed => return Ok(Loaded::Changed),
             Admission::Refused(closed) => closed,
             Admission::Admitted => {
                 let claim = self.store.claim(window, &input.events, now).await?;

@@ -5,6 +5,7 @@ pub mod choices;
 mod claim;
 mod compose;
 mod digest;
+mod effective;
 pub mod mailer;
 mod plan;
 mod read_back;

@@ -39,9 +39,9 @@ pub struct PlanInput {
     /// The plan so far, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Plan>,
-    /// An operator wants the deadline that today's configuration makes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub anew: bool,
+    /// Since when an operator wants the deadline that today's configuration makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew_at: Option<Timestamp>,
 }
 
 /// What the deadline of a window follows, as far as the events are concerned.
@@ -82,6 +82,9 @@ pub struct Plan {
     /// The revision of the recipient's choices that were looked at.
     #[serde(default)]
     pub revision: u64,
+    /// What the deadline follows in words, as far as the recipient can choose it.
+    #[serde(default)]
+    pub follows: String,
     /// An idle run waits for so long for another event before it completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,

@@ -495,15 +495,16 @@ impl World {
         let slide = Some(slide).filter(|_| self.cadence.slides);
         let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
         let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
-        let due_at = kept.filter(|_| !input.anew).map_or(fresh, |plan| plan.due_at);
+        let due_at = kept.filter(|_| input.anew_at.is_none()).map_or(fresh, |plan| plan.due_at);
         Plan {
             known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
             due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
             why: String::new(),
             max_events: self.cadence.max_events,
-            slide: if kept.is_some() && !input.anew { None } else { slide },
+            slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
             urgent: urgent_at.is_some(),
             revision: self.ledger.revision,
+            follows: String::new(),
             linger: None,
         }
     }

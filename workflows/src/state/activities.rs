@@ -36,7 +36,7 @@ impl State {
             open: open.map(|open| open.window.digest_id),
             event_ids: self.pending.event_ids(),
             before: open.and_then(|open| open.plan.clone()),
-            anew: self.retiming.is_some(),
+            anew_at: self.retiming.as_ref().map(|_| asked_at),
         })
     }
 
@@ -127,7 +127,8 @@ impl State {
         if let Some(open) = &mut self.open {
             open.window.due_at = plan.due_at;
             open.why.clone_from(&plan.why);
-            open.not_before = open.not_before.filter(|_| !asked.anew && asked.before.as_ref().is_some_and(same));
+            open.not_before =
+                open.not_before.filter(|_| asked.anew_at.is_none() && asked.before.as_ref().is_some_and(same));
             open.seen = Some(asked.signs.clone());
             open.plan = Some(Plan { known: Vec::new(), ..plan });
         }
@@ -135,7 +136,7 @@ impl State {
 
     /// The audit trail has both send times, and whose wish it was.
     fn note_new_deadline(&mut self, asked: &PlanInput, plan: &Plan, now: Timestamp) {
-        let order = if asked.anew { self.retiming.take() } else { None };
+        let order = if asked.anew_at.is_some() { self.retiming.take() } else { None };
         let Some(before) = &asked.before else { return };
         let moved = format!("due at {:.0}, was {:.0}", plan.due_at, before.due_at);
         if let Some(Order { by, why }) = order {
