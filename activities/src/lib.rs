@@ -10,6 +10,8 @@ pub mod mailer;
 mod plan;
 mod read_back;
 pub mod renderer;
+mod reopen;
+mod retract;
 mod send;
 pub mod settings;
 pub mod store;
