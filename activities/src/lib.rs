@@ -6,7 +6,7 @@ mod compose;
 mod digest;
 pub mod mailer;
 mod plan;
-mod read_back;
+pub mod read_back;
 pub mod renderer;
 mod send;
 pub mod settings;

@@ -94,7 +94,7 @@ impl Digest {
         self.signals += 1;
         let sorted = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
-            None => Sorted { events: Vec::new(), refused: inbound.refuse(NO_KEY, next_seq) },
+            None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
         };
         for event in sorted.events {
             self.state.add(event, now);
