@@ -6,7 +6,7 @@ use tidings_workflows::{Cadence, ParseError};
 
 /// The first words of all cadences. Recipients choose among all but the last, unless somebody says otherwise: its
 /// schedules are an operator's tool.
-const KINDS: [&str; 8] = ["instant", "after", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
+const KINDS: [&str; 9] = ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
 
 /// The cadences that a digest type offers.
 #[derive(Clone, Debug, PartialEq, Eq)]

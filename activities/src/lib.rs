@@ -8,7 +8,7 @@ mod digest;
 mod effective;
 pub mod mailer;
 mod plan;
-mod read_back;
+pub mod read_back;
 pub mod renderer;
 mod reopen;
 mod retract;

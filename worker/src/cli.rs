@@ -8,7 +8,7 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Config, dev, emit, log, migrate, operate, recipients, run, show, template};
+use crate::{config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +51,8 @@ enum Command {
     Worker,
     /// Hands events to Tidings: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::Options>),
+    /// Takes events back, before or after they arrive
+    Retract(retract::Options),
     /// Says what is pending for a key, when it goes out, and why then
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
@@ -103,6 +105,7 @@ impl Arguments {
                 run::run(config, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true)
             }
             Command::Emit(options) => emit::run(*options, &config()?).await,
+            Command::Retract(options) => retract::run(options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,

@@ -10,6 +10,7 @@ mod migrate;
 mod operate;
 mod recipients;
 pub mod registration;
+mod retract;
 mod run;
 mod show;
 mod slots;

@@ -5,7 +5,7 @@ use temporalio_common::{
     protos::temporal::api::common::v1::Payload,
 };
 
-use crate::{Event, state::State};
+use crate::{Event, Retract, state::State};
 
 /// `None` in the first run. Anything that is no state, whatever a producer may have passed, counts as none: a start
 /// argument that fails to decode would fail every workflow task for ever.
@@ -18,10 +18,10 @@ impl Carried {
         Self(payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok()))
     }
 
-    /// The events that the run before handed over.
+    /// The events that the run before handed over, and what takes events back.
     #[must_use]
-    pub fn into_events(self) -> Vec<Event> {
-        self.0.map(|state| state.pending.into_events()).unwrap_or_default()
+    pub fn into_parts(self) -> (Vec<Event>, Vec<Retract>) {
+        self.0.map(|state| (state.pending.into_events(), state.retracts.into_iter().collect())).unwrap_or_default()
     }
 }
 

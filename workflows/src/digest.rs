@@ -15,7 +15,7 @@ use crate::{
     act::act,
     call::{now, timestamp, until},
     carried::Carried,
-    command::{Dropped, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     inbound::{Inbound, Sorted},
     state::{Decision, State, Summary},
 };
@@ -96,10 +96,13 @@ impl Digest {
         self.signals += 1;
         let sorted = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
-            None => Sorted { events: Vec::new(), refused: inbound.refuse(NO_KEY, next_seq) },
+            None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
         };
         for event in sorted.events {
             self.state.add(event, now);
+        }
+        for retract in sorted.retracts {
+            self.state.retract(retract);
         }
         for letter in sorted.refused {
             self.state.refuse(letter);
@@ -116,6 +119,12 @@ impl Digest {
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.trouble.clone(), self.decided_at)
+    }
+
+    /// What a claim would take now; `None`: no window is open.
+    #[query(name = "due")]
+    pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
+        self.state.due()
     }
 
     /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
