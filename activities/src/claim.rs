@@ -1,31 +1,55 @@
 //! `load`: a due window becomes a digest, or waits, or ends.
 
-use tidings_workflows::contract::{Closed, LoadInput, Loaded, Outcome};
+use jiff::Timestamp;
+use tidings_workflows::{
+    contract::{Closed, LoadInput, Loaded, Outcome},
+    words,
+};
 
 use crate::{
     admit::{Admission, admit},
     digest::{DigestActivities, Error, now},
-    store::Closing,
+    settings::Cap,
+    store::{Claim, Claimed, Closing, Terms},
 };
 
 impl DigestActivities {
     pub async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {
         let now = now(input.asked_at);
         let window = &input.window;
-        let settings = self.digest(&window.key.digest_type)?;
+        let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let refused = match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),
+            Admission::Changed => return Ok(Loaded::Changed),
             Admission::Refused(closed) => closed,
             Admission::Admitted => {
-                let claim = self.store.claim(window, &input.events, now).await?;
-                if claim.items > 0 {
-                    return Ok(Loaded::Claimed { items: claim.items, groups: claim.groups, taken: claim.taken });
+                let cap = self.settings.cap.filter(|_| !input.flushed);
+                let terms = Terms { cap, off: &facts.preferences.off };
+                match self.store.claim(window, &input.events, &terms, now).await? {
+                    Claimed::Capped { until } => return Ok(Loaded::Later { until, why: capped(cap, until) }),
+                    Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
+                        return Ok(Loaded::Claimed { items, groups, taken });
+                    }
+                    Claimed::Claim(claim) => nothing(claim),
                 }
-                Closed { outcome: Outcome::Skipped, why: "every event was in an earlier digest".to_owned() }
             }
         };
         let closing = Closing { window, events: &input.events, closed: &refused, by: "", return_events: false, now };
         Ok(Loaded::Nothing(self.store.close(closing).await?))
     }
+}
+
+fn capped(cap: Option<Cap>, until: Timestamp) -> String {
+    let digests = cap.map(|Cap { most, within }| format!("{most} digests in {}", words::written(within)));
+    format!("the recipient had {}, as many as they get -> {until:.0}", digests.unwrap_or_default())
+}
+
+/// The end of a window that has no events of its own.
+fn nothing(claim: Claim) -> Closed {
+    let why = match claim.aside {
+        0 => "every event was in an earlier digest",
+        _ => "every event was retracted, opted out of, or in an earlier digest",
+    };
+    Closed { outcome: Outcome::Skipped, why: why.to_owned() }
 }

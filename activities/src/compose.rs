@@ -5,8 +5,8 @@ use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered};
 
 use crate::{
     digest::{DigestActivities, Error, now},
+    effective::Effective,
     mailer::{self, Draft, Person},
-    plan,
     renderer::{Input, Links, View},
     settings::DigestSettings,
     store::{Closing, Facts, Message, Recipient},
@@ -16,7 +16,7 @@ impl DigestActivities {
     pub async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
         let window = &input.window;
         let now = now(input.asked_at);
-        let settings = self.digest(&window.key.digest_type)?;
+        let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let end = |why: &str| Closed { outcome: Outcome::Failed, why: why.to_owned() };
         let closed = match &facts.recipient {
@@ -44,8 +44,8 @@ impl DigestActivities {
         let window = &input.window;
         let date = now(input.asked_at);
         let contents = self.store.contents(window, settings.max_items).await?;
-        let (_, zone) = plan::zone(settings, facts);
-        let cadence = plan::cadence(settings, facts).to_string();
+        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
+        let cadence = cadence.to_string();
         let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
         let view =
             View::new(&Input { contents: &contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });

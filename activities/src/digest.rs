@@ -62,7 +62,7 @@ impl DigestActivities {
     /// When is the window due?
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, _ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
-        let settings = self.digest(&input.key.digest_type)?;
+        let settings = self.digest(&input.key)?;
         let facts = self.facts(&input.key).await?;
         let known = self.store.known_events(&input.key, &input.event_ids, input.open).await?;
         Ok(plan(settings, &facts, &input, known))
@@ -123,8 +123,8 @@ impl DigestActivities {
 }
 
 impl DigestActivities {
-    pub(crate) fn digest(&self, digest_type: &str) -> Result<&DigestSettings, Error> {
-        self.settings.digests.get(digest_type).ok_or_else(|| Error::UnknownType(digest_type.to_owned()))
+    pub(crate) fn digest(&self, key: &Key) -> Result<&DigestSettings, Error> {
+        self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
     }
 
     pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {

@@ -1,13 +1,17 @@
 //! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
 
 mod admit;
+pub mod choices;
 mod claim;
 mod compose;
 mod digest;
+mod effective;
 pub mod mailer;
 mod plan;
 pub mod read_back;
 pub mod renderer;
+mod reopen;
+mod retract;
 mod send;
 pub mod settings;
 pub mod store;

@@ -1,22 +1,72 @@
 //! What the activities need of the configuration. `worker` reads it from `tidings.toml` and the environment.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use tidings_workflows::{Cadence, Quiet};
+use tidings_workflows::{Cadence, Key, Quiet, words};
 
-use crate::mailer::Dkim;
+use crate::{choices::Choices, mailer::Dkim};
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
+    /// By tenant and digest type: what takes the place of `digests` there.
+    pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
+    /// How many digests a recipient gets, over all digest types (rule 13).
+    pub cap: Option<Cap>,
     /// How mails introduce themselves.
     pub sender: Sender,
     /// What signs the mails, unless the relay does.
     pub dkim: Option<Dkim>,
     /// What to do about a user whom the directory does not know.
     pub unknown_recipients: UnknownRecipients,
+}
+
+impl Settings {
+    /// The key's digest type, as its tenant has it; `None`: there is none of this name.
+    #[must_use]
+    pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
+        let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
+        own.or_else(|| self.digests.get(&key.digest_type))
+    }
+}
+
+/// At most so many digests in so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// So many, at least one.
+    pub most: u32,
+    /// In any span of this length.
+    pub within: Duration,
+}
+
+/// In the words of `tidings.toml`: `5 in 1d`.
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.most, words::written(self.within))
+    }
+}
+
+/// What becomes of a window that the throttle keeps back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Throttled {
+    /// It waits and collects.
+    #[default]
+    Defer,
+    /// It closes as `throttled`, and the ledger keeps its events.
+    Skip,
+}
+
+impl Throttled {
+    /// The word in `tidings.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Defer => "defer",
+            Self::Skip => "skip",
+        }
+    }
 }
 
 /// One digest type.
@@ -30,6 +80,12 @@ pub struct DigestSettings {
     pub first_now: Option<Duration>,
     /// At most one digest of a key in so long (rule 13).
     pub throttle: Option<Duration>,
+    /// What the throttle does.
+    pub throttled: Throttled,
+    /// How long a run stays open after its last digest.
+    pub linger: Option<Duration>,
+    /// Which cadences recipients may choose.
+    pub choices: Choices,
     /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
     /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).
@@ -58,6 +114,9 @@ impl DigestSettings {
             delay: BTreeMap::new(),
             first_now: None,
             throttle: None,
+            throttled: Throttled::default(),
+            linger: None,
+            choices: Choices::default(),
             zone: None,
             spread: None,
             quiet: Quiet::default(),

@@ -1,8 +1,11 @@
 //! Parts of Tidings with a bug each, which the real ones do not have: what the checker must find.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use jiff::Timestamp;
@@ -11,12 +14,12 @@ use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
 use tidings_activities::store::{
-    AttemptEnd, AuditEntry, Begun, Claim, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
-    Result, Sqlite, Store, Suppression,
+    AttemptEnd, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
+    Result, Sqlite, Store, Suppression, Terms,
 };
 use tidings_workflows::{
-    Carried, Event, Key,
-    contract::{AuditInput, BuryInput, Ending, Window},
+    Carried, Event, Key, Retract,
+    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
 };
 use uuid::Uuid;
 
@@ -60,12 +63,16 @@ impl Store for BrokenStore {
         self.store.end_attempt(digest_id, number, end, now).await
     }
 
-    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()> {
-        self.store.put_recipients(recipients).await
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
+        self.store.put_recipients(recipients, now).await
     }
 
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64> {
-        self.store.put_preferences(key, preferences).await
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64> {
+        self.store.put_preferences(key, preferences, entry).await
+    }
+
+    async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
+        self.store.put_retracts(key, retracts, now).await
     }
 
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
@@ -84,8 +91,22 @@ impl Store for BrokenStore {
         self.store.stash(window, events, now).await
     }
 
-    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
-        self.store.claim(window, events, now).await
+    async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed> {
+        self.store.claim(window, events, terms, now).await
+    }
+
+    async fn preview(
+        &self,
+        window: &Window,
+        events: &[Event],
+        off: &BTreeSet<String>,
+        max_groups: u32,
+    ) -> Result<Contents> {
+        self.store.preview(window, events, off, max_groups).await
+    }
+
+    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
+        self.store.reopen(input, now).await
     }
 
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {

@@ -43,7 +43,14 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     };
     let digests =
         [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
-    Settings { digests: BTreeMap::from(digests), sender, dkim: None, unknown_recipients: UnknownRecipients::Invent }
+    Settings {
+        digests: BTreeMap::from(digests),
+        tenants: BTreeMap::new(),
+        cap: None,
+        sender,
+        dkim: None,
+        unknown_recipients: UnknownRecipients::Invent,
+    }
 }
 
 /// Activities on a store and a relay.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use tidings_activities::store::{Recipient, Store};
 use tidings_workflows::Key;
 
@@ -62,7 +63,7 @@ pub(crate) async fn run(Command::Import { file, json }: Command, config: &Config
 
 async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report) -> anyhow::Result<()> {
     let recipients = std::mem::take(batch);
-    store.put_recipients(&recipients).await?;
+    store.put_recipients(&recipients, Timestamp::now()).await?;
     report.accepted(recipients.len().try_into()?);
     Ok(())
 }

@@ -91,11 +91,15 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
 }
 
 fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
-    let missing = config.digests.iter().filter(|(_, digest)| !names.contains(&digest.template));
+    let everybodys = config.digests.iter().map(|(name, digest)| (format!("digest.{name}.template"), digest));
+    let tenants = config.tenants.iter().flat_map(|(tenant, digests)| {
+        digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}.template"), digest))
+    });
+    let missing = everybodys.chain(tenants).filter(|(_, digest)| !names.contains(&digest.template));
     missing
-        .map(|(name, digest)| Problem {
+        .map(|(key, digest)| Problem {
             place: "templates".to_owned(),
-            key: format!("digest.{name}.template"),
+            key,
             value: digest.template.clone(),
             problem: format!(
                 "there is no such template; there are: {}. {:?} would stand in for it",
@@ -115,8 +119,25 @@ struct Shown<'a> {
     templates: Option<&'a Path>,
     task_queue: &'a str,
     mail: ShownMail<'a>,
-    digest: BTreeMap<&'a str, ShownDigest<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipients: Option<ShownRecipients>,
+    digest: ShownDigests<'a>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tenant: BTreeMap<&'a str, ShownTenant<'a>>,
     temporal: ShownTemporal<'a>,
+}
+
+type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
+
+#[derive(Serialize)]
+struct ShownRecipients {
+    cap: String,
+}
+
+/// All that is in force for a tenant's digest types, taken over or not.
+#[derive(Serialize)]
+struct ShownTenant<'a> {
+    digest: ShownDigests<'a>,
 }
 
 #[derive(Serialize)]
@@ -154,6 +175,10 @@ struct ShownDigest<'a> {
     first_now: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     throttle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttled: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linger: Option<String>,
     zone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<String>,
@@ -165,6 +190,7 @@ struct ShownDigest<'a> {
     max_events: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_url: Option<&'a str>,
+    choices: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     delay: BTreeMap<&'a str, String>,
 }
@@ -187,7 +213,13 @@ impl<'a> Shown<'a> {
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
             mail: ShownMail::new(&config.sender, dkim),
-            digest: config.digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect(),
+            recipients: config.cap.map(|cap| ShownRecipients { cap: cap.to_string() }),
+            digest: shown(&config.digests),
+            tenant: config
+                .tenants
+                .iter()
+                .map(|(name, own)| (name.as_str(), ShownTenant { digest: shown(own) }))
+                .collect(),
             temporal: ShownTemporal {
                 address: config.temporal.address(),
                 namespace: config.temporal.namespace(),
@@ -196,6 +228,10 @@ impl<'a> Shown<'a> {
             },
         }
     }
+}
+
+fn shown(digests: &BTreeMap<String, DigestSettings>) -> ShownDigests<'_> {
+    digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
 }
 
 impl<'a> ShownMail<'a> {
@@ -223,6 +259,8 @@ impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
             cadence: digest.cadence.to_string(),
             first_now: digest.first_now.map(words::written),
             throttle: digest.throttle.map(words::written),
+            throttled: digest.throttle.map(|_| digest.throttled.name()),
+            linger: digest.linger.map(words::written),
             zone: digest.zone.as_deref().unwrap_or("UTC"),
             spread: digest.spread.map(words::written),
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
@@ -230,6 +268,7 @@ impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
             max_items: digest.max_items,
             max_events: digest.max_events,
             more_url: digest.more_url.as_deref(),
+            choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
         }
     }

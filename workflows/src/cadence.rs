@@ -23,7 +23,7 @@ mod zones;
 pub use cron::Cron;
 pub use read::ParseError;
 
-/// A cadence, written for example `after 60s`, `hourly at :30`, `weekly mon 08:00` or `cron 0 9,17 * * mon-fri`.
+/// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00` or `cron 0 9,17 * * mon-fri`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Cadence {
@@ -31,6 +31,8 @@ pub enum Cadence {
     Instant,
     /// So long after the first event, which alone fixes the deadline.
     After(Duration),
+    /// So long after the latest event, and at most so long after the first.
+    Sliding(Duration, Duration),
     /// Whenever the clock in the recipient's zone shows this minute, 0 to 59.
     Hourly(i8),
     /// At this time of every day, in the recipient's zone.
@@ -45,15 +47,35 @@ pub enum Cadence {
     Never,
 }
 
+/// How events move the deadline of their window (rule 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slide {
+    /// So long after the latest event.
+    pub by: Duration,
+    /// Never later than this.
+    pub until: Timestamp,
+}
+
+impl Slide {
+    /// The deadline of a window whose latest event arrived then.
+    #[must_use]
+    pub fn due_at(&self, last_at: Timestamp) -> Timestamp {
+        later(last_at, self.by).min(self.until)
+    }
+}
+
+fn later(at: Timestamp, wait: Duration) -> Timestamp {
+    SignedDuration::try_from(wait).ok().and_then(|wait| at.saturating_add(wait).ok()).unwrap_or(Timestamp::MAX)
+}
+
 impl Cadence {
-    /// When a window that opens at `opened_at` is due. Calendar slots are strictly later than `opened_at`: an event
+    /// When a window that opens at `opened_at` is due, if nothing moves it. Calendar slots are strictly later than `opened_at`: an event
     /// at exactly 08:00 opens a window for the next slot.
     #[must_use]
     pub fn due_at(&self, opened_at: Timestamp, zone: &TimeZone) -> Timestamp {
         match self {
             Self::Instant | Self::Never => opened_at,
-            Self::After(wait) => SignedDuration::try_from(*wait)
-                .map_or(Timestamp::MAX, |wait| opened_at.saturating_add(wait).unwrap_or(Timestamp::MAX)),
+            Self::After(wait) | Self::Sliding(wait, _) => later(opened_at, *wait),
             Self::Hourly(minute) => slots::hourly(opened_at, zone, *minute),
             Self::Daily(time) => slots::daily(opened_at, zone, *time, |_| true),
             Self::Weekdays(time) => {
@@ -73,10 +95,30 @@ impl Cadence {
         }
     }
 
+    /// How each event of a window that opens at `opened_at` moves its deadline; `None`: not at all.
+    #[must_use]
+    pub fn slide(&self, opened_at: Timestamp) -> Option<Slide> {
+        match self {
+            Self::Sliding(by, max) => Some(Slide { by: *by, until: later(opened_at, *max) }),
+            _ => None,
+        }
+    }
+
+    /// The same at another time of day; `None`: it has none.
+    #[must_use]
+    pub const fn at(&self, time: Time) -> Option<Self> {
+        match self {
+            Self::Daily(_) => Some(Self::Daily(time)),
+            Self::Weekdays(_) => Some(Self::Weekdays(time)),
+            Self::Weekly(day, _) => Some(Self::Weekly(*day, time)),
+            _ => None,
+        }
+    }
+
     /// Whether the recipient's time zone matters.
     #[must_use]
     pub const fn follows_the_calendar(&self) -> bool {
-        !matches!(self, Self::Instant | Self::After(_) | Self::Never)
+        !matches!(self, Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Never)
     }
 
     /// In a sentence, for people.
@@ -86,6 +128,11 @@ impl Cadence {
         match self {
             Self::Instant => "a mail for each event, at once".to_owned(),
             Self::After(wait) => format!("{} after the first event", words::written(*wait)),
+            Self::Sliding(by, max) => format!(
+                "{} after the latest event, and at most {} after the first",
+                words::written(*by),
+                words::written(*max)
+            ),
             Self::Hourly(0) => "every hour".to_owned(),
             Self::Hourly(minute) => format!("every hour at :{minute:02}"),
             Self::Daily(time) => format!("every day at {}", at(time)),

@@ -4,6 +4,8 @@
 pub const WORKFLOW_TYPE: &str = "digest";
 /// Signal that carries events; see [`Inbound`](crate::Inbound).
 pub const SIGNAL: &str = "events";
+/// Signal without content: the recipient's preferences have changed.
+pub const PREFERENCES_SIGNAL: &str = "preferences";
 /// Task queue of the digest workflows, unless configured otherwise.
 pub const TASK_QUEUE: &str = "tidings";
 /// Search attribute (Keyword), set at start: the key's tenant.

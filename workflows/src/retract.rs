@@ -59,6 +59,16 @@ impl Retract {
         Ok((key, Self::Event(event_id)))
     }
 
+    /// Bytes of its texts.
+    pub(crate) const fn bytes(&self) -> usize {
+        match self {
+            Self::Event(id) => id.len(),
+            Self::Entity { category, entity_type, entity_id, .. } => {
+                category.len() + entity_type.len() + entity_id.len()
+            }
+        }
+    }
+
     /// Whether it takes this event back.
     #[must_use]
     pub fn covers(&self, event: &Event) -> bool {

@@ -5,13 +5,15 @@
 
 -- The directory: people by tenant.
 CREATE TABLE recipients (
-    tenant        TEXT NOT NULL,
-    user_id       TEXT NOT NULL,
-    address       TEXT NOT NULL,
-    address_lower TEXT NOT NULL, -- what suppressions are compared with
-    name          TEXT NOT NULL,
-    zone          TEXT NOT NULL, -- IANA; empty for the digest type's
-    locale        TEXT NOT NULL, -- BCP 47; empty for `en`
+    tenant          TEXT NOT NULL,
+    user_id         TEXT NOT NULL,
+    address         TEXT NOT NULL,
+    address_lower   TEXT NOT NULL, -- what suppressions are compared with
+    name            TEXT NOT NULL,
+    zone            TEXT NOT NULL, -- IANA; empty for the digest type's
+    locale          TEXT NOT NULL, -- BCP 47; empty for `en`
+    zone_revision   INTEGER NOT NULL, -- counts the changes of the zone
+    zone_changed_at INTEGER, -- the last of them
     PRIMARY KEY (tenant, user_id)
 ) STRICT;
 
@@ -22,6 +24,7 @@ CREATE TABLE preferences (
     user_id     TEXT    NOT NULL,
     chosen      TEXT    NOT NULL, -- JSON object; what is missing falls back to the configuration
     revision    INTEGER NOT NULL,
+    changed_at  INTEGER NOT NULL,
     PRIMARY KEY (tenant, digest_type, user_id)
 ) STRICT;
 
@@ -63,6 +66,7 @@ CREATE TABLE digests (
     CHECK ((state = 'closed') = (closed_at IS NOT NULL) AND (state = 'closed') = (outcome IS NOT NULL))
 ) STRICT;
 CREATE INDEX digests_of_key ON digests (tenant, digest_type, user_id, opened_at);
+CREATE INDEX digests_claimed ON digests (tenant, user_id, claimed_at) WHERE claimed_at IS NOT NULL; -- for the cap
 CREATE INDEX digests_sent ON digests (tenant, digest_type, user_id, sent_at) WHERE sent_at IS NOT NULL;
 
 -- The ledger: every event that was written down, once per key.
@@ -87,6 +91,21 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX events_of_digest ON events (digest_id, category, entity_type, entity_id, occurred_at, event_id);
 CREATE INDEX events_returned ON events (tenant, digest_type, user_id) WHERE returned_at IS NOT NULL;
+
+-- What takes events back, those that are here and those that are still to come: the event of an id, or all of one
+-- category about one entity. The columns of the other kind are empty.
+CREATE TABLE retracts (
+    tenant       TEXT NOT NULL,
+    digest_type  TEXT NOT NULL,
+    user_id      TEXT NOT NULL,
+    event_id     TEXT NOT NULL,
+    category     TEXT NOT NULL,
+    entity_type  TEXT NOT NULL,
+    entity_id    TEXT NOT NULL,
+    until_at     INTEGER NOT NULL, -- what occurred later stays; for the event of an id the end of time
+    retracted_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest_type, user_id, event_id, category, entity_type, entity_id)
+) STRICT;
 
 -- The outbox: the bytes that every attempt sends.
 CREATE TABLE messages (

@@ -4,11 +4,13 @@
 //! One trait, two implementations ([`Sqlite`] and [`Postgres`]), one conformance suite that runs against both.
 //! Every method is idempotent: after a crash or a lost answer the caller calls it again.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_workflows::{
-    Event, Key,
-    contract::{AuditInput, BuryInput, Ending, Window},
+    Event, Key, Retract,
+    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
 };
 use uuid::Uuid;
 
@@ -38,14 +40,19 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// See the module.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Adds people to the directory, or replaces what it knows of them.
-    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()>;
+    /// Adds people to the directory, or replaces what it knows of them. Another zone counts in [`Facts::revision`].
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()>;
 
-    /// Replaces a key's preferences and returns their revision: one higher than the last, unless they are the same.
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64>;
+    /// Replaces a key's preferences and returns their revision: one higher than the last, with an audit entry, unless they
+    /// are the same.
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64>;
 
     /// Records whether the key wants mail at all, with an audit entry when that is a change.
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
+
+    /// Takes events back: those without a mail at their next claim, and those that are still to come. Of the retracts
+    /// about one entity the latest `until` stays.
+    async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()>;
 
     /// Records that a tenant must not mail an address; the first reason stays.
     async fn suppress(&self, suppression: &Suppression) -> Result<()>;
@@ -66,9 +73,22 @@ pub trait Store: Send + Sync + 'static {
     async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64>;
 
     /// Makes the window a digest, in one transaction: writes `events` like [`Store::stash`], takes over the events
-    /// that the key's failed digests returned, and answers with what is ours now. A digest that has a message or is
-    /// closed takes nothing over.
-    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim>;
+    /// that the key's failed digests returned, and answers with what is ours now. Events that a retract covers, and those
+    /// of a category that is off, are set aside: each kind goes to a digest of its own that ends as skipped at once. A
+    /// digest that has a message or is closed takes nothing over and sets nothing aside.
+    ///
+    /// Over the recipient's cap it writes nothing. Digests count from their claim on, unless they ended without a mail;
+    /// of two claims at the same instant the second sees the first.
+    async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed>;
+
+    /// What a claim would make of the window, without a trace of having asked.
+    async fn preview(
+        &self,
+        window: &Window,
+        events: &[Event],
+        off: &BTreeSet<String>,
+        max_groups: u32,
+    ) -> Result<Contents>;
 
     /// The digest's content, grouped, ranked, summed and cut to `max_groups` in SQL (rule 19: event count, then
     /// latest event, then (category, entity_type, entity_id) in byte order). Sums stop at what an i64 holds.
@@ -78,6 +98,12 @@ pub trait Store: Send + Sync + 'static {
     /// audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
     /// which is the first one recorded.
     async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
+
+    /// Takes up a digest again that ended as dropped, failed, ambiguous or unknown, or that has no end, with the events
+    /// that it has and an audit entry. Fences the attempt that is under way. Refuses, and leaves everything as it is, where
+    /// another end stays, where nothing is left to send, and where the recipient may have the mail, unless told that a
+    /// second one does no harm.
+    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
     /// Puts a digest's message in the outbox, unless the digest is closed. The first write wins.
     async fn put_message(&self, message: &Message) -> Result<()>;

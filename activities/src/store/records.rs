@@ -11,6 +11,8 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
+use crate::settings::Cap;
+
 /// A person in a tenant's directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
@@ -107,6 +109,27 @@ pub struct Facts {
     pub last_sent_at: Option<Timestamp>,
 }
 
+/// On which terms a window may be claimed.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// How many digests the recipient gets; `None`: any number, as for an operator's flush.
+    pub cap: Option<Cap>,
+    /// Categories of which the recipient wants none.
+    pub off: &'a BTreeSet<String>,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The window is a digest now.
+    Claim(Claim),
+    /// The recipient has had as many digests as they get, and nothing was written.
+    Capped {
+        /// When the first of them is long enough ago.
+        until: Timestamp,
+    },
+}
+
 /// What a claim made ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -116,6 +139,8 @@ pub struct Claim {
     pub groups: u64,
     /// How many of the events that came with the claim, from the first on, are in the ledger now.
     pub taken: u64,
+    /// Events that were retracted or opted out of, and are in no mail.
+    pub aside: u64,
 }
 
 /// A digest's content, ready for a template.

@@ -4,27 +4,40 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::tz::TimeZone;
 use serde::Deserialize;
-use tidings_activities::settings::DigestSettings;
+use tidings_activities::{
+    choices::{Choice, Choices},
+    settings::{DigestSettings, Throttled},
+};
 use tidings_workflows::{Cadence, ParseError, Quiet, words};
 use toml::Spanned;
 use url::Url;
 
-use super::{file::nearest, problem::Checks};
+use super::{
+    file::nearest,
+    problem::{Checks, Problem},
+};
 
 /// A spread is for the mails of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
 
-#[derive(Debug, Deserialize)]
+/// A list whose entries are checked one by one.
+pub(super) type Words = Spanned<Vec<Spanned<String>>>;
+
+/// The keys of `[digest.NAME]`, and those with which a tenant overrides them.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
-    cadence: Spanned<String>,
+    cadence: Option<Spanned<String>>,
     #[serde(default)]
     delay: BTreeMap<String, Spanned<String>>,
     first_now: Option<Spanned<String>>,
     throttle: Option<Spanned<String>>,
+    throttled: Option<Spanned<String>>,
+    linger: Option<Spanned<String>>,
+    choices: Option<Words>,
     zone: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
-    quiet: Option<Spanned<Vec<Spanned<String>>>>,
+    quiet: Option<Words>,
     template: Option<Spanned<String>>,
     max_items: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
@@ -32,19 +45,49 @@ pub(super) struct Written {
 }
 
 impl Written {
-    pub fn check(&self, name: &str, checks: &mut Checks<'_>) -> Option<DigestSettings> {
-        let key = |key: &str| format!("digest.{name}.{key}");
-        let cadence = checks.value(&key("cadence"), Some(&self.cadence), cadence);
+    /// What a tenant says for all its digest types.
+    pub fn everywhere(zone: Option<Spanned<String>>, quiet: Option<Words>) -> Self {
+        Self { zone, quiet, ..Self::default() }
+    }
+
+    /// These keys, and those of `base` where they are silent.
+    pub fn over(self, base: &Self) -> Self {
+        let base = base.clone();
+        Self {
+            cadence: self.cadence.or(base.cadence),
+            delay: base.delay.into_iter().chain(self.delay).collect(),
+            first_now: self.first_now.or(base.first_now),
+            throttle: self.throttle.or(base.throttle),
+            throttled: self.throttled.or(base.throttled),
+            linger: self.linger.or(base.linger),
+            choices: self.choices.or(base.choices),
+            zone: self.zone.or(base.zone),
+            spread: self.spread.or(base.spread),
+            quiet: self.quiet.or(base.quiet),
+            template: self.template.or(base.template),
+            max_items: self.max_items.or(base.max_items),
+            max_events: self.max_events.or(base.max_events),
+            more_url: self.more_url.or(base.more_url),
+        }
+    }
+
+    /// What the digest type `name` is by these keys of `table`. Without a cadence it is nothing.
+    pub fn check(&self, table: &str, name: &str, checks: &mut Checks<'_>) -> Option<DigestSettings> {
+        let key = |key: &str| format!("{table}.{key}");
+        let cadence = checks.value(&key("cadence"), self.cadence.as_ref(), cadence);
         let delay = self.delay.iter().map(|(category, wait)| {
             Some((category.clone(), checks.value(&key(&format!("delay.{category}")), Some(wait), words::duration)?))
         });
         let delay = delay.collect::<Vec<_>>();
-        let first_now = checks.value(&key("first_now"), self.first_now.as_ref(), words::duration);
-        let throttle = checks.value(&key("throttle"), self.throttle.as_ref(), words::duration);
+        let mut duration = |name, value: &Option<_>| checks.value(&key(name), value.as_ref(), words::duration);
+        let first_now = duration("first_now", &self.first_now);
+        let throttle = duration("throttle", &self.throttle);
+        let linger = duration("linger", &self.linger);
+        let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), throttled);
+        let choices = self.choices.as_ref().map(|written| choices(&key("choices"), written, checks));
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
-        let quiet = self.quiet(&key("quiet"), checks);
-        let template = self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone());
+        let quiet = self.quiet.as_ref().map(|written| quiet(&key("quiet"), written, checks));
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
         let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
         let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
@@ -53,25 +96,62 @@ impl Written {
             delay: delay.into_iter().collect::<Option<_>>()?,
             first_now,
             throttle,
+            throttled: throttled.unwrap_or_default(),
+            linger,
+            choices: choices.unwrap_or_else(|| Some(Choices::default()))?,
             zone,
             spread,
-            quiet: quiet?,
-            template,
+            quiet: quiet.unwrap_or_else(|| Some(Quiet::default()))?,
+            template: self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone()),
             max_items: max_items.unwrap_or(DigestSettings::MAX_ITEMS),
             max_events,
             more_url,
         })
     }
+}
 
-    /// Each quiet time is checked, then all of them together.
-    fn quiet(&self, key: &str, checks: &mut Checks<'_>) -> Option<Quiet> {
-        let Some(written) = &self.quiet else { return Some(Quiet::default()) };
-        let times: Vec<_> = written.as_ref().iter().map(|time| checks.value(key, Some(time), str::parse)).collect();
-        let times: Vec<_> = times.into_iter().collect::<Option<_>>()?;
-        let words: Vec<_> = written.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
-        let all = Spanned::new(written.span(), words.join(", "));
-        checks.value(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
+/// A digest type for everybody, which must say when its windows are due.
+pub(super) fn check(name: &str, written: &Spanned<Written>, checks: &mut Checks<'_>) -> Option<DigestSettings> {
+    let table = format!("digest.{name}");
+    if written.as_ref().cadence.is_none() {
+        checks.complain(Problem {
+            place: checks.place_of(written),
+            key: format!("{table}.cadence"),
+            value: String::new(),
+            problem: "is missing; write for example \"daily 08:00\"".to_owned(),
+        });
     }
+    written.as_ref().check(&table, name, checks)
+}
+
+/// Each quiet time is checked, then all of them together.
+pub(super) fn quiet(key: &str, written: &Words, checks: &mut Checks<'_>) -> Option<Quiet> {
+    let times = each(key, written, checks, str::parse)?;
+    let words: Vec<_> = written.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
+    let all = Spanned::new(written.span(), words.join(", "));
+    checks.value(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
+}
+
+fn choices(key: &str, written: &Words, checks: &mut Checks<'_>) -> Option<Choices> {
+    let choice = |text: &str| text.parse::<Choice>().map_err(|error| error.problem().to_owned());
+    each(key, written, checks, choice).map(Choices::new)
+}
+
+/// The entries, or `None` after a look at all of them.
+fn each<T>(
+    key: &str,
+    written: &Words,
+    checks: &mut Checks<'_>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Option<Vec<T>> {
+    let entries: Vec<_> = written.as_ref().iter().map(|entry| checks.value(key, Some(entry), &read)).collect();
+    entries.into_iter().collect()
+}
+
+fn throttled(text: &str) -> Result<Throttled, String> {
+    let known = [Throttled::Defer, Throttled::Skip];
+    let right = "write \"defer\", and it waits, or \"skip\", and it closes as throttled";
+    known.into_iter().find(|known| known.name() == text).ok_or_else(|| format!("is not what a throttle does; {right}"))
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {

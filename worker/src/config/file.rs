@@ -7,14 +7,15 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_activities::mailer;
-use tidings_workflows::names;
+use tidings_activities::{mailer, settings::Cap};
+use tidings_workflows::{names, words};
 use toml::Spanned;
 use url::Url;
 
 use super::{
     Config, SecretUrl, Temporal, digest, dkim, mail,
     problem::{Checks, Overridable, Problem, place_of},
+    tenant,
 };
 
 const DATABASE: Overridable =
@@ -32,7 +33,18 @@ pub(super) struct File {
     #[serde(default)]
     mail: mail::Written,
     #[serde(default)]
-    digest: BTreeMap<String, digest::Written>,
+    recipients: Recipients,
+    #[serde(default)]
+    digest: tenant::Types,
+    #[serde(default)]
+    tenant: BTreeMap<String, tenant::Written>,
+}
+
+/// What holds for a recipient whatever the digest type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recipients {
+    cap: Option<Spanned<String>>,
 }
 
 /// Reads the keys; unknown ones and wrong types are problems.
@@ -93,8 +105,15 @@ impl File {
         let sender = self.mail.check(checks);
         let dkim = sender.as_ref().map(|sender| dkim::check(self.mail.dkim.as_ref(), sender, checks));
         // Every type is checked, also after one that is wrong.
-        let digests: Vec<_> =
-            self.digest.iter().map(|(name, written)| Some((name.clone(), written.check(name, checks)?))).collect();
+        let digests: Vec<_> = self
+            .digest
+            .iter()
+            .map(|(name, written)| Some((name.clone(), digest::check(name, written, checks)?)))
+            .collect();
+        let tenants =
+            self.tenant.iter().map(|(name, written)| Some((name.clone(), written.check(name, &self.digest, checks)?)));
+        let tenants: Vec<_> = tenants.collect();
+        let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let temporal = checks.keep(temporal);
         Some(Config {
             database_url: database_url?,
@@ -104,6 +123,8 @@ impl File {
             sender: sender?,
             dkim: dkim?,
             digests: digests.into_iter().collect::<Option<_>>()?,
+            tenants: tenants.into_iter().collect::<Option<_>>()?,
+            cap,
             temporal: temporal?,
         })
     }
@@ -128,6 +149,14 @@ fn folder(text: &str) -> Result<PathBuf, String> {
     } else {
         Err("there is no such folder; leave the key out for the embedded templates".into())
     }
+}
+
+/// `5 in 1d`.
+fn cap(text: &str) -> Result<Cap, String> {
+    let wrong = || "is no cap; write for example \"5 in 1d\"".to_owned();
+    let [most, "in", within] = text.split_ascii_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };
+    let most = most.parse().ok().filter(|most| *most > 0).ok_or_else(wrong)?;
+    Ok(Cap { most, within: words::duration(within)? })
 }
 
 fn task_queue(text: &str) -> Result<String, String> {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, env, fs, io, path::Path, path::PathBuf};
 
 use tidings_activities::{
     mailer::Relay,
-    settings::{DigestSettings, Sender, Settings, UnknownRecipients},
+    settings::{Cap, DigestSettings, Sender, Settings, UnknownRecipients},
 };
 
 mod digest;
@@ -16,6 +16,7 @@ mod mail;
 mod problem;
 mod secret;
 mod temporal;
+mod tenant;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,10 @@ pub struct Config {
     pub dkim: Option<Signing>,
     /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
+    /// By tenant: its digest types, where they differ.
+    pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
+    /// How many digests a recipient gets, over all digest types.
+    pub cap: Option<Cap>,
     /// Temporal, as its own environment variables and `temporal.toml` have it.
     pub temporal: Temporal,
 }
@@ -78,6 +83,8 @@ impl Config {
         let dkim = self.dkim.as_ref().map(Signing::signer).transpose();
         Ok(Settings {
             digests: self.digests.clone(),
+            tenants: self.tenants.clone(),
+            cap: self.cap,
             sender: self.sender.clone(),
             dkim: dkim.map_err(|problem| Error::Wrong(vec![problem]))?,
             unknown_recipients,

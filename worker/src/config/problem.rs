@@ -102,9 +102,17 @@ impl<'a> Checks<'a> {
         self.read(self.place_of(value), key, &value.as_ref().to_string(), read)
     }
 
-    /// The value, unless it is a problem.
+    /// The value, unless it is a problem. What a tenant takes over from a digest type is wrong once, in its own place.
     pub fn keep<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
-        result.map_err(|problem| self.problems.push(problem)).ok()
+        result.map_err(|problem| self.complain(problem)).ok()
+    }
+
+    /// One more problem, unless it is known by another key.
+    pub fn complain(&mut self, problem: Problem) {
+        let said = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
+        if !self.problems.iter().any(said) {
+            self.problems.push(problem);
+        }
     }
 
     pub fn place_of<T>(&self, value: &Spanned<T>) -> String {

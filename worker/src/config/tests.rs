@@ -64,6 +64,29 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ),
         ("[digest.a]\ncadence = \"instant\"\nfirst_now = \"6\"", "digest.a.first_now = \"6\": \"6\" is not a duration"),
         ("[digest.a]\ncadence = \"instant\"\nthrottle = \"99d\"", "digest.a.throttle = \"99d\": "),
+        ("[digest.a]\ncadence = \"instant\"\nlinger = \"x\"", "digest.a.linger = \"x\": \"x\" is not a duration"),
+        (
+            "[digest.a]\ncadence = \"instant\"\nthrottled = \"drop\"",
+            "tidings.toml:3: digest.a.throttled = \"drop\": is not what a throttle does; write \"defer\"",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nchoices = [\"daily\",\n\"weekly moon 08:00\"]",
+            "tidings.toml:4: digest.a.choices = \"weekly moon 08:00\": \"moon\" is not a day",
+        ),
+        ("[recipients]\ncap = \"5 per day\"", "tidings.toml:2: recipients.cap = \"5 per day\": is no cap; write for"),
+        ("[recipients]\ncap = \"0 in 1d\"", "is no cap; write for example \"5 in 1d\""),
+        ("[recipients]\ncap = \"5 in 1w\"", "recipients.cap = \"5 in 1w\": \"1w\" is not a duration"),
+        ("[tenant.x]\nzone = \"Europe/Berln\"", "tidings.toml:2: tenant.x.zone = \"Europe/Berln\": is no IANA"),
+        ("[tenant.x]\nquiet = [\"22\"]", "tidings.toml:2: tenant.x.quiet = \"22\": "),
+        ("[tenant.x]\nzoen = \"UTC\"", "zoen: no such key; did you mean \"zone\"?"),
+        (
+            "[digest.a]\ncadence = \"instant\"\n[tenant.x.digest.a]\ncadence = \"dayly\"",
+            "tidings.toml:4: tenant.x.digest.a.cadence = \"dayly\": \"dayly\" is not a cadence",
+        ),
+        (
+            "[digest.activity]\ncadence = \"instant\"\n[tenant.x.digest.activty]\nthrottle = \"1h\"",
+            "tidings.toml:3: tenant.x.digest.activty: there is no [digest.activty] to override; did you mean \"activity\"?",
+        ),
         (
             "[digest.a]\ncadence = \"instant\"\nspread = \"15\"",
             "tidings.toml:3: digest.a.spread = \"15\": \"15\" is not a duration; write for example \"60s\"",
@@ -84,7 +107,7 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
             "[digest.a]\nquiet = \"22:00-07:00\"",
             "tidings.toml:2: quiet: invalid type: string \"22:00-07:00\", expected",
         ),
-        ("[digest.a]\n", "tidings.toml:1: [digest.a]: missing field `cadence`"),
+        ("[digest.a]\n", "tidings.toml:1: digest.a.cadence: is missing; write for example \"daily 08:00\""),
         ("[digest.a]\ncadense = \"instant\"", "tidings.toml:2: cadense: no such key; did you mean \"cadence\"?"),
         ("databse_url = \"x\"", "did you mean \"database_url\"?"),
         ("task_queue = 7", "tidings.toml:1: task_queue: invalid type: integer `7`, expected a string"),
@@ -114,6 +137,52 @@ fn everything_that_is_wrong_is_said_at_once() {
     let complaint =
         complaint("smtp_url = \"x\"\n[digest.a]\ncadence = \"x\"\n[digest.b]\ncadence = \"y\"\nzone = \"z\"");
     assert_eq!(complaint.lines().count(), 4, "{complaint}");
+}
+
+#[test]
+fn what_a_tenant_takes_over_is_wrong_once_and_in_its_own_place() {
+    let tenants = "[tenant.x]\nzone = \"w\"\n[tenant.x.digest.a]\nspread = \"y\"\n[tenant.y]\nzone = \"UTC\"";
+    let complaint = complaint(&format!("[digest.a]\ncadence = \"x\"\n[digest.b]\nmax_items = 0\n{tenants}"));
+    let said: Vec<_> = complaint.lines().filter_map(|line| line.split(" = ").next()).collect();
+    let missing = "tidings.toml:3: digest.b.cadence: is missing; write for example \"daily 08:00\"";
+    assert_eq!(
+        said,
+        [
+            "tidings.toml:2: digest.a.cadence",
+            missing,
+            "tidings.toml:4: digest.b.max_items",
+            "tidings.toml:6: tenant.x.zone",
+            "tidings.toml:8: tenant.x.digest.a.spread",
+        ],
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_tenant_overrides_key_by_key_and_what_it_does_not_name_stays() {
+    let config = read(
+        "[recipients]\ncap = \"5 in 1d\"\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
+         [digest.b]\ncadence = \"hourly\"\n[tenant.x]\nzone = \"Europe/Berlin\"\n\
+         [tenant.x.digest.a]\ndelay.comment = \"2m\"\nzone = \"UTC\"\n[tenant.y.digest.b]\ncadence = \"daily 08:00\"",
+        &[],
+    );
+    let settings = config.unwrap().settings(UnknownRecipients::Wait).unwrap();
+    let of = |key: &str| {
+        settings.digest(&key.parse().unwrap()).map(|digest| (digest.cadence.to_string(), digest.zone.clone()))
+    };
+    for (key, cadence, zone) in [
+        ("x/a/ann", "instant", Some("UTC")),
+        ("x/b/ann", "hourly", Some("Europe/Berlin")),
+        ("y/a/ann", "instant", Some("Asia/Tokyo")),
+        ("y/b/ann", "daily 08:00", None),
+        ("z/a/ann", "instant", Some("Asia/Tokyo")),
+    ] {
+        assert_eq!(of(key), Some((cadence.to_owned(), zone.map(str::to_owned))), "{key}");
+    }
+    assert_eq!(of("x/c/ann"), None);
+    let delays: Vec<_> = settings.digest(&"x/a/ann".parse().unwrap()).unwrap().delay.keys().cloned().collect();
+    assert_eq!(delays, ["comment", "share"]);
+    assert_eq!(settings.cap.unwrap().to_string(), "5 in 1d");
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     config.dkim = None;
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;
+        config.tenants = BTreeMap::new();
     }
     Ok(config)
 }

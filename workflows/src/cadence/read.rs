@@ -25,9 +25,10 @@ impl ParseError {
 }
 
 /// Each cadence's first word, with an example of the whole.
-const EXAMPLES: [(&str, &str); 8] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("instant", "\"instant\" alone"),
     ("after", "\"after 60s\", with s, m, h or d"),
+    ("sliding", "\"sliding 5m max 1h\", with s, m, h or d"),
     ("hourly", "\"hourly\" or \"hourly at :30\""),
     ("daily", "\"daily 08:00\""),
     ("weekdays", "\"weekdays 08:00\""),
@@ -43,6 +44,7 @@ impl FromStr for Cadence {
         let cadence = match text.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
             ["instant"] => Ok(Self::Instant),
             ["after", wait] => duration(wait).map(Self::After),
+            ["sliding", by, "max", max] => sliding(by, max),
             ["hourly"] => Ok(Self::Hourly(0)),
             ["hourly", "at", at] => minute(at).map(Self::Hourly),
             ["daily", at] => time(at).map(Self::Daily),
@@ -62,10 +64,18 @@ fn unknown(word: &str, rest: &[&str]) -> String {
         Some((_, example)) if rest.is_empty() => format!("{word:?} is not all; write {example}"),
         Some((_, example)) => format!("{word:?} cannot be followed by {:?}; write {example}", rest.join(" ")),
         None => format!(
-            "{word:?} is not a cadence; write \"instant\", \"after 60s\", \"hourly\", \"daily 08:00\", \
-             \"weekdays 08:00\", \"weekly mon 08:00\", \"cron 0 9,17 * * mon-fri\" or \"never\""
+            "{word:?} is not a cadence; write \"instant\", \"after 60s\", \"sliding 5m max 1h\", \"hourly\", \
+             \"daily 08:00\", \"weekdays 08:00\", \"weekly mon 08:00\", \"cron 0 9,17 * * mon-fri\" or \"never\""
         ),
     }
+}
+
+fn sliding(by: &str, max: &str) -> Result<Cadence, String> {
+    let (by, longest) = (duration(by)?, duration(max)?);
+    if by > longest {
+        return Err(format!("{max:?} is shorter than {:?}; write for example \"sliding 5m max 1h\"", written(by)));
+    }
+    Ok(Cadence::Sliding(by, longest))
 }
 
 /// `:30`.
@@ -82,6 +92,7 @@ impl fmt::Display for Cadence {
         match self {
             Self::Instant => f.write_str("instant"),
             Self::After(wait) => write!(f, "after {}", written(*wait)),
+            Self::Sliding(by, max) => write!(f, "sliding {} max {}", written(*by), written(*max)),
             Self::Hourly(0) => f.write_str("hourly"),
             Self::Hourly(minute) => write!(f, "hourly at :{minute:02}"),
             Self::Daily(time) => write!(f, "daily {}", time.strftime("%H:%M")),

@@ -43,8 +43,11 @@ pub fn written(wait: Duration) -> String {
     format!("{}{}", seconds / unit.1, unit.0)
 }
 
-/// `08:00`.
-pub(crate) fn time(word: &str) -> Result<Time, String> {
+/// A time of day: `08:00`.
+///
+/// # Errors
+/// Quotes the word and says what would be right.
+pub fn time(word: &str) -> Result<Time, String> {
     let wrong = || format!("{word:?} is not a time of day; write for example \"08:00\"");
     let (hour, minute) = word.split_once(':').filter(|(h, m)| h.len() == 2 && m.len() == 2).ok_or_else(wrong)?;
     let (hour, minute) = number(hour).zip(number(minute)).ok_or_else(wrong)?;

@@ -7,7 +7,7 @@ use super::{Bench, at, event, window};
 use crate::store::Contents;
 
 async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> Contents {
-    bench.store.claim(&window(0), events, at(1)).await.unwrap();
+    bench.claim(&window(0), events, at(1)).await;
     bench.store.contents(&window(0), max_groups).await.unwrap()
 }
 
@@ -60,7 +60,7 @@ pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {
 }
 
 async fn bench_line(bench: &Bench, events: &[Event]) -> crate::store::Group {
-    bench.store.claim(&window(1), events, at(1)).await.unwrap();
+    bench.claim(&window(1), events, at(1)).await;
     bench.store.contents(&window(1), 1).await.unwrap().lines.remove(0)
 }
 

@@ -1,7 +1,7 @@
 use tidings_workflows::contract::{AuditInput, BuryInput, DeadLetter, Note};
 
-use super::{Bench, at, key, recipient};
-use crate::store::{AuditEntry, Preferences, Recipient, Suppression};
+use super::{Bench, at, entry, key, recipient};
+use crate::store::{Preferences, Recipient, Suppression};
 
 pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
     let facts = bench.store.facts(&key("nobody")).await.unwrap();
@@ -12,11 +12,11 @@ pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
 pub async fn of_one_persons_entries_the_last_counts(bench: &Bench) {
     let entries =
         [recipient("ann", "old@example.com"), recipient("bo", "bo@example.com"), recipient("ann", "Ann@x.org")];
-    bench.store.put_recipients(&entries).await.unwrap();
-    bench.store.put_recipients(&[]).await.unwrap();
+    bench.store.put_recipients(&entries, at(0)).await.unwrap();
+    bench.store.put_recipients(&[], at(0)).await.unwrap();
     assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(entries[2].clone()));
     let moved = recipient("ann", "ann@example.net");
-    bench.store.put_recipients(&[moved.clone(), moved.clone()]).await.unwrap();
+    bench.store.put_recipients(&[moved.clone(), moved.clone()], at(0)).await.unwrap();
     assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(moved));
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM recipients").await, "2");
 }
@@ -25,17 +25,41 @@ pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Ben
     let (cadence, zone) = (Some("daily 08:00".into()), Some("Asia/Kolkata".into()));
     let daily = Preferences { cadence, zone, ..Preferences::default() };
     let paused = Preferences { paused_until: Some(at(5)), ..daily.clone() };
-    for (preferences, revision) in [(&daily, 1), (&daily, 1), (&paused, 2), (&paused, 2), (&daily, 3)] {
-        assert_eq!(bench.store.put_preferences(&key("ann"), preferences).await.unwrap(), revision);
+    for (seconds, preferences, revision, changed) in
+        [(1, &daily, 1, 1), (2, &daily, 1, 1), (3, &paused, 2, 3), (4, &paused, 2, 3), (5, &daily, 3, 5)]
+    {
+        let entry = entry(seconds, "recipient", "preferences");
+        assert_eq!(bench.store.put_preferences(&key("ann"), preferences, &entry).await.unwrap(), revision);
         let facts = bench.store.facts(&key("ann")).await.unwrap();
-        assert_eq!((&facts.preferences, facts.revision), (preferences, revision));
+        assert_eq!((&facts.preferences, facts.revision, facts.changed_at), (preferences, revision, Some(at(changed))));
     }
-    assert_eq!(bench.store.facts(&key("bo")).await.unwrap().revision, 0);
+    let nobodys = bench.store.facts(&key("bo")).await.unwrap();
+    assert_eq!((nobodys.revision, nobodys.changed_at), (0, None));
+    let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND action = 'preferences'";
+    assert_eq!(bench.value(audited).await, "3");
+}
+
+pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
+    let living = |zone: &str| Recipient { zone: zone.into(), ..recipient("ann", "ann@example.com") };
+    for (seconds, zone, revision, changed) in
+        [(1, "", 0, None), (2, "Asia/Tokyo", 1, Some(2)), (3, "Asia/Tokyo", 1, Some(2)), (4, "", 2, Some(4))]
+    {
+        bench.store.put_recipients(&[living(zone)], at(seconds)).await.unwrap();
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((facts.revision, facts.changed_at), (revision, changed.map(at)), "{zone:?}");
+    }
+    // Both count, and the later of the two is when.
+    for (seconds, cadence, revision, changed) in [(3, "hourly", 3, 4), (9, "daily 08:00", 4, 9)] {
+        let preferences = Preferences { cadence: Some(cadence.into()), ..Preferences::default() };
+        let entry = entry(seconds, "recipient", "preferences");
+        bench.store.put_preferences(&key("ann"), &preferences, &entry).await.unwrap();
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((facts.revision, facts.changed_at), (revision, Some(at(changed))));
+    }
 }
 
 pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
-    let entry =
-        AuditEntry { at: at(1), actor: "recipient".into(), action: "unsubscribe".into(), why: "one click".into() };
+    let entry = entry(1, "recipient", "unsubscribe");
     for consent in [false, false, true, true, false] {
         bench.store.put_consent(&key("ann"), consent, &entry).await.unwrap();
         assert_eq!(bench.store.facts(&key("ann")).await.unwrap().consent, consent);
@@ -59,7 +83,7 @@ pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
 
 pub async fn a_suppression_ignores_case_and_stays_within_its_tenant(bench: &Bench) {
     let elsewhere = Recipient { tenant: "other".into(), ..recipient("ann", "ÄNN@Example.com") };
-    bench.store.put_recipients(&[recipient("ann", "Änn@example.com"), elsewhere]).await.unwrap();
+    bench.store.put_recipients(&[recipient("ann", "Änn@example.com"), elsewhere], at(0)).await.unwrap();
     for reason in ["hard_bounce", "complaint"] {
         let suppression = Suppression {
             tenant: "acme".into(),

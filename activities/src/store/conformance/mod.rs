@@ -12,12 +12,16 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
-use super::{AttemptEnd, Begun, Message, Postgres, Recipient, Sqlite, Store};
+use super::{AttemptEnd, AuditEntry, Begun, Claim, Claimed, Message, Postgres, Recipient, Sqlite, Store, Terms};
+use crate::settings::Cap;
 
+mod aside;
 mod attempts;
+mod cap;
 mod contents;
 mod directory;
 mod ledger;
+mod reopen;
 mod same;
 mod size;
 mod zombies;
@@ -117,6 +121,7 @@ conformance! {
         an_unknown_user_wants_mail_and_chose_nothing,
         of_one_persons_entries_the_last_counts,
         preferences_come_back_and_their_revision_counts_changes,
+        another_zone_counts_as_a_change_of_what_was_chosen,
         consent_is_per_key_and_audited_when_it_changes,
         a_command_is_audited_once_however_often_it_is_told,
         a_suppression_ignores_case_and_stays_within_its_tenant,
@@ -157,6 +162,30 @@ conformance! {
         a_late_success_ends_the_digest,
         an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledger,
         of_many_attempts_at_once_one_passes_the_dot,
+    }
+    aside {
+        a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,
+        a_retract_that_comes_first_waits,
+        a_retract_by_entity_covers_what_occurred_until_then_and_the_latest_stays,
+        a_retract_reaches_what_a_failed_digest_returned_but_no_mail,
+        a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_reason,
+        a_window_of_which_nothing_is_left_claims_nothing,
+        a_preview_shows_what_a_claim_would_make_and_leaves_no_trace,
+    }
+    cap {
+        a_recipient_gets_no_more_digests_than_the_cap_says,
+        what_came_to_nothing_does_not_count_toward_the_cap,
+        a_claim_that_is_repeated_is_not_counted_against_itself,
+        an_operators_flush_counts_and_is_not_refused,
+        keys_of_one_person_that_claim_at_once_never_pass_the_cap_together,
+    }
+    reopen {
+        what_came_to_nothing_is_sent_under_its_own_id_after_all,
+        a_message_that_was_made_is_the_one_that_is_sent,
+        what_a_terminated_run_left_behind_is_taken_up_and_its_attempt_fenced,
+        an_end_that_is_not_to_be_undone_stays,
+        what_the_recipient_may_have_is_sent_again_only_where_that_does_no_harm,
+        events_that_were_returned_come_back_unless_another_digest_has_them,
     }
     zombies {
         any_call_repeated_after_any_other_is_harmless,
@@ -262,6 +291,11 @@ pub fn message(window: &Window, body: &str) -> Message {
     }
 }
 
+/// Who did it, and when.
+pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
+    AuditEntry { at: at(seconds), actor: actor.into(), action: action.into(), why: "one click".into() }
+}
+
 /// The end of an attempt that changes nothing but its row.
 pub fn end(class: &'static str) -> AttemptEnd {
     AttemptEnd { phase: "done", class, reply: class.into(), closed: None, suppress: None, return_events: false }
@@ -272,11 +306,32 @@ pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {
 }
 
 impl Bench {
+    /// A claim without a cap, and with every category on.
+    pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Claim {
+        self.claim_on(window, events, None, &[], now).await.unwrap()
+    }
+
+    /// `Err`: the recipient has had as many as they get until then.
+    pub async fn claim_on(
+        &self,
+        window: &Window,
+        events: &[Event],
+        cap: Option<Cap>,
+        off: &[&str],
+        now: Timestamp,
+    ) -> Result<Claim, Timestamp> {
+        let off = off.iter().map(|&category| category.to_owned()).collect();
+        match self.store.claim(window, events, &Terms { cap, off: &off }, now).await.unwrap() {
+            Claimed::Claim(claim) => Ok(claim),
+            Claimed::Capped { until } => Err(until),
+        }
+    }
+
     /// A claimed window with two events and a message.
     pub async fn rendered(&self, n: i64) -> Window {
         let window = window(n);
         let ids = [format!("{n}a"), format!("{n}b")];
-        self.store.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await.unwrap();
+        self.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await;
         self.store.put_message(&message(&window, "first")).await.unwrap();
         window
     }

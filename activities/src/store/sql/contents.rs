@@ -2,6 +2,7 @@
 
 use sqlx::query_as;
 use tidings_workflows::contract::Window;
+use uuid::Uuid;
 
 use super::{
     Dialect, Sql,
@@ -11,12 +12,23 @@ use crate::store::{Contents, Result};
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn read_contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
-        let id = window.digest_id.to_string();
         let mut tx = self.read().await?;
-        let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
-        let (counts,): (String,) = query_as(D::TOTAL_COUNTS).bind(id.clone()).fetch_one(&mut *tx).await?;
-        let lines: Vec<LineRow> = query_as(D::LINES).bind(id).bind(i64::from(max_groups)).fetch_all(&mut *tx).await?;
+        let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;
         tx.commit().await?;
+        Ok(contents)
+    }
+
+    /// In a transaction, so that all parts are of one state of the database.
+    pub(super) async fn contents_of(
+        connection: &mut D::Connection,
+        digest_id: Uuid,
+        max_groups: u32,
+    ) -> Result<Contents> {
+        let id = digest_id.to_string();
+        let (items, groups) = Self::items_and_groups(&mut *connection, digest_id).await?;
+        let (counts,): (String,) = query_as(D::TOTAL_COUNTS).bind(id.clone()).fetch_one(&mut *connection).await?;
+        let lines = query_as(D::LINES).bind(id).bind(i64::from(max_groups));
+        let lines: Vec<LineRow> = lines.fetch_all(connection).await?;
         Ok(Contents {
             items,
             groups,

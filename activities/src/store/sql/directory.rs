@@ -2,33 +2,67 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_workflows::{Key, contract::AuditInput, limits::BATCH_EVENTS};
+use tidings_workflows::{
+    Key, Retract,
+    contract::{AuditInput, Note},
+    limits::BATCH_EVENTS,
+};
 use uuid::Uuid;
 
 use super::{
     Dialect, Sql, json, no_nul, number,
-    rows::{self, FactsRow, RecipientRow},
+    rows::{self, FactsRow, RecipientRow, RetractIdentity, RetractRow},
     statements,
 };
 use crate::store::{AuditEntry, Facts, Preferences, Recipient, Result, Suppression};
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_recipients(&self, recipients: &[Recipient]) -> Result<()> {
+    pub(super) async fn write_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
         // One statement cannot replace a row twice: of one person's entries the last counts.
         let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
         let rows: Vec<_> = last.into_values().map(row).collect();
         let mut tx = self.write().await?;
         for page in rows.chunks(BATCH_EVENTS) {
-            query(D::PUT_RECIPIENTS).bind(json(&page)?).execute(&mut *tx).await?;
+            query(D::PUT_RECIPIENTS).bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
         }
         Ok(tx.commit().await?)
     }
 
-    pub(super) async fn write_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64> {
-        let statement = query_as(D::PUT_PREFERENCES).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let (revision,): (i64,) = statement.bind(json(preferences)?).fetch_one(&self.writer).await?;
+    pub(super) async fn write_preferences(
+        &self,
+        key: &Key,
+        preferences: &Preferences,
+        entry: &AuditEntry,
+    ) -> Result<u64> {
+        let Key { tenant, digest_type, user } = key;
+        let mut tx = self.write().await?;
+        let statement = query(D::PUT_PREFERENCES).bind(tenant).bind(digest_type).bind(user).bind(json(preferences)?);
+        let done = statement.bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
+        if D::rows(&done) > 0 {
+            Self::audit(&mut tx, key, None, entry).await?;
+        }
+        let statement = query_as(statements::REVISION).bind(tenant).bind(digest_type).bind(user);
+        let (revision,): (i64,) = statement.fetch_one(&mut *tx).await?;
+        tx.commit().await?;
         number(revision)
+    }
+
+    pub(super) async fn write_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
+        // One statement cannot change a row twice.
+        let mut last = BTreeMap::new();
+        for (identity, until_at) in retracts.iter().map(identity) {
+            let until = last.entry(identity).or_insert(until_at);
+            *until = (*until).max(until_at);
+        }
+        let rows: Vec<_> = last.into_iter().map(|(identity, until_at)| RetractRow { identity, until_at }).collect();
+        let mut tx = self.write().await?;
+        for page in rows.chunks(BATCH_EVENTS) {
+            let statement = query(D::PUT_RETRACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            statement.bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        }
+        Ok(tx.commit().await?)
     }
 
     pub(super) async fn write_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
@@ -47,7 +81,27 @@ impl<D: Dialect> Sql<D> {
         digest_id: Option<Uuid>,
         entry: &AuditEntry,
     ) -> Result<()> {
-        query(statements::AUDIT)
+        Self::write_audit(connection, statements::AUDIT, key, digest_id, entry).await
+    }
+
+    /// For what may be told again.
+    pub(super) async fn audit_once(
+        connection: &mut D::Connection,
+        key: &Key,
+        digest_id: Option<Uuid>,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        Self::write_audit(connection, statements::AUDIT_ONCE, key, digest_id, entry).await
+    }
+
+    async fn write_audit(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        key: &Key,
+        digest_id: Option<Uuid>,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        query(statement)
             .bind(&key.tenant)
             .bind(&key.digest_type)
             .bind(&key.user)
@@ -63,17 +117,8 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn write_notes(&self, AuditInput { key, notes }: &AuditInput) -> Result<()> {
         let mut tx = self.write().await?;
-        for note in notes {
-            query(statements::AUDIT_ONCE)
-                .bind(&key.tenant)
-                .bind(&key.digest_type)
-                .bind(&key.user)
-                .bind(note.at.as_millisecond())
-                .bind(no_nul(&note.by))
-                .bind(no_nul(&note.action))
-                .bind(no_nul(&note.why))
-                .execute(&mut *tx)
-                .await?;
+        for Note { at, by, action, why } in notes.iter().cloned() {
+            Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by, action, why }).await?;
         }
         Ok(tx.commit().await?)
     }
@@ -100,4 +145,16 @@ impl<D: Dialect> Sql<D> {
 /// Case is folded here and not in SQL: the databases disagree beyond ASCII.
 fn row(recipient: &Recipient) -> RecipientRow<'_> {
     RecipientRow { recipient, address_lower: recipient.address.to_lowercase() }
+}
+
+/// What a retract is about, and until when in milliseconds; an id is taken back for all time.
+fn identity(retract: &Retract) -> (RetractIdentity<'_>, i64) {
+    match retract {
+        Retract::Event(event_id) => {
+            (RetractIdentity { event_id, ..RetractIdentity::default() }, Timestamp::MAX.as_millisecond())
+        }
+        Retract::Entity { category, entity_type, entity_id, until } => {
+            (RetractIdentity { event_id: "", category, entity_type, entity_id }, until.as_millisecond())
+        }
+    }
 }

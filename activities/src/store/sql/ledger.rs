@@ -16,7 +16,7 @@ use super::{
     rows::{self, EventRow},
     statements,
 };
-use crate::store::{AuditEntry, Claim, Closing, Error, Result};
+use crate::store::{AuditEntry, Closing, Error, Result};
 
 /// A digest's row, ours until the transaction ends.
 pub(super) struct Locked {
@@ -76,22 +76,6 @@ impl<D: Dialect> Sql<D> {
         let (state, outcome, why): (String, Option<String>, Option<String>) =
             row.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))?;
         Ok(Locked { state, closed: rows::closed(outcome, why)?, taken: 0 })
-    }
-
-    pub(super) async fn claim_window(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
-        let mut tx = self.write().await?;
-        let digest = Self::collect(&mut tx, window, events, now).await?;
-        if ["open", "claimed"].contains(&digest.state.as_str()) {
-            let id = window.digest_id.to_string();
-            let Key { tenant, digest_type, user } = &window.key;
-            let take = query(statements::TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user).bind(id.clone());
-            take.execute(&mut *tx).await?;
-            let claim = query(statements::CLAIM_DIGEST).bind(id).bind(now.as_millisecond());
-            claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
-        }
-        let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
-        tx.commit().await?;
-        Ok(Claim { items, groups, taken: digest.taken })
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {

@@ -9,11 +9,13 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Pool, Transacti
 
 use super::{Error, Result, error::NOT_MIGRATED};
 
+mod claim;
 mod contents;
 mod directory;
 mod ledger;
 mod outbox;
 mod postgres;
+mod reopen;
 mod rows;
 mod sqlite;
 mod statements;
@@ -47,12 +49,16 @@ pub trait Dialect:
     const BEGIN_WRITE: &'static str;
     /// Begins a transaction that reads one state of the database.
     const BEGIN_READ: &'static str;
-    /// `$1` JSON array of recipients.
+    /// `$1` JSON array of recipients, `$2` now.
     const PUT_RECIPIENTS: &'static str;
-    /// Tenant, digest type, user, `$4` JSON. Answers with (revision).
+    /// Tenant, digest type, user, `$4` JSON, `$5` now. Changes a row unless they are the same.
     const PUT_PREFERENCES: &'static str;
+    /// Tenant, digest type, user, `$4` JSON array of retracts, each once, `$5` now.
+    const PUT_RETRACTS: &'static str;
     /// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
     const LOCK_DIGEST: &'static str;
+    /// Tenant, user. Keeps the row for the transaction.
+    const LOCK_RECIPIENT: &'static str;
     /// `$1` digest, `$2` JSON array of events, `$3` now.
     const INSERT_EVENTS: &'static str;
     /// Tenant, digest type, user, `$4` JSON array of ids. Answers with (id, digest, its state) of those in the ledger.

@@ -48,13 +48,33 @@ pub struct RecipientRow<'a> {
     pub address_lower: String,
 }
 
+/// A retract as the statements take it.
+#[derive(Serialize)]
+pub struct RetractRow<'a> {
+    #[serde(flatten)]
+    pub identity: RetractIdentity<'a>,
+    pub until_at: i64,
+}
+
+/// The columns of the other kind are empty.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RetractIdentity<'a> {
+    pub event_id: &'a str,
+    pub category: &'a str,
+    pub entity_type: &'a str,
+    pub entity_id: &'a str,
+}
+
 /// Columns of [`FACTS`](super::statements::FACTS).
 pub type FactsRow = (
     Option<String>,
     Option<String>,
     Option<String>,
     Option<String>,
+    Option<i64>,
+    Option<i64>,
     Option<String>,
+    Option<i64>,
     Option<i64>,
     Option<bool>,
     Option<String>,
@@ -62,7 +82,10 @@ pub type FactsRow = (
 );
 
 pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
-    let (address, name, zone, locale, chosen, revision, consent, suppressed, last_sent_at) = row;
+    let (address, name, zone, locale, zone_revision, zone_at, chosen, revision, at, consent, suppressed, last_sent_at) =
+        row;
+    // Each part only grows, and so does the sum.
+    let revision = revision.unwrap_or_default().saturating_add(zone_revision.unwrap_or_default());
     let recipient = address.map(|address| Recipient {
         tenant: key.tenant.clone(),
         user: key.user.clone(),
@@ -74,8 +97,8 @@ pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
     Ok(Facts {
         recipient,
         preferences: chosen.map(|text| parsed("preferences", &text)).transpose()?.unwrap_or_default(),
-        revision: number(revision.unwrap_or_default())?,
-        changed_at: None,
+        revision: number(revision)?,
+        changed_at: at.max(zone_at).map(time).transpose()?,
         consent: consent.unwrap_or(true),
         suppressed,
         last_sent_at: last_sent_at.map(time).transpose()?,

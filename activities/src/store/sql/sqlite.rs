@@ -70,18 +70,29 @@ impl Dialect for sqlx::Sqlite {
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
     const BEGIN_READ: &'static str = "BEGIN";
     const PUT_RECIPIENTS: &'static str = "
-INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale)
+INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale'
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
+       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2 END
 FROM json_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
-    name = excluded.name, zone = excluded.zone, locale = excluded.locale";
+    name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END";
     const PUT_PREFERENCES: &'static str = "
-INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision) VALUES ($1, $2, $3, $4, 1)
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
+VALUES ($1, $2, $3, $4, 1, $5)
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
-    revision = preferences.revision + CASE WHEN preferences.chosen = excluded.chosen THEN 0 ELSE 1 END
-RETURNING revision";
+    revision = preferences.revision + 1, changed_at = excluded.changed_at WHERE preferences.chosen <> excluded.chosen";
+    const PUT_RETRACTS: &'static str = "
+INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
+SELECT $1, $2, $3, value->>'event_id', value->>'category', value->>'entity_type', value->>'entity_id', value->>'until_at', $5
+FROM json_each($4) WHERE TRUE
+ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
+    until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
     const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1";
+    /// The whole database is ours already.
+    const LOCK_RECIPIENT: &'static str = "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2";
     const INSERT_EVENTS: &'static str = "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
                     occurred_at, counts, urgent, payload, recorded_at, returned_at)

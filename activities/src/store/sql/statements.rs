@@ -11,17 +11,20 @@ VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8)";
 
 /// The same command of the same operator in the same millisecond is the same.
 pub const AUDIT_ONCE: &str = "
-INSERT INTO audit (tenant, digest_type, user_id, acted_at, actor, action, why)
-SELECT $1, $2, $3, $4, $5, $6, $7
-WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND acted_at = $4
-                  AND actor = $5 AND action = $6 AND why = $7)";
+INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
+SELECT $1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8
+WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND acted_at = $5
+                  AND COALESCE(digest_id, '') = $4 AND actor = $6 AND action = $7 AND why = $8)";
 
 pub const SUPPRESS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT DO NOTHING";
 
+pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
+
 pub const FACTS: &str = "
-SELECT r.address, r.name, r.zone, r.locale, CAST(p.chosen AS TEXT), p.revision, c.consent, s.reason,
+SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT), p.revision,
+       p.changed_at, c.consent, s.reason,
        (SELECT MAX(sent_at) FROM digests
         WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL)
 FROM (SELECT 1 AS one) always
@@ -41,6 +44,40 @@ pub const TAKE_RETURNED: &str = "
 UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL";
 
+/// Digests of the recipient that were mails since then, or may become some; latest first.
+pub const CLAIMED_SINCE: &str = "
+SELECT claimed_at FROM digests
+WHERE tenant = $1 AND user_id = $2 AND claimed_at > $3 AND digest_id <> $4
+  AND (outcome IS NULL OR outcome IN ('sent', 'ambiguous'))
+ORDER BY claimed_at DESC LIMIT $5";
+
+/// The events under the digest `$1` that a retract covers.
+macro_rules! retracted {
+    () => {
+        "digest_id = $1 AND (
+    EXISTS (SELECT 1 FROM retracts r
+            WHERE r.tenant = events.tenant AND r.digest_type = events.digest_type AND r.user_id = events.user_id
+              AND r.event_id = events.event_id AND r.category = '' AND r.entity_type = '' AND r.entity_id = '')
+    OR EXISTS (SELECT 1 FROM retracts r
+            WHERE r.tenant = events.tenant AND r.digest_type = events.digest_type AND r.user_id = events.user_id
+              AND r.event_id = '' AND r.category = events.category AND r.entity_type = events.entity_type
+              AND r.entity_id = events.entity_id AND events.occurred_at <= r.until_at))"
+    };
+}
+
+/// Opens and ends the digest `$2` beside `$1`; `$3` now, `$4` why.
+pub const ASIDE: &str = "
+INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why)
+SELECT $2, tenant, digest_type, user_id, opened_at, due_at, 'closed', $3, 'skipped', $4
+FROM digests WHERE digest_id = $1 ON CONFLICT DO NOTHING";
+
+pub const ANY_RETRACTED: &str =
+    concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", retracted!(), " LIMIT 1) any_of_them");
+pub const MOVE_RETRACTED: &str = concat!("UPDATE events SET digest_id = $2 WHERE ", retracted!());
+pub const ANY_OF_CATEGORY: &str =
+    "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE digest_id = $1 AND category = $2 LIMIT 1) any_of_them";
+pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
+
 pub const CLOSE_DIGEST: &str = "
 UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4 WHERE digest_id = $1 AND state <> 'closed'";
 
@@ -50,6 +87,23 @@ pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest
 pub const ITEMS_AND_GROUPS: &str = "
 SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*)
 FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines";
+
+pub const COUNT_ASIDE: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2)";
+
+/// Attempts after which the recipient may have the mail. What the relay refused after the dot is none of them.
+pub const MAYBE_DELIVERED: &str = "
+SELECT number FROM attempts
+WHERE digest_id = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
+
+pub const REOPEN_DIGEST: &str = "
+UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, claimed_at = COALESCE(claimed_at, $2),
+    state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE digest_id = $1) THEN 'rendered' ELSE 'claimed' END
+WHERE digest_id = $1";
+pub const TAKE_BACK_EVENTS: &str =
+    "UPDATE events SET returned_at = NULL WHERE digest_id = $1 AND returned_at IS NOT NULL";
+/// Answers with a row when its events were given back, and with one when the relay took its message.
+pub const WAS_RETURNED: &str = "SELECT returned_at FROM digests WHERE digest_id = $1 AND returned_at IS NOT NULL";
+pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND sent_at IS NOT NULL";
 
 pub const PUT_MESSAGE: &str = "
 INSERT INTO messages (tenant, digest_type, user_id, digest_id, stream, envelope_from, envelope_to, message_id, subject,

@@ -1,11 +1,13 @@
 //! [`Store`], method by method.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::query_as;
 use tidings_workflows::{
-    Event, Key,
-    contract::{AuditInput, BuryInput, Ending, Window},
+    Event, Key, Retract,
+    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
 };
 use uuid::Uuid;
 
@@ -15,18 +17,18 @@ use super::{
     statements,
 };
 use crate::store::{
-    AttemptEnd, AuditEntry, Begun, Claim, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
-    Result, Store, Suppression,
+    AttemptEnd, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message, Preferences, Recipient,
+    Result, Store, Suppression, Terms,
 };
 
 #[async_trait]
 impl<D: Dialect> Store for Sql<D> {
-    async fn put_recipients(&self, recipients: &[Recipient]) -> Result<()> {
-        self.write_recipients(recipients).await
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
+        self.write_recipients(recipients, now).await
     }
 
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences) -> Result<u64> {
-        self.write_preferences(key, preferences).await
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64> {
+        self.write_preferences(key, preferences, entry).await
     }
 
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
@@ -35,6 +37,10 @@ impl<D: Dialect> Store for Sql<D> {
 
     async fn suppress(&self, suppression: &Suppression) -> Result<()> {
         Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await
+    }
+
+    async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
+        self.write_retracts(key, retracts, now).await
     }
 
     async fn facts(&self, key: &Key) -> Result<Facts> {
@@ -52,8 +58,18 @@ impl<D: Dialect> Store for Sql<D> {
         Ok(taken)
     }
 
-    async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<Claim> {
-        self.claim_window(window, events, now).await
+    async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed> {
+        self.claim_window(window, events, terms, now).await
+    }
+
+    async fn preview(
+        &self,
+        window: &Window,
+        events: &[Event],
+        off: &BTreeSet<String>,
+        max_groups: u32,
+    ) -> Result<Contents> {
+        self.read_preview(window, events, off, max_groups).await
     }
 
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
@@ -62,6 +78,10 @@ impl<D: Dialect> Store for Sql<D> {
 
     async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
         self.close_window(closing).await
+    }
+
+    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
+        self.reopen_digest(input, now).await
     }
 
     async fn put_message(&self, message: &Message) -> Result<()> {

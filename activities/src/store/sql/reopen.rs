@@ -1,0 +1,86 @@
+//! A digest that came to nothing is taken up again, under its id and with the events that it has (rule 30).
+
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_workflows::contract::{Outcome, ReopenInput, Resumed, Window};
+use uuid::Uuid;
+
+use super::{
+    Dialect, Sql,
+    rows::{self, DigestRow},
+    statements,
+};
+use crate::store::{AuditEntry, DigestRecord, Result};
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn reopen_digest(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
+        let ReopenInput { asked_at, key, reopen } = input;
+        let id = reopen.digest_id.to_string();
+        let mut tx = self.write().await?;
+        // Locked first, and read then.
+        query(D::LOCK_DIGEST).bind(id.clone()).execute(&mut *tx).await?;
+        let row: Option<DigestRow> = query_as(statements::DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
+        let Some(digest) = row.map(rows::digest).transpose()?.filter(|digest| digest.key == *key) else {
+            return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
+        };
+        query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        if let Some(why) = Self::not_again(&mut tx, &digest, reopen.may_duplicate).await? {
+            return Ok(Resumed::Refused { why });
+        }
+        query(statements::TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
+        query(statements::REOPEN_DIGEST).bind(id).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        let order = &reopen.order;
+        let entry =
+            AuditEntry { at: *asked_at, actor: order.by.clone(), action: "reopen".into(), why: order.why.clone() };
+        Self::audit_once(&mut tx, key, Some(digest.digest_id), &entry).await?;
+        let (items, groups) = Self::items_and_groups(&mut tx, digest.digest_id).await?;
+        tx.commit().await?;
+        let DigestRecord { digest_id, key, opened_at, due_at, .. } = digest;
+        Ok(Resumed::Claimed { window: Window { key, digest_id, opened_at, due_at }, items, groups })
+    }
+
+    /// Why a digest must stay as it is. No attempt of it is under way.
+    async fn not_again(
+        connection: &mut D::Connection,
+        digest: &DigestRecord,
+        may_duplicate: bool,
+    ) -> Result<Option<String>> {
+        let id = digest.digest_id;
+        if let Some(why) = over(digest) {
+            return Ok(Some(why));
+        }
+        if Self::has(&mut *connection, statements::WAS_SENT, id).await? {
+            return Ok(Some(format!("digest {id} was sent: the relay took its mail after all")));
+        }
+        if digest.items == 0 {
+            let returned = Self::has(&mut *connection, statements::WAS_RETURNED, id).await?;
+            let why = if returned { "its events went on to a later digest" } else { "it has no events" };
+            return Ok(Some(format!("digest {id} cannot be sent again: {why}")));
+        }
+        if !may_duplicate && Self::has(&mut *connection, statements::MAYBE_DELIVERED, id).await? {
+            let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
+            return Ok(Some(why.to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Whether the statement has an answer about the digest.
+    async fn has(connection: &mut D::Connection, statement: &'static str, digest_id: Uuid) -> Result<bool> {
+        let found: Option<(i64,)> = query_as(statement).bind(digest_id.to_string()).fetch_optional(connection).await?;
+        Ok(found.is_some())
+    }
+}
+
+/// The ends that are not to be undone.
+fn over(digest: &DigestRecord) -> Option<String> {
+    let closed = digest.closed.as_ref()?;
+    match closed.outcome {
+        Outcome::Sent | Outcome::Skipped | Outcome::Suppressed | Outcome::Throttled => {
+            let why = if closed.why.is_empty() { String::new() } else { format!(" ({})", closed.why) };
+            let done =
+                if closed.outcome == Outcome::Sent { "" } else { "; emit its events again under new ids instead" };
+            Some(format!("digest {} was {}{why}{done}", digest.digest_id, closed.outcome.name()))
+        }
+        Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
+    }
+}
