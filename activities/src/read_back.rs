@@ -25,6 +25,8 @@ pub struct Told {
     pub events: Vec<Event>,
     /// What takes events back.
     pub retracts: Vec<Retract>,
+    /// In its start argument: still earlier runs that nobody has read back yet.
+    pub runs: Vec<String>,
 }
 
 /// What `run` of the key was told, in the order of its history.
@@ -49,28 +51,28 @@ fn moment(attributes: Option<Attributes>, key: &Key) -> Told {
     let payloads = |payloads: Option<Payloads>| payloads.map(|payloads| payloads.payloads).unwrap_or_default();
     match attributes {
         Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => {
-            let (events, retracts) = Carried::read(&payloads(started.input)).into_parts();
-            Told { events, retracts }
+            let carried = Carried::read(&payloads(started.input));
+            Told { retracts: carried.retracts(), runs: carried.runs(), events: carried.into_events() }
         }
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
             // Refused ones were refused, and numbered, when they came.
             let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
-            Told { events: sorted.events, retracts: sorted.retracts }
+            Told { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() }
         }
         _ => Told::default(),
     }
 }
 
 impl DigestActivities {
-    /// Stashes the run's carried events and those of all its signals.
+    /// Stashes the run's carried events and those of all its signals, and keeps its retracts.
     pub(crate) async fn read_back(&self, ctx: &ActivityContext, window: &Window, run: &str) -> Result<(), Error> {
         let mut told = std::pin::pin!(told(ctx.client(), &window.key, run));
         let mut page = Vec::new();
-        while let Some(Told { events, retracts }) = told.try_next().await? {
-            page.extend(events);
+        while let Some(Told { events, retracts, .. }) = told.try_next().await? {
             if !retracts.is_empty() {
                 self.store.put_retracts(&window.key, &retracts, Timestamp::now()).await?;
             }
+            page.extend(events);
             if page.len() >= PAGE_EVENTS {
                 self.stash_or_return(window, &std::mem::take(&mut page)).await?;
             }

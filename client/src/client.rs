@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde::Serialize;
-use tidings_workflows::{Event, Key, Retract};
+use tidings_workflows::{
+    Event, Key, Retract,
+    command::{Reopen, Reopened},
+};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
@@ -76,6 +79,17 @@ impl Client {
         // The workflow id says the key.
         let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..retract };
         self.hand_over(key, Kind::Retract, json(&keyless)?).await
+    }
+
+    /// Takes a digest of the key up again that ended without a mail, or that a terminated run left behind. Starts the key's
+    /// workflow if it is idle, and returns what it answered.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without an answer within the deadline, for example because no worker runs. Asking again is
+    /// safe.
+    pub async fn reopen(&self, key: &Key, reopen: Reopen) -> Result<Reopened, Error> {
+        let Config { task_queue, deadline, .. } = &self.0.config;
+        temporal::reopen(&self.0.temporal, task_queue, key, reopen, *deadline).await
     }
 
     /// Returns when everything that was accepted before has its answer.

@@ -57,9 +57,11 @@ enum Command {
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
     Flush(KeyOptions),
-    /// What an operator tells a key: flush, hold, release, drop
+    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen
     #[command(subcommand)]
     Digest(operate::command::Command),
+    /// Takes up what a terminated run left behind
+    Recover(operate::recover::Options),
     /// The directory of those who get mail
     #[command(subcommand)]
     Recipients(recipients::Command),
@@ -109,6 +111,7 @@ impl Arguments {
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,
+            Command::Recover(options) => operate::recover::run(options, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),

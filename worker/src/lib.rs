@@ -18,5 +18,6 @@ mod storage;
 mod template;
 
 pub use config::Config;
+pub use operate::recover::{Recovered, Recovery};
 pub use run::run;
 pub use storage::Storage;

@@ -16,6 +16,8 @@ use crate::Config;
 pub(crate) mod command;
 mod deed;
 mod many;
+pub(crate) mod recover;
+mod reopen;
 mod selection;
 mod words;
 

@@ -24,7 +24,8 @@ pub struct Options {
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
     /// The event with this id
-    #[arg(long, value_name = "ID", required_unless_present = "category", conflicts_with = "category")]
+    #[arg(long, value_name = "ID", required_unless_present = "category")]
+    #[arg(conflicts_with_all = ["category", "entity_type", "entity_id", "until"])]
     event: Option<String>,
     /// All events of this category about one entity
     #[arg(long)]

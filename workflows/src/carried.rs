@@ -18,10 +18,22 @@ impl Carried {
         Self(payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok()))
     }
 
-    /// The events that the run before handed over, and what takes events back.
+    /// What takes events back, as far as the store did not know it yet.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<Event>, Vec<Retract>) {
-        self.0.map(|state| (state.pending.into_events(), state.retracts.into_iter().collect())).unwrap_or_default()
+    pub fn retracts(&self) -> Vec<Retract> {
+        self.0.iter().flat_map(|state| &state.retracts).cloned().collect()
+    }
+
+    /// Earlier runs whose events are in their histories only.
+    #[must_use]
+    pub fn runs(&self) -> Vec<String> {
+        self.0.iter().filter_map(|state| state.open.as_ref()).flat_map(|open| &open.runs).cloned().collect()
+    }
+
+    /// The events that the run before handed over.
+    #[must_use]
+    pub fn into_events(self) -> Vec<Event> {
+        self.0.map(|state| state.pending.into_events()).unwrap_or_default()
     }
 }
 

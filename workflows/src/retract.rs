@@ -31,16 +31,6 @@ pub enum Retract {
 }
 
 impl Retract {
-    /// Bytes of its texts.
-    pub(crate) const fn bytes(&self) -> usize {
-        match self {
-            Self::Event(id) => id.len(),
-            Self::Entity { category, entity_type, entity_id, .. } => {
-                category.len() + entity_type.len() + entity_id.len()
-            }
-        }
-    }
-
     /// Checks a wire retract against the contract's limits and splits it into its key and the rest. Empty parts of the
     /// key are those of `default`, where there is one.
     ///
@@ -67,6 +57,16 @@ impl Retract {
         }
         limits::id("event_id", &event_id)?;
         Ok((key, Self::Event(event_id)))
+    }
+
+    /// Bytes of its texts.
+    pub(crate) const fn bytes(&self) -> usize {
+        match self {
+            Self::Event(id) => id.len(),
+            Self::Entity { category, entity_type, entity_id, .. } => {
+                category.len() + entity_type.len() + entity_id.len()
+            }
+        }
     }
 
     /// Whether it takes this event back.

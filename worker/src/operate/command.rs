@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use tidings_workflows::{
     Key,
-    command::{Hold, Order},
+    command::{Hold, Order, Retime},
 };
 
-use super::{deed::Deed, many, selection::Selection};
+use super::{deed::Deed, many, reopen, selection::Selection};
 use crate::{Config, cli::Usage};
 
 const EXAMPLES: &str = "\
@@ -19,6 +19,7 @@ Examples:
   tidings digest release acme/activity/ann --why 'prices mended'
   tidings digest drop acme/activity/ann --why 'the events were a test'
   tidings digest flush acme/activity/ann --why 'ticket 812'
+  tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z
 
 On a key with nothing pending they say so, and do nothing. The audit trail keeps who, why and when.
 In a part of the key, / is written %2F and % is written %25.
@@ -51,6 +52,20 @@ pub enum Command {
     /// Ends what is pending and what is on its way without a mail; the ledger keeps the events
     #[command(after_help = "Example: tidings digest drop acme/activity/ann --why 'the events were a test'")]
     Drop(Options),
+    /// Gives what is pending another deadline
+    #[command(after_help = "Examples:\n  \
+        tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z\n  \
+        tidings digest retime --where 'type=activity' --why 'the new cadence, at once'")]
+    Retime {
+        #[command(flatten)]
+        options: Options,
+        /// The deadline: a time as in RFC 3339, or a span from now as in `2h 30m` [default: by today's configuration and
+        /// what the recipient chose]
+        #[arg(long, value_name = "TIME", value_parser = later)]
+        at: Option<Timestamp>,
+    },
+    /// Sends a digest after all that was dropped, failed or was left behind
+    Reopen(reopen::Options),
 }
 
 /// Which keys, who and why.
@@ -96,6 +111,8 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Hold { options, until } => options.carry_out(config, |order| Deed::Hold(Hold { order, until })).await,
         Command::Release(options) => options.carry_out(config, Deed::Release).await,
         Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
+        Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
+        Command::Reopen(options) => reopen::run(options, config).await,
     }
 }
 

@@ -8,7 +8,7 @@ use temporalio_client::{Client, WorkflowExecuteUpdateOptions, WorkflowHandle, er
 use temporalio_common::{HasWorkflowDefinition, UpdateDefinition};
 use tidings_workflows::{
     Digest, Key,
-    command::{Dropped, Held, Hold, Order},
+    command::{Dropped, Held, Hold, Order, Retime},
 };
 use tokio::time::timeout;
 
@@ -22,6 +22,7 @@ pub(super) enum Deed {
     Hold(Hold),
     Release(Order),
     Drop(Order),
+    Retime(Retime),
 }
 
 /// What the key answered.
@@ -57,6 +58,10 @@ impl Deed {
             Self::Drop(order) => {
                 let dropped = told.update(Digest::discard, order.clone()).await?;
                 answer(&dropped, dropped == Dropped::default(), words::dropped(key, &dropped))
+            }
+            Self::Retime(retime) => {
+                let retimed = told.update(Digest::retime, retime.clone()).await?;
+                answer(&retimed, retimed.events == 0, words::retimed(key, &retimed))
             }
         })
     }

@@ -3,7 +3,7 @@
 use jiff::{Timestamp, tz::TimeZone};
 use tidings_workflows::{
     Key,
-    command::{Dropped, Flushed, Held, Released},
+    command::{Dropped, Flushed, Held, Released, Retimed},
 };
 use uuid::Uuid;
 
@@ -51,6 +51,17 @@ pub(super) fn dropped(key: &Key, dropped: &Dropped) -> String {
     format!("{key}: dropped {events}{}; the ledger keeps them", and_digest(dropped.delivering))
 }
 
+pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
+    let Retimed { events, was, due_at, why } = retimed;
+    let (0.., Some(due_at)) = (events, due_at) else { return nothing_pending(key) };
+    let events = counted(*events, "event");
+    match was {
+        Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
+        Some(was) => format!("{key}: {events} due at {}, not at {}: {why}", local(*due_at), local(*was)),
+        None => format!("{key}: {events} due at {}: {why}", local(*due_at)),
+    }
+}
+
 fn and_digest(delivering: Option<Uuid>) -> String {
     delivering.map(|digest| format!(" and digest {digest}, which was on its way")).unwrap_or_default()
 }
@@ -87,6 +98,7 @@ mod tests {
     #[test]
     fn each_command_says_what_it_did_or_that_there_was_nothing_to_do() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12);
+        let timed = |was| Retimed { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
         let digest = Some(Uuid::nil());
         for (words, said) in [
             (held(&key(), &Held::default(), None), "nothing pending"),
@@ -95,6 +107,10 @@ mod tests {
             (released(&key(), &Released { held: true, events: 1, due_at: Some(now) }, now), "sending 1 event now"),
             (dropped(&key(), &Dropped::default()), "nothing pending"),
             (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
+            (retimed(&key(), &Retimed::default()), "nothing pending"),
+            (retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
+            (retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
+            (retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),
         ] {
             assert!(words.contains(said), "{words}");
         }
