@@ -90,7 +90,8 @@ async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_ha
     assert_eq!(moved.pending, 1);
 
     let audited = async || {
-        let both = "SELECT COUNT(*) FROM audit WHERE action = 'retime' AND why LIKE 'the recipient chose: due at %, was %'";
+        let both =
+            "SELECT COUNT(*) FROM audit WHERE action = 'retime' AND why LIKE 'the recipient chose: due at %, was %'";
         Ok((stage.count(both).await? == 1).then_some(()))
     };
     eventually("the audit trail has it", MINUTE, audited).await?;
@@ -203,7 +204,10 @@ async fn an_operator_moves_a_deadline_and_takes_up_what_today_s_configuration_sa
     };
     let anew = retime(None).await?;
     assert_eq!((anew.events, anew.was), (2, planned));
-    assert_eq!(planned.zip(anew.due_at).map(|(was, now)| was.duration_since(now)), Some(SignedDuration::from_hours(22)));
+    assert_eq!(
+        planned.zip(anew.due_at).map(|(was, now)| was.duration_since(now)),
+        Some(SignedDuration::from_hours(22))
+    );
     assert!(anew.why.starts_with("after 2h -> "), "{}", anew.why);
 
     let at = Timestamp::now() + SignedDuration::from_secs(2);

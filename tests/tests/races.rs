@@ -91,7 +91,11 @@ async fn a_change_an_event_a_flush_and_a_cancel_at_the_same_instant() -> Result<
             sent += u64::from(closed.outcome == Outcome::Sent);
         }
     }
-    println!("{} keys, events by outcome {outcomes:?}, {} mails of {sent} digests", keys.len(), stage.relay.mails().len());
+    println!(
+        "{} keys, events by outcome {outcomes:?}, {} mails of {sent} digests",
+        keys.len(),
+        stage.relay.mails().len()
+    );
     assert_eq!(outcomes.values().sum::<u64>(), 2 * KEYS);
     // A cancel past the dot leaves it open whether the mail arrived.
     let ambiguous = stage.count("SELECT COUNT(*) FROM digests WHERE outcome = 'ambiguous'").await?;

@@ -369,7 +369,8 @@ async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result
         digests.sort_by_key(|digest| digest.due_at);
         let expected = midnights.iter().flat_map(|day| mails.iter().map(|(at, events)| (*day + at.minutes(), *events)));
         let minute = |at: Timestamp| at.round(Unit::Minute);
-        let due = digests.iter().map(|digest| Ok((minute(digest.due_at)?, digest.items))).collect::<Result<Vec<_>>>()?;
+        let due =
+            digests.iter().map(|digest| Ok((minute(digest.due_at)?, digest.items))).collect::<Result<Vec<_>>>()?;
         assert_eq!(due, expected.collect::<Vec<_>>(), "{cadence}");
         for DigestRecord { due_at, closed, closed_at, .. } in digests {
             assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
@@ -391,9 +392,13 @@ async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Re
         let key = key("activity", user);
         days.store.put_recipients(&[Recipient::invented(&key)], start).await?;
     }
-    for (hour, digest_type, user) in
-        [(0, "activity", "ann"), (1, "alerts", "ann"), (2, "activity", "ann"), (2, "activity", "bo"), (3, "alerts", "ann")]
-    {
+    for (hour, digest_type, user) in [
+        (0, "activity", "ann"),
+        (1, "alerts", "ann"),
+        (2, "activity", "ann"),
+        (2, "activity", "bo"),
+        (3, "alerts", "ann"),
+    ] {
         days.server.sleep_until(start + hour.hours()).await?;
         days.emit(&key(digest_type, user), &hour.to_string()).await?;
     }
