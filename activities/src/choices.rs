@@ -1,90 +1,93 @@
-//! What recipients may choose: cadences, by kind or to the letter.
+//! What recipients choose for a digest type, and whether they want it at all: checked, written down with who and why, and
+//! told to the key's workflow. The command line and whoever else speaks for recipients come in here.
 
-use std::{fmt, str::FromStr};
+use jiff::Timestamp;
+use temporalio_client::{
+    Client, UntypedSignal, UntypedWorkflow, WorkflowSignalOptions, errors::WorkflowInteractionError,
+};
+use temporalio_common::data_converters::RawValue;
+use tidings_workflows::{Key, command::Order, limits::Invalid, names::PREFERENCES_SIGNAL};
 
-use tidings_workflows::{Cadence, ParseError};
+use crate::{
+    settings::{DigestSettings, Settings},
+    store::{self, AuditEntry, Preferences, Store},
+};
 
-/// The first words of all cadences. Recipients choose among all but the last, unless somebody says otherwise: its
-/// schedules are an operator's tool.
-const KINDS: [&str; 8] = ["instant", "after", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
+mod cadences;
+mod check;
+mod in_force;
 
-/// The cadences that a digest type offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choices(Vec<Choice>);
+pub use cadences::{Choice, Choices};
+pub use in_force::{InForce, Next};
 
-/// One entry: `daily` is every cadence of that kind, `weekly mon 08:00` that one alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Every cadence that begins with this word.
-    Kind(&'static str),
-    /// This one.
-    Whole(Cadence),
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field will not do.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// There is nothing to choose for.
+    #[error("digest type {0:?} is not configured; tidings.toml has no [digest.{0}]")]
+    UnknownType(String),
+    /// The store cannot answer.
+    #[error(transparent)]
+    Store(#[from] store::Error),
 }
 
-impl Choices {
-    /// Those of `tidings.toml`.
-    #[must_use]
-    pub const fn new(choices: Vec<Choice>) -> Self {
-        Self(choices)
-    }
-
-    /// Whether a recipient may have this cadence.
-    #[must_use]
-    pub fn allows(&self, cadence: &Cadence) -> bool {
-        let words = cadence.to_string();
-        let kind = words.split(' ').next();
-        self.0.iter().any(|choice| match choice {
-            Choice::Kind(word) => kind == Some(word),
-            Choice::Whole(whole) => whole == cadence,
-        })
-    }
-
-    /// The entries.
-    #[must_use]
-    pub fn entries(&self) -> &[Choice] {
-        &self.0
-    }
+/// Replaces what the recipient chose, and answers with the revision. [`tell`] comes next.
+///
+/// # Errors
+/// Names the first field that is wrong, and what would be right; or the store cannot answer.
+pub async fn choose(
+    store: &dyn Store,
+    settings: &Settings,
+    key: &Key,
+    preferences: &Preferences,
+    order: &Order,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    check::preferences(digest(settings, key)?, preferences, now)?;
+    Ok(store.put_preferences(key, preferences, &entry(order, "preferences", now)?).await?)
 }
 
-/// Every kind but `cron`.
-impl Default for Choices {
-    fn default() -> Self {
-        Self(KINDS.into_iter().filter(|kind| *kind != "cron").map(Choice::Kind).collect())
-    }
+/// Records whether the recipient wants this digest at all. [`tell`] comes next.
+///
+/// # Errors
+/// `order` will not do, or the store cannot answer.
+pub async fn consent(
+    store: &dyn Store,
+    settings: &Settings,
+    key: &Key,
+    wanted: bool,
+    order: &Order,
+    now: Timestamp,
+) -> Result<(), Error> {
+    digest(settings, key)?;
+    let action = if wanted { "grant consent" } else { "withdraw consent" };
+    Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
 
-impl FromStr for Choice {
-    type Err = ParseError;
-
-    /// # Errors
-    /// The text is neither the first word of a cadence nor a whole one.
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match KINDS.into_iter().find(|kind| *kind == text.trim()) {
-            Some(kind) => Ok(Self::Kind(kind)),
-            None => text.parse().map(Self::Whole),
-        }
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kind(word) => f.write_str(word),
-            Self::Whole(cadence) => cadence.fmt(f),
-        }
-    }
-}
-
-/// `"instant", "weekly mon 08:00"`.
-impl fmt::Display for Choices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, choice) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}\"{choice}\"")?;
-        }
-        Ok(())
+/// Tells the key's workflow that something was chosen. Starts none: where none runs, no window is open.
+///
+/// Where this fails the choice still counts: admission looks at the revision again.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
+    let workflow = client.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
+    let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
+    // `RawValue::empty()` would be one empty argument.
+    match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).await {
+        Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
+        answer => answer,
     }
 }
 
-#[cfg(test)]
-mod tests;
+fn digest<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, Error> {
+    settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
+}
+
+fn entry(order: &Order, action: &str, now: Timestamp) -> Result<AuditEntry, Invalid> {
+    order.check()?;
+    Ok(AuditEntry { at: now, actor: order.by.clone(), action: action.to_owned(), why: order.why.clone() })
+}

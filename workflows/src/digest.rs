@@ -15,7 +15,7 @@ use crate::{
     act::act,
     call::{now, timestamp, until},
     carried::Carried,
-    command::{Dropped, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     inbound::{Inbound, Sorted},
     state::{Decision, State, Summary},
 };
@@ -119,6 +119,12 @@ impl Digest {
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.trouble.clone(), self.decided_at)
+    }
+
+    /// What a claim would take now; `None`: no window is open.
+    #[query(name = "due")]
+    pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
+        self.state.due()
     }
 
     /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.

@@ -42,7 +42,10 @@ impl Invalid {
 }
 
 /// A required id: not empty, no control characters, at most [`ID_BYTES`].
-pub(crate) fn id(field: &str, value: &str) -> Result<(), Invalid> {
+///
+/// # Errors
+/// Names the field and the limit.
+pub fn id(field: &str, value: &str) -> Result<(), Invalid> {
     if value.is_empty() {
         return Err(Invalid::new(field, "is required"));
     }

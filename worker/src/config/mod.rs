@@ -81,14 +81,21 @@ impl Config {
     /// The DKIM key cannot be read, or signs nothing.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let dkim = self.dkim.as_ref().map(Signing::signer).transpose();
-        Ok(Settings {
+        let dkim = dkim.map_err(|problem| Error::Wrong(vec![problem]))?;
+        Ok(Settings { dkim, unknown_recipients, ..self.unsigned() })
+    }
+
+    /// The same for what sends no mail: nobody signs, and nobody is invented.
+    #[must_use]
+    pub fn unsigned(&self) -> Settings {
+        Settings {
             digests: self.digests.clone(),
             tenants: self.tenants.clone(),
             cap: self.cap,
             sender: self.sender.clone(),
-            dkim: dkim.map_err(|problem| Error::Wrong(vec![problem]))?,
-            unknown_recipients,
-        })
+            dkim: None,
+            unknown_recipients: UnknownRecipients::Wait,
+        }
     }
 
     /// Reads `path`, or [`DEFAULT_PATH`] where that exists, and the process's environment.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::State;
 use crate::{
-    command::{Dropped, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     contract::Note,
 };
 
@@ -77,6 +77,14 @@ impl State {
     pub fn retimed(&self, was: Option<Timestamp>) -> Retimed {
         let why = self.open.as_ref().map(|open| open.why.clone()).unwrap_or_default();
         Retimed { events: self.collected(), was, due_at: self.deadline(), why }
+    }
+
+    /// What a claim would take now.
+    pub fn due(&self) -> Option<Due> {
+        let open = self.open.as_ref()?;
+        let events = self.pending.head(self.pending.page_len(usize::MAX));
+        let more = self.collected() - open.stashed - events.len() as u64;
+        Some(Due { window: open.window.clone(), events, more })
     }
 
     /// Takes a digest up again, unless there is one on its way; `Some`: why not.

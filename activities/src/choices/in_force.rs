@@ -1,0 +1,47 @@
+//! What a recipient's choices and the configuration make together.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_workflows::{Cadence, Key};
+
+use crate::{plan, settings::DigestSettings, store::Facts, timing::Timing};
+
+/// What holds for a key's next window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InForce {
+    /// In the words of `tidings.toml`.
+    pub cadence: String,
+    /// IANA.
+    pub zone: String,
+    /// In the words of `tidings.toml`.
+    pub quiet: Vec<String>,
+    /// Where nothing stands in the way: consent, a suppression, a pause, or `never`.
+    pub next: Option<Next>,
+}
+
+/// When a window would be due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Next {
+    /// When.
+    pub due_at: Timestamp,
+    /// Every step that led there, in words.
+    pub why: String,
+}
+
+impl InForce {
+    /// With a window that opened now.
+    #[must_use]
+    pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
+        let (cadence, zone) = (plan::cadence(settings, facts), plan::zone(settings, facts));
+        let timing = Timing::new(settings, key, &zone);
+        let paused = facts.preferences.paused_until.is_some_and(|until| until > now);
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && cadence != Cadence::Never;
+        let deadline = wanted.then(|| timing.deadline(&cadence, None, now));
+        Self {
+            cadence: cadence.to_string(),
+            quiet: timing.quiet.times().iter().map(ToString::to_string).collect(),
+            next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
+            zone: zone.0,
+        }
+    }
+}
