@@ -35,7 +35,7 @@ pub struct Event {
     /// Numbers that add up over a group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, i64>,
-    /// Asks that the whole window be due at once. Kept; no cadence acts on it yet.
+    /// Makes the whole window due at once (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
     /// What the template shows: `title`, `url`, `excerpt` and anything else.
