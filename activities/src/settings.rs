@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use tidings_workflows::{Cadence, Key, Quiet, words};
 
-use crate::{choices::Choices, mailer::Dkim};
+use crate::choices::Choices;
+
+mod streams;
+
+pub use streams::{Guarantee, Per, Rate, RelaySettings, Stream, Streams};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -15,10 +19,10 @@ pub struct Settings {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// How many digests a recipient gets, over all digest types (rule 13).
     pub cap: Option<Cap>,
-    /// How mails introduce themselves.
-    pub sender: Sender,
-    /// What signs the mails, unless the relay does.
-    pub dkim: Option<Dkim>,
+    /// The relays, by name.
+    pub relays: BTreeMap<String, RelaySettings>,
+    /// How messages are sent, by stream.
+    pub streams: Streams,
     /// What to do about a user whom the directory does not know.
     pub unknown_recipients: UnknownRecipients,
 }

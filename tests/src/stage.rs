@@ -20,7 +20,7 @@ use tidings_activities::{
     DigestActivities,
     mailer::{Limits, Mailer, Timeouts},
     renderer::Renderer,
-    settings::{DigestSettings, Sender, Settings, UnknownRecipients},
+    settings::{DigestSettings, Sender, Settings, Stream, Streams, UnknownRecipients},
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
@@ -47,8 +47,11 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
         digests: BTreeMap::from(digests),
         tenants: BTreeMap::new(),
         cap: None,
-        sender,
-        dkim: None,
+        relays: BTreeMap::new(),
+        streams: Streams {
+            bulk: Stream::new(&["default"], sender.clone()),
+            transactional: Stream::new(&["default"], sender),
+        },
         unknown_recipients: UnknownRecipients::Invent,
     }
 }

@@ -1,5 +1,6 @@
 //! The digests' worker, until it is told to stop.
 
+use anyhow::Context as _;
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings_activities::{
     DigestActivities,
@@ -9,7 +10,7 @@ use tidings_activities::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, config::Signing, registration, storage::Storage};
+use crate::{Config, registration, storage::Storage};
 
 /// Runs the worker until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -21,12 +22,14 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
-    if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
+    for warning in config.warnings() {
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let mailer = Mailer::new(config.relay.clone(), Limits::default(), Timeouts::default())?;
+    let preferred = settings.streams.bulk.relays.first().and_then(|name| settings.relays.get(name));
+    let relay = preferred.context("stream.bulk names no relay")?.relay.clone();
+    let mailer = Mailer::new(relay, Limits::default(), Timeouts::default())?;
     let activities = DigestActivities {
         store,
         renderer: Renderer::new(config.templates.as_deref())?,
@@ -40,7 +43,7 @@ pub async fn run(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
         task_queue = config.task_queue,
-        relay = %config.relay,
+        relay = %mailer.relay(),
         "the worker runs"
     );
     let stop = worker.shutdown_handle();
