@@ -34,6 +34,14 @@ impl Settings {
         let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
     }
+
+    /// Attempts per second that a stream's task queue may hand out, over all workers: so few that none of its relays
+    /// gets more than it takes. `None`: as many as there are.
+    #[must_use]
+    pub fn rate(&self, stream: &Stream) -> Option<f64> {
+        let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
+        relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
+    }
 }
 
 /// At most so many digests in so long.

@@ -1,12 +1,10 @@
 //! The digests' worker, until it is told to stop.
 
-use anyhow::Context as _;
+use std::sync::Arc;
+
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings_activities::{
-    DigestActivities,
-    mailer::{Limits, Mailer, Timeouts},
-    renderer::Renderer,
-    settings::UnknownRecipients,
+    DigestActivities, mailer::Timeouts, relays::Relays, renderer::Renderer, settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,13 +25,11 @@ pub async fn run(
     }
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let preferred = settings.streams.bulk.relays.first().and_then(|name| settings.relays.get(name));
-    let relay = preferred.context("stream.bulk names no relay")?.relay.clone();
-    let mailer = Mailer::new(relay, Limits::default(), Timeouts::default())?;
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
     let activities = DigestActivities {
         store,
         renderer: Renderer::new(config.templates.as_deref())?,
-        mailer: mailer.clone(),
+        relays: relays.clone(),
         settings,
     };
     let options = registration::digests(&config.task_queue, activities)?;
@@ -43,7 +39,7 @@ pub async fn run(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
         task_queue = config.task_queue,
-        relay = %mailer.relay(),
+        relays = config.streams.bulk.settings.relays.join(", "),
         "the worker runs"
     );
     let stop = worker.shutdown_handle();
@@ -57,6 +53,6 @@ pub async fn run(
             running.await?;
         }
     }
-    mailer.close().await;
+    relays.close().await;
     Ok(())
 }

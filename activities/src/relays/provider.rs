@@ -116,7 +116,7 @@ mod tests {
                 Provider::SendGrid,
                 Some("marketing"),
                 format!(
-                    "X-SMTPAPI: {{\"unique_args\":{{\"tidings_message\":\"{ID}\"}},\"ip_pool\":\"marketing\"}}\r\n"
+                    "X-SMTPAPI: {{\"ip_pool\":\"marketing\",\"unique_args\":{{\"tidings_message\":\"{ID}\"}}}}\r\n"
                 ),
             ),
             (Provider::Mailgun, None, format!("X-Mailgun-Variables: {{\"tidings_message\":\"{ID}\"}}\r\n")),

@@ -15,6 +15,7 @@ mod directory;
 mod ledger;
 mod outbox;
 mod postgres;
+mod relays;
 mod reopen;
 mod rows;
 mod sqlite;

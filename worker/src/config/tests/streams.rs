@@ -99,7 +99,7 @@ fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
         (ses.to_owned(), "tidings.toml:3: relay.ses.url: is missing; write for example \"smtp://user:password@"),
         (
             format!("{ses}url = \"http://u:hunter2@x\""),
-            "tidings.toml:4: relay.ses.url = \"http://u:***@x\": relay: scheme",
+            "tidings.toml:4: relay.ses.url = \"http://u:***@x/\": relay: scheme",
         ),
         (with("url_env = \"SES_URL\""), "tidings.toml:5: relay.ses.url_env = \"SES_URL\": is one address too many"),
         (
