@@ -8,7 +8,9 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{choices, config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
+use crate::{
+    choices, config::Config, dev, emit, log, migrate, operate, recipients, relays, retract, run, show, template,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +74,9 @@ enum Command {
     /// Whether recipients want a digest type at all
     #[command(subcommand)]
     Consent(choices::consent::Command),
+    /// The relays that mail goes by
+    #[command(subcommand)]
+    Relays(relays::Command),
     /// Prepares the database and Temporal; run it before every upgrade
     Migrate,
     /// The configuration
@@ -122,6 +127,7 @@ impl Arguments {
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
             Command::Consent(command) => choices::consent::run(command, &config()?).await,
+            Command::Relays(command) => relays::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),

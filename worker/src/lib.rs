@@ -11,6 +11,7 @@ mod migrate;
 mod operate;
 mod recipients;
 pub mod registration;
+mod relays;
 mod retract;
 mod run;
 mod show;

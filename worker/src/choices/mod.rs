@@ -31,7 +31,7 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
-    fn order(self, command: &str) -> Result<Order, Usage> {
+    pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
         let login = || ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|l| !l.is_empty()));
         let by = self.by.or_else(login).unwrap_or_else(|| "unknown".to_owned());
         let order = Order { by, why: self.why.unwrap_or_else(|| command.to_owned()) };
