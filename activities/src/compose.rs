@@ -9,7 +9,7 @@ use crate::{
     mailer::{self, Draft, Person},
     renderer::{Input, Links, Rendered as Mail, View},
     settings::DigestSettings,
-    store::{Closing, Contents, Facts, Message, Recipient},
+    store::{Closing, Contents, Facts, Message, Origin, Recipient},
 };
 
 impl DigestActivities {
@@ -73,8 +73,8 @@ impl DigestActivities {
             Err(error) => return Err(Error::Render(error.to_string())),
         };
         Ok(Ok(Message {
-            digest_id: window.digest_id,
-            key: window.key.clone(),
+            id: window.digest_id,
+            origin: Origin::Digest(window.key.clone()),
             stream: "bulk".to_owned(),
             envelope_from: sender.address.clone(),
             envelope_to: composed.envelope_to,

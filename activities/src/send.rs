@@ -129,7 +129,7 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
             Sent::Deferred { .. } | Sent::Waiting { .. } => None,
         },
         suppress: (delivery.class == Class::HardBounce).then(|| Suppression {
-            tenant: message.key.tenant.clone(),
+            tenant: message.tenant().to_owned(),
             address: message.envelope_to.clone(),
             reason: "hard_bounce".to_owned(),
             detail: why.clone(),

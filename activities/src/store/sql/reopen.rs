@@ -23,12 +23,14 @@ impl<D: Dialect> Sql<D> {
         let Some(digest) = row.map(rows::digest).transpose()?.filter(|digest| digest.key == *key) else {
             return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
         };
+        query(D::LOCK_MESSAGE).bind(id.clone()).execute(&mut *tx).await?;
         query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         if let Some(why) = Self::not_again(&mut tx, &digest, reopen.may_duplicate).await? {
             return Ok(Resumed::Refused { why });
         }
         query(statements::TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
-        query(statements::REOPEN_DIGEST).bind(id).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        query(statements::REOPEN_DIGEST).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        query(statements::REOPEN_MESSAGE).bind(id).bind(reopen.may_duplicate).execute(&mut *tx).await?;
         let order = &reopen.order;
         let entry =
             AuditEntry { at: *asked_at, actor: order.by.clone(), action: "reopen".into(), why: order.why.clone() };
@@ -64,8 +66,8 @@ impl<D: Dialect> Sql<D> {
         Ok(None)
     }
 
-    /// Whether the statement has an answer about the digest.
-    async fn has(connection: &mut D::Connection, statement: &'static str, digest_id: Uuid) -> Result<bool> {
+    /// Whether the statement has an answer about the digest, or the message.
+    pub(super) async fn has(connection: &mut D::Connection, statement: &'static str, digest_id: Uuid) -> Result<bool> {
         let found: Option<(i64,)> = query_as(statement).bind(digest_id.to_string()).fetch_optional(connection).await?;
         Ok(found.is_some())
     }
