@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_workflows::{
-    Cadence,
     contract::{Closed, LoadInput, Outcome, Window},
     words,
 };
 
-use crate::{plan, settings::DigestSettings, store::Facts, timing::Timing};
+use crate::{
+    effective::Effective,
+    plan,
+    settings::{DigestSettings, Throttled},
+    store::Facts,
+    timing::Timing,
+};
 
 /// A recipient who stays unknown for this long is given up (rule 33).
 pub const UNKNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -23,20 +28,23 @@ pub enum Admission {
     Admitted,
     /// The window goes on collecting until then.
     Later { until: Timestamp, why: String },
+    /// The recipient chose something else since it was planned.
+    Changed,
     /// It ends here.
     Refused(Closed),
 }
 
 /// Consent first, then suppression, then whether any mail is wanted, then the pause, then whether there is anybody to
-/// write to, then the throttle, then the quiet hours.
+/// write to; then, unless somebody is in a hurry, whether they chose something else, then the throttle and the quiet hours.
 #[must_use]
 pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
     let window = &input.window;
     if let Some(closed) = forbidden(facts) {
         return Admission::Refused(closed);
     }
-    if plan::cadence(settings, facts) == Cadence::Never {
-        return Admission::Refused(Closed { outcome: Outcome::Skipped, why: plan::never(facts) });
+    let effective = Effective::new(settings, facts);
+    if let Some(why) = effective.never() {
+        return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
     }
     if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
         return Admission::Later { until, why: format!("paused until {until:.0}") };
@@ -47,11 +55,20 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
     if input.flushed {
         return Admission::Admitted;
     }
+    if input.urgent {
+        let again = plan::urgent_again_at(facts).filter(|at| *at > now);
+        return again.map_or(Admission::Admitted, |until| Admission::Later {
+            until,
+            why: format!("urgent, a minute after the last digest -> {until:.0}"),
+        });
+    }
+    if input.revision != facts.revision {
+        return Admission::Changed;
+    }
     if let Some(later) = throttled(settings, facts, now) {
         return later;
     }
-    let zone = plan::zone(settings, facts);
-    match Timing::new(settings, &window.key, &zone).put_off(window.due_at, now) {
+    match Timing::new(settings, &window.key, &effective).put_off(window.due_at, now) {
         Some(later) => Admission::Later { until: later.at, why: later.why },
         None => Admission::Admitted,
     }
@@ -72,7 +89,10 @@ fn throttled(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option
     let (last, throttle) = (facts.last_sent_at?, settings.throttle?);
     let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);
     let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
-    (until > now).then_some(Admission::Later { until, why })
+    (until > now).then_some(match settings.throttled {
+        Throttled::Defer => Admission::Later { until, why },
+        Throttled::Skip => Admission::Refused(Closed { outcome: Outcome::Throttled, why }),
+    })
 }
 
 /// Waits as long again as it has waited already, between a minute and an hour.

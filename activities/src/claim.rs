@@ -21,9 +21,10 @@ impl DigestActivities {
         let facts = self.facts(&window.key).await?;
         let refused = match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),
+            Admission::Changed => return Ok(Loaded::Changed),
             Admission::Refused(closed) => closed,
             Admission::Admitted => {
-                let cap = self.settings.cap.filter(|_| !input.flushed);
+                let cap = self.settings.cap.filter(|_| !input.flushed && !input.urgent);
                 let terms = Terms { cap, off: &facts.preferences.off };
                 match self.store.claim(window, &input.events, &terms, now).await? {
                     Claimed::Capped { until } => return Ok(Loaded::Later { until, why: capped(cap, until) }),

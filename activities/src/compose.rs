@@ -5,8 +5,8 @@ use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered};
 
 use crate::{
     digest::{DigestActivities, Error, now},
+    effective::Effective,
     mailer::{self, Draft, Person},
-    plan,
     renderer::{Input, Links, View},
     settings::DigestSettings,
     store::{Closing, Facts, Message, Recipient},
@@ -44,8 +44,8 @@ impl DigestActivities {
         let window = &input.window;
         let date = now(input.asked_at);
         let contents = self.store.contents(window, settings.max_items).await?;
-        let (_, zone) = plan::zone(settings, facts);
-        let cadence = plan::cadence(settings, facts).to_string();
+        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
+        let cadence = cadence.to_string();
         let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
         let view =
             View::new(&Input { contents: &contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });

@@ -10,7 +10,7 @@ use tidings_workflows::{
     activities::definitions,
     contract::{
         AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered,
-        SendInput, Sent, StashInput, Stashed,
+        ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
     },
 };
 
@@ -106,6 +106,18 @@ impl DigestActivities {
         let now = now(*asked_at);
         let closing = Closing { window, events, closed, by, return_events: false, now };
         Ok(self.store.close(closing).await?)
+    }
+
+    /// Takes events back.
+    #[activity(definition = definitions::Retract)]
+    pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
+        Ok(self.take_back(&input).await?)
+    }
+
+    /// Takes a digest up again.
+    #[activity(definition = definitions::Reopen)]
+    pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
+        Ok(self.resume(&input).await?)
     }
 
     /// Records commands in the audit trail.

@@ -1,13 +1,13 @@
-//! Reads the events of an earlier run back from its history: what a workflow could neither carry nor stash while the
-//! store was down.
+//! Reads back from its history what an earlier run was told: what a workflow could neither carry nor stash while the
+//! store was down, and what a terminated run left behind.
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use temporalio_client::{NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
+use temporalio_client::{Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
 use tidings_workflows::{
-    Carried, Event, Inbound, PAGE_EVENTS,
+    Carried, Event, Inbound, Key, PAGE_EVENTS, Retract,
     contract::{Closed, Outcome, Window},
     names::SIGNAL,
 };
@@ -18,21 +18,61 @@ use crate::{
     store::Closing,
 };
 
+/// What a run was told at one moment.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The events: in its start argument those that the run before handed over, in a signal the good ones.
+    pub events: Vec<Event>,
+    /// What takes events back.
+    pub retracts: Vec<Retract>,
+    /// In its start argument: still earlier runs that nobody has read back yet.
+    pub runs: Vec<String>,
+}
+
+/// What `run` of the key was told, in the order of its history.
+///
+/// # Errors
+/// The history cannot be read (any more).
+pub fn told(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<Told, Error>> + Send {
+    let (key, run) = (key.clone(), run.to_owned());
+    let execution = WorkflowExecutionInfo::builder()
+        .namespace(client.namespace())
+        .workflow_id(key.workflow_id())
+        .run_id(&run)
+        .build();
+    let history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
+    history.map(move |event| match event {
+        Ok(event) => Ok(moment(event.attributes, &key)),
+        Err(error) => Err(Error::History { run: run.clone(), why: error.to_string() }),
+    })
+}
+
+fn moment(attributes: Option<Attributes>, key: &Key) -> Told {
+    let payloads = |payloads: Option<Payloads>| payloads.map(|payloads| payloads.payloads).unwrap_or_default();
+    match attributes {
+        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => {
+            let carried = Carried::read(&payloads(started.input));
+            Told { retracts: carried.retracts(), runs: carried.runs(), events: carried.into_events() }
+        }
+        Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
+            // Refused ones were refused, and numbered, when they came.
+            let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
+            Told { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() }
+        }
+        _ => Told::default(),
+    }
+}
+
 impl DigestActivities {
-    /// Stashes the run's carried events and those of all its signals.
+    /// Stashes the run's carried events and those of all its signals, and keeps its retracts.
     pub(crate) async fn read_back(&self, ctx: &ActivityContext, window: &Window, run: &str) -> Result<(), Error> {
-        let failed = |why: String| Error::History { run: run.to_owned(), why };
-        let client = ctx.client();
-        let execution = WorkflowExecutionInfo::builder()
-            .namespace(client.namespace())
-            .workflow_id(window.key.workflow_id())
-            .run_id(run)
-            .build();
-        let mut history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
+        let mut told = std::pin::pin!(told(ctx.client(), &window.key, run));
         let mut page = Vec::new();
-        while let Some(event) = history.next().await {
-            let event = event.map_err(|error| failed(error.to_string()))?;
-            page.extend(events(event.attributes, window));
+        while let Some(Told { events, retracts, .. }) = told.try_next().await? {
+            if !retracts.is_empty() {
+                self.store.put_retracts(&window.key, &retracts, Timestamp::now()).await?;
+            }
+            page.extend(events);
             if page.len() >= PAGE_EVENTS {
                 self.stash_or_return(window, &std::mem::take(&mut page)).await?;
             }
@@ -52,19 +92,5 @@ impl DigestActivities {
         let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
         self.store.close(closing).await?;
         Ok(())
-    }
-}
-
-fn events(attributes: Option<Attributes>, window: &Window) -> Vec<Event> {
-    let payloads = |payloads: Option<Payloads>| payloads.map(|payloads| payloads.payloads).unwrap_or_default();
-    match attributes {
-        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => {
-            Carried::read(&payloads(started.input)).into_events()
-        }
-        Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
-            // Refused ones were refused, and numbered, when they came.
-            Inbound::from(payloads(signal.input)).for_key(&window.key, 0).events
-        }
-        _ => Vec::new(),
     }
 }

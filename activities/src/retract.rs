@@ -1,15 +1,27 @@
 //! `retract`: events are taken back before the mail about them goes out (rule 6).
 
-use tidings_workflows::contract::RetractInput;
+use tidings_workflows::contract::{Closed, Outcome, RetractInput, Window};
 
-use crate::digest::{DigestActivities, Error, now};
+use crate::{
+    digest::{DigestActivities, Error, now},
+    store::{Closing, RETRACTED, retracted},
+};
 
 impl DigestActivities {
-    /// The key's next claim leaves these events out, and those of them that are still to come.
+    /// Those that are in the window leave it; those that are in the store, or still to come, are left out of the next claim.
     ///
     /// # Errors
     /// The store cannot answer.
     pub async fn take_back(&self, input: &RetractInput) -> Result<(), Error> {
-        Ok(self.store.put_retracts(&input.key, &input.retracts, now(input.asked_at)).await?)
+        let now = now(input.asked_at);
+        self.store.put_retracts(&input.key, &input.retracts, now).await?;
+        let Some(window) = &input.window else { return Ok(()) };
+        let window = Window { digest_id: retracted(window), ..window.clone() };
+        let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
+        let events = &input.events;
+        self.store
+            .close(Closing { window: &window, events, closed: &closed, by: "", return_events: false, now })
+            .await?;
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use tidings_workflows::{Cadence, Key, Quiet};
+use tidings_workflows::{Cadence, Key, Quiet, Slide, words};
 use uuid::Uuid;
 
-use crate::settings::DigestSettings;
+use crate::{effective::Effective, settings::DigestSettings};
 
 /// Namespace of the hash that spreads keys (UUIDv5, RFC 9562): drawn once, fixed for ever.
 const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_90d2_3f58);
@@ -16,7 +16,7 @@ const DEFERRALS: usize = 14;
 /// What a key's deadline follows, once its cadence is known.
 #[derive(Debug)]
 pub struct Timing<'a> {
-    /// The quiet times of its digest type.
+    /// The quiet times that are in force.
     pub quiet: &'a Quiet,
     /// Its share of the spread, the same for every window.
     pub offset: Option<SignedDuration>,
@@ -37,17 +37,33 @@ pub struct Deadline {
 
 impl<'a> Timing<'a> {
     /// The timing of a key's windows.
-    pub fn new(settings: &'a DigestSettings, key: &Key, (zone_name, zone): &'a (String, TimeZone)) -> Self {
+    pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
         let offset = settings.spread.map(|spread| offset(key, spread.as_secs()));
-        Self { quiet: &settings.quiet, offset, zone, zone_name }
+        Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
     }
 
     /// When a window that opens at `opened_at` is due. `words` say why this cadence, if it is not the configured one.
     pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
-        let mut at = cadence.due_at(opened_at, self.zone);
+        let at = cadence.due_at(opened_at, self.zone);
         let calendar = cadence.follows_the_calendar();
         let zone = if calendar { format!(" {}", self.zone_name) } else { String::new() };
         let words = words.unwrap_or_else(|| format!("{cadence}{zone}"));
+        self.steps(words, at, calendar)
+    }
+
+    /// When a window is due whose latest event arrived then.
+    pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
+        let at = slide.due_at(last_at);
+        let words = if at == slide.until {
+            "events keep coming, and this is the longest that the first may wait".to_owned()
+        } else {
+            format!("{} after the latest event", words::written(slide.by))
+        };
+        self.steps(words, at, false)
+    }
+
+    /// The steps after the cadence.
+    fn steps(&self, words: String, mut at: Timestamp, calendar: bool) -> Deadline {
         let mut why = format!("{words} -> {at:.0}");
         let mut moved = false;
         if let Some(offset) = self.offset.filter(|_| calendar) {

@@ -1,4 +1,4 @@
-//! From `emit` to the lane of the event's key and back. One task per key that has something to send.
+//! From `emit` and `retract` to the key's lane and back. One task per key that has something to send.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -6,18 +6,22 @@ use std::{
     time::Instant,
 };
 
-use tidings_workflows::{Event, Inbound, Key};
+use serde::Serialize;
+use tidings_workflows::{
+    Event, Key, Retract,
+    command::{Reopen, Reopened},
+};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
     Config, ConnectError, Error, config,
-    lane::{self, Lane, Next, Waiting},
+    lane::{self, Kind, Lane, Next, Waiting},
     temporal, v1,
 };
 
 /// Requests on their way to the server, over all keys: enough to keep one server busy.
 const IN_FLIGHT: usize = 64;
-/// Bytes that an event takes besides its JSON, its key's lane included.
+/// Bytes that an event or a retract takes besides its JSON, its key's lane included.
 const OVERHEAD_BYTES: usize = 1024;
 
 /// Hands events to Temporal. Cheap to clone; the clones share connection, memory and pace.
@@ -62,12 +66,44 @@ impl Client {
     /// See [`Error`]. After any but [`Error::Invalid`] the event may or may not have arrived; emitting it again is safe.
     pub async fn emit(&self, event: v1::Event) -> Result<(), Error> {
         let (key, event) = Event::from_wire(event, None)?;
-        let json = serde_json::to_string(&event).map_err(|error| Error::Unavailable(error.to_string()))?;
+        self.hand_over(key, Kind::Event, json(&event)?).await
+    }
+
+    /// Takes events of a key back: the one with `event_id`, or all of one category and entity that occurred up to
+    /// `occurred_at`, whether they are there yet or not. Returns when Temporal has recorded it; travels as events do.
+    ///
+    /// # Errors
+    /// As for [`Client::emit`].
+    pub async fn retract(&self, retract: v1::Retract) -> Result<(), Error> {
+        let (key, _) = Retract::from_wire(retract.clone(), None)?;
+        // The workflow id says the key.
+        let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..retract };
+        self.hand_over(key, Kind::Retract, json(&keyless)?).await
+    }
+
+    /// Takes a digest of the key up again that ended without a mail, or that a terminated run left behind. Starts the key's
+    /// workflow if it is idle, and returns what it answered.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without an answer within the deadline, for example because no worker runs. Asking again is
+    /// safe.
+    pub async fn reopen(&self, key: &Key, reopen: Reopen) -> Result<Reopened, Error> {
+        let Config { task_queue, deadline, .. } = &self.0.config;
+        temporal::reopen(&self.0.temporal, task_queue, key, reopen, *deadline).await
+    }
+
+    /// Returns when everything that was accepted before has its answer.
+    pub async fn flush(&self) {
+        // All of the memory is free only when nothing holds a share of it. The semaphore is never closed.
+        let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
+    }
+
+    async fn hand_over(&self, key: Key, kind: Kind, json: String) -> Result<(), Error> {
         let deadline = Instant::now() + self.0.config.deadline;
         let late =
             |waited_for: &str| Error::Unavailable(format!("waited {:?} for {waited_for}", self.0.config.deadline));
         let until = tokio::time::Instant::from_std(deadline);
-        let accepted = tokio::time::timeout_at(until, self.accept(key, json, deadline));
+        let accepted = tokio::time::timeout_at(until, self.accept(key, kind, json, deadline));
         let acknowledged = accepted.await.map_err(|_| late("memory"))??;
         match tokio::time::timeout_at(until, acknowledged).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(Error::Unavailable("the client's task ended".to_owned()))),
@@ -75,28 +111,26 @@ impl Client {
         }
     }
 
-    /// Returns when every event that was accepted before has its answer.
-    pub async fn flush(&self) {
-        // All of the memory is free only when no event holds a share of it. The semaphore is never closed.
-        let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
-    }
-
-    async fn accept(&self, key: Key, json: String, deadline: Instant) -> Result<Acknowledged, Error> {
+    async fn accept(&self, key: Key, kind: Kind, json: String, deadline: Instant) -> Result<Acknowledged, Error> {
         let bytes = u32::try_from(json.len() + OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.0.config.memory_bytes);
         let memory = Arc::clone(&self.0.memory).acquire_many_owned(bytes).await;
         let memory = memory.map_err(|error| Error::Unavailable(error.to_string()))?;
         let (reply, acknowledged) = oneshot::channel();
-        let event = Waiting { json, deadline, reply, memory };
+        let item = Waiting { kind, json, deadline, reply, memory };
         match self.0.lanes().entry(key) {
-            Entry::Occupied(lane) => lane.into_mut().push(event),
+            Entry::Occupied(lane) => lane.into_mut().push(item),
             Entry::Vacant(vacant) => {
                 let key = vacant.key().clone();
-                vacant.insert(Lane::new()).push(event);
+                vacant.insert(Lane::new()).push(item);
                 tokio::spawn(drive(Arc::clone(&self.0), key));
             }
         }
         Ok(acknowledged)
     }
+}
+
+fn json(content: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(content).map_err(|error| Error::Unavailable(error.to_string()))
 }
 
 type Acknowledged = oneshot::Receiver<Result<(), Error>>;
@@ -142,10 +176,10 @@ async fn send(inner: &Arc<Inner>, key: &Key) {
     }
     let started = Instant::now();
     let time_left = lane::time_left(&batch, started);
-    let events = Inbound::from_json_events(batch.iter().map(|event| event.json.as_str()));
+    let signal = lane::signal(&batch);
     let call = {
         let (inner, key) = (Arc::clone(inner), key.clone());
-        async move { temporal::signal(&inner.temporal, &inner.config.task_queue, &key, events, time_left).await }
+        async move { temporal::signal(&inner.temporal, &inner.config.task_queue, &key, signal, time_left).await }
     };
     // In a task of its own: a panic reaches the callers of this batch and leaves the lane running.
     let result = match tokio::spawn(call).await {

@@ -1,19 +1,19 @@
-//! Why an event was not acknowledged, and what to do about it.
+//! Why an event or a retract was not acknowledged, and what to do about it.
 
 use temporalio_client::tonic::{Code, Status};
 use tidings_workflows::{limits::Invalid, names};
 
-/// The event was not acknowledged.
+/// The event, or the retract, was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The event breaks a limit of the contract; nothing was sent.
-    #[error("the event is invalid: {0}")]
+    /// It breaks a rule of the contract; nothing was sent.
+    #[error("invalid: {0}")]
     Invalid(#[from] Invalid),
-    /// Temporal refused the batch that the event was in.
-    #[error("Temporal refused the event: {0}")]
+    /// Temporal refused the batch that it was in.
+    #[error("Temporal refused the batch: {0}")]
     Rejected(Rejection),
-    /// No answer within the deadline. The event may have arrived; sending it again is safe.
-    #[error("Temporal did not acknowledge the event in time ({0}); emit it again")]
+    /// No answer within the deadline. It may have arrived; sending it again is safe.
+    #[error("Temporal did not acknowledge in time ({0}); send it again")]
     Unavailable(String),
 }
 
@@ -21,7 +21,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The open run has all the signals it can take (10,000) until it continues as new.
-    #[error("the digest's run is full of signals; a worker must be running to roll it over, then emit again")]
+    #[error("the digest's run is full of signals; a worker must be running to roll it over, then send again")]
     RunFull,
     /// A limit of the server is below a batch of ours (256 KiB).
     #[error("the batch is over a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
@@ -45,7 +45,7 @@ pub enum Rejection {
 }
 
 impl Error {
-    /// The same event may be accepted later.
+    /// The same may be accepted later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull))
@@ -81,7 +81,7 @@ mod tests {
     fn a_status_says_whether_to_try_again() {
         for (code, message, retryable, tells) in [
             (Code::Unavailable, "connection refused", true, "connection refused"),
-            (Code::DeadlineExceeded, "context deadline exceeded", true, "emit it again"),
+            (Code::DeadlineExceeded, "context deadline exceeded", true, "send it again"),
             (Code::ResourceExhausted, "namespace rate limit exceeded", true, "rate limit"),
             (Code::InvalidArgument, "exceeded workflow execution limit for signal events", true, "worker must be"),
             (Code::InvalidArgument, "Blob data size exceeds limit.", false, "blobSize"),

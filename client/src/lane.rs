@@ -1,25 +1,35 @@
-//! The events of one key on their way: one batch in flight, what arrives meanwhile waits for the next. No I/O here.
+//! The events and retracts of one key on their way: one batch in flight, what arrives meanwhile waits for the next. No
+//! I/O here.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-use tidings_workflows::limits;
+use tidings_workflows::{Inbound, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{Error, pace::Pace};
 
-/// An event that waits for its acknowledgement.
+/// An event or a retract that waits for its acknowledgement.
 pub(crate) struct Waiting {
-    /// proto3-JSON of the event without its key.
+    /// Which of the two.
+    pub(crate) kind: Kind,
+    /// Its proto3-JSON without its key.
     pub(crate) json: String,
     /// When its caller gives up.
     pub(crate) deadline: Instant,
-    /// Its caller. Closed when the caller is gone: the event is then withdrawn.
+    /// Its caller. Closed when the caller is gone: what it handed over is then withdrawn.
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
     /// Its share of the client's memory.
     pub(crate) memory: OwnedSemaphorePermit,
+}
+
+/// What a batch is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Event,
+    Retract,
 }
 
 /// What the driver of a lane does next.
@@ -43,12 +53,12 @@ impl Lane {
         Self { waiting: VecDeque::new(), pace: Pace::new() }
     }
 
-    pub(crate) fn push(&mut self, event: Waiting) {
-        self.waiting.push_back(event);
+    pub(crate) fn push(&mut self, item: Waiting) {
+        self.waiting.push_back(item);
     }
 
     pub(crate) fn next(&mut self, now: Instant) -> Next {
-        self.waiting.retain(|event| !event.reply.is_closed());
+        self.waiting.retain(|item| !item.reply.is_closed());
         match self.pace.wait_until(now) {
             Some(until) => Next::Wait(until),
             None if self.waiting.is_empty() => Next::Forget,
@@ -56,12 +66,12 @@ impl Lane {
         }
     }
 
-    /// The events of the next batch, in order of arrival: at most 500, and 256 KiB as JSON.
+    /// The next batch, in order of arrival: at most 500 events and retracts, and 256 KiB as JSON.
     pub(crate) fn take_batch(&mut self) -> Vec<Waiting> {
-        self.waiting.retain(|event| !event.reply.is_closed());
-        let mut bytes = r#"{"events":[]}"#.len();
-        let fits = |event: &&Waiting| {
-            bytes += event.json.len() + ",".len();
+        self.waiting.retain(|item| !item.reply.is_closed());
+        let mut bytes = r#"{"events":[],"retracts":[]}"#.len();
+        let fits = |item: &&Waiting| {
+            bytes += item.json.len() + ",".len();
             bytes <= limits::BATCH_BYTES
         };
         let count = self.waiting.iter().take(limits::BATCH_EVENTS).take_while(fits).count();
@@ -75,7 +85,13 @@ impl Lane {
 
 /// How long the batch may take: as long as the most patient of its callers.
 pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
-    batch.iter().map(|event| event.deadline.saturating_duration_since(now)).max().unwrap_or_default()
+    batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
+}
+
+/// The batch as the signal carries it.
+pub(crate) fn signal(batch: &[Waiting]) -> Inbound {
+    let all = |kind| batch.iter().filter(move |item| item.kind == kind).map(|item| item.json.as_str());
+    Inbound::from_json(all(Kind::Event), all(Kind::Retract))
 }
 
 /// Tells every caller of the batch.
@@ -100,7 +116,7 @@ mod tests {
     fn waiting(json: String) -> (Waiting, Caller) {
         let (reply, caller) = oneshot::channel();
         let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Waiting { json, deadline: Instant::now(), reply, memory }, caller)
+        (Waiting { kind: Kind::Event, json, deadline: Instant::now(), reply, memory }, caller)
     }
 
     fn lane(events: impl IntoIterator<Item = String>) -> (Lane, Vec<Caller>) {

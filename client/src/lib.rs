@@ -1,4 +1,5 @@
-//! The thin client that services link: hand over an event, and once [`Client::emit`] returns it is durable.
+//! The thin client that services link: hand over an event, and once [`Client::emit`] returns it is durable. What it told
+//! of was deleted, read or resolved: [`Client::retract`] takes it back.
 //!
 //! ```no_run
 //! # async fn example(event: tidings_client::v1::Event) -> Result<(), Box<dyn std::error::Error>> {
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
-//! `emit` may be repeated after any error; an `event_id` that has arrived already changes nothing.
+//! Both may be repeated after any error: an `event_id` that has arrived already changes nothing, nor does a second retract.
 
 mod client;
 mod config;

@@ -1,17 +1,22 @@
-//! One batch to one workflow: `SignalWithStart`, and what its answer means.
+//! One batch, or one command, to one workflow, which starts if it is idle; and what the answer means.
 
 use std::time::{Duration, Instant};
 
 use temporalio_client::{
     RetryOptions, RpcOptions, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
-    errors::WorkflowStartError,
+    WorkflowUpdateWithStartOptions,
+    errors::{WorkflowStartError, WorkflowUpdateError, WorkflowUpdateWithStartError},
 };
 use temporalio_common::{
-    SignalDefinition, UntypedWorkflow,
+    SignalDefinition, UntypedWorkflow, UpdateDefinition,
     data_converters::RawValue,
     search_attributes::{SearchAttributeKey, SearchAttributes},
 };
-use tidings_workflows::{Inbound, Key, names};
+use tidings_workflows::{
+    Inbound, Key,
+    command::{Reopen, Reopened},
+    names,
+};
 
 use crate::{Error, Rejection};
 
@@ -37,25 +42,71 @@ pub(crate) async fn signal(
     time_left: Duration,
 ) -> Result<(), Error> {
     let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
-    let options = options(task_queue, key, time_left);
+    let options = WorkflowStartOptions::new(task_queue, key.workflow_id())
+        .id_reuse_policy(REUSE)
+        .id_conflict_policy(CONFLICT)
+        .search_attributes(search_attributes(key))
+        .rpc_options(rpc_options(time_left))
+        .build();
     // `RawValue::empty()` would be one empty argument.
     let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, batch, options);
-    let started = Instant::now();
-    match tokio::time::timeout(time_left, call).await {
-        Ok(Ok(_handle)) => Ok(()),
-        Ok(Err(WorkflowStartError::Rpc(status) | WorkflowStartError::AlreadyStarted { source: status, .. })) => {
-            Err(Error::from(&status))
-        }
-        Ok(Err(other)) => Err(Error::Rejected(Rejection::Other(other.to_string()))),
-        Err(_) => Err(Error::Unavailable(format!("no answer for {:?}", started.elapsed()))),
+    match timely(time_left, call).await? {
+        Ok(_handle) => Ok(()),
+        Err(error) => Err(not_started(error)),
     }
 }
 
-fn options(task_queue: &str, key: &Key, time_left: Duration) -> WorkflowStartOptions {
-    let attributes = SearchAttributes::new([
+/// The update `reopen` of the workflow `digest`.
+struct Reopening;
+
+impl UpdateDefinition for Reopening {
+    type Workflow = UntypedWorkflow;
+    type Input = Reopen;
+    type Output = Reopened;
+
+    fn name(&self) -> &'static str {
+        "reopen"
+    }
+}
+
+/// Asks for the digest and returns what the workflow answered.
+pub(crate) async fn reopen(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    reopen: Reopen,
+    time_left: Duration,
+) -> Result<Reopened, Error> {
+    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+    let options = WorkflowUpdateWithStartOptions::new(task_queue, key.workflow_id(), CONFLICT)
+        .id_reuse_policy(REUSE)
+        .search_attributes(search_attributes(key))
+        .rpc_options(rpc_options(time_left))
+        .build();
+    let call = temporal.execute_update_with_start_workflow(workflow, RawValue::default(), Reopening, reopen, options);
+    timely(time_left, call).await?.map_err(|error| match error {
+        WorkflowUpdateWithStartError::Start(error) => not_started(error),
+        WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Failed(failure)) => {
+            Error::Rejected(Rejection::Other(failure.message))
+        }
+        WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Rpc(status))
+        | WorkflowUpdateWithStartError::Rpc(status) => Error::from(&status),
+        other => Error::Rejected(Rejection::Other(other.to_string())),
+    })
+}
+
+/// The key goes on with the run that there is, or starts another.
+const CONFLICT: WorkflowIdConflictPolicy = WorkflowIdConflictPolicy::UseExisting;
+const REUSE: WorkflowIdReusePolicy = WorkflowIdReusePolicy::AllowDuplicate;
+
+fn search_attributes(key: &Key) -> SearchAttributes {
+    SearchAttributes::new([
         SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone()),
         SearchAttributeKey::keyword(names::DIGEST_TYPE_ATTRIBUTE).value_set(key.digest_type.clone()),
-    ]);
+    ])
+}
+
+fn rpc_options(time_left: Duration) -> RpcOptions {
     let retry = RetryOptions::builder()
         .initial_interval(Duration::from_millis(100))
         .multiplier(2.0)
@@ -63,10 +114,20 @@ fn options(task_queue: &str, key: &Key, time_left: Duration) -> WorkflowStartOpt
         .max_elapsed_time(Some(time_left))
         .max_retries(0) // No limit but the time.
         .build();
-    WorkflowStartOptions::new(task_queue, key.workflow_id())
-        .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
-        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
-        .search_attributes(attributes)
-        .rpc_options(RpcOptions::builder().timeout(time_left).retry_options(retry).build())
-        .build()
+    RpcOptions::builder().timeout(time_left).retry_options(retry).build()
+}
+
+async fn timely<T>(time_left: Duration, call: impl Future<Output = T>) -> Result<T, Error> {
+    let started = Instant::now();
+    let answer = tokio::time::timeout(time_left, call).await;
+    answer.map_err(|_| Error::Unavailable(format!("no answer for {:?}", started.elapsed())))
+}
+
+fn not_started(error: WorkflowStartError) -> Error {
+    match error {
+        WorkflowStartError::Rpc(status) | WorkflowStartError::AlreadyStarted { source: status, .. } => {
+            Error::from(&status)
+        }
+        other => Error::Rejected(Rejection::Other(other.to_string())),
+    }
 }

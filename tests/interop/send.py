@@ -1,4 +1,5 @@
-"""Sends one event in every way that Python has, each to a key of its own, and prints the users of these keys.
+"""Sends one event and one retract in every way that Python has, each to a key of its own, and prints the users of these
+keys.
 
 usage: send.py ADDRESS PROTO_FOLDER    (needs temporalio and grpcio-tools)
 """
@@ -29,6 +30,13 @@ EVENT = {
     "counts": {"critical": 2},
     "urgent": True,
     "payload": {"title": "Plan <1>", "url": "https://example.com/42", "rank": 3},
+}
+
+RETRACT = {
+    "category": "comment",
+    "entity_type": "document",
+    "entity_id": "42",
+    "occurred_at": "2026-01-31T08:00:00.5Z",
 }
 
 
@@ -70,6 +78,8 @@ async def main(address, folder):
     def message(user):
         return json_format.ParseDict(plain(user), pb.Event())
 
+    retract = json_format.ParseDict(RETRACT, pb.Retract())
+
     await send(client, "plain-event", plain("plain-event"))
     await send(client, "plain-list", [plain("plain-list")])
     await send(client, "plain-batch", {"events": [plain("plain-batch")]})
@@ -78,6 +88,12 @@ async def main(address, folder):
     await send(client, "json-batch", pb.EventBatch(events=[message("json-batch")]))
     await send(binary, "binary-event", message("binary-event"))
     await send(binary, "binary-batch", pb.EventBatch(events=[message("binary-batch")]))
+
+    await send(client, "retract-plain", {"retracts": [RETRACT]})
+    await send(client, "retract-json", retract)
+    await send(client, "retract-json-batch", pb.EventBatch(retracts=[retract]))
+    await send(binary, "retract-binary", retract)
+    await send(binary, "retract-binary-batch", pb.EventBatch(retracts=[retract]))
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -45,17 +45,25 @@ impl Outside {
     pub async fn start(cadence: &str) -> Result<Self> {
         let folder = TempDir::new()?;
         let relay = Relay::start().await?;
+        let server = DevServer::start_with(&folder.path().join("temporal.db")).await?;
+        let outside = Self { server, relay, folder, binary: binary()?, worker: None };
+        outside.configure(cadence)?;
+        outside.run(&["migrate"]).await?;
+        Ok(outside)
+    }
+
+    /// Writes `tidings.toml`, with windows of `activity` that follow `cadence`.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn configure(&self, cadence: &str) -> Result<()> {
         let config = format!(
             "database_url = \"sqlite://{}\"\nsmtp_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
              [digest.activity]\ncadence = \"{cadence}\"\n",
-            folder.path().join("tidings.db").display(),
-            relay.url()
+            self.ledger().display(),
+            self.relay.url()
         );
-        fs::write(folder.path().join("tidings.toml"), config)?;
-        let server = DevServer::start_with(&folder.path().join("temporal.db")).await?;
-        let outside = Self { server, relay, folder, binary: binary()?, worker: None };
-        outside.run(&["migrate"]).await?;
-        Ok(outside)
+        Ok(fs::write(self.folder.path().join("tidings.toml"), config)?)
     }
 
     /// The ledger's file.

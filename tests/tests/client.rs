@@ -17,7 +17,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_client::{Client, Config, Error, Rejection, v1};
 use tidings_tests::server::DevServer;
-use tidings_workflows::{Inbound, Key};
+use tidings_workflows::{Inbound, Key, Retract, Sorted};
 
 fn event(user: &str, id: usize) -> v1::Event {
     v1::Event {
@@ -35,8 +35,29 @@ fn key(user: &str) -> Key {
     Key::new("acme".into(), "activity".into(), user.into()).unwrap()
 }
 
+fn by_id(user: &str, event_id: &str) -> v1::Retract {
+    let (tenant, digest) = ("acme".into(), "activity".into());
+    v1::Retract { tenant, user: user.into(), digest, event_id: event_id.into(), ..v1::Retract::default() }
+}
+
+fn by_entity(user: &str) -> v1::Retract {
+    v1::Retract {
+        category: "comment".into(),
+        entity_type: "page".into(),
+        entity_id: "7".into(),
+        occurred_at: Some(jiff::Timestamp::UNIX_EPOCH.into()),
+        ..by_id(user, "")
+    }
+}
+
 /// The event ids of every signal in the key's open run, in the order of history.
 async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
+    let ids = |batch: Sorted| batch.events.into_iter().map(|event| event.event_id).collect();
+    Ok(sorted_signals(temporal, key).await?.into_iter().map(ids).collect())
+}
+
+/// Every signal in the key's open run, in the order of history.
+async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Sorted>> {
     let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
     let mut signals = Vec::new();
@@ -48,7 +69,7 @@ async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
         if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = attributes {
             let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
             assert_eq!(sorted.refused, []);
-            signals.push(sorted.events.into_iter().map(|event| event.event_id).collect());
+            signals.push(sorted);
         }
     }
     Ok(signals)
@@ -82,6 +103,35 @@ async fn events_of_a_busy_key_travel_in_batches_and_each_arrives_once() -> Resul
     let attributes = description.raw_description.workflow_execution_info.context("no info")?.search_attributes;
     let names: BTreeSet<_> = attributes.context("no search attributes")?.indexed_fields.into_keys().collect();
     assert!(names.contains("TidingsTenant") && names.contains("TidingsDigestType"), "{names:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn retracts_travel_in_the_batches_of_their_key_s_events() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    let [one, all] = [by_id("ann", "event-0"), by_entity("ann")];
+    // The pace holds back what comes after the first.
+    client.emit(event("ann", 0)).await?;
+    let answers = tokio::join!(client.retract(one.clone()), client.emit(event("ann", 1)), client.retract(all));
+    for answer in [answers.0, answers.1, answers.2] {
+        answer?;
+    }
+    let sorted = sorted_signals(&temporal, &key("ann")).await?;
+    let shapes: Vec<_> = sorted.iter().map(|batch| (batch.events.len(), batch.retracts.len())).collect();
+    assert_eq!(shapes, [(1, 0), (1, 2)]);
+    let until = jiff::Timestamp::UNIX_EPOCH;
+    let (category, entity_type, entity_id) = ("comment".into(), "page".into(), "7".into());
+    let expected = [Retract::Event("event-0".into()), Retract::Entity { category, entity_type, entity_id, until }];
+    assert_eq!(sorted[1].retracts, expected);
+
+    // What was never emitted can be taken back, too: the retract waits for it.
+    client.retract(by_id("bob", "event-0")).await?;
+    assert_eq!(sorted_signals(&temporal, &key("bob")).await?[0].retracts, expected[..1]);
+
+    let error = client.retract(v1::Retract { category: "comment".into(), ..one }).await.unwrap_err();
+    assert!(error.to_string().starts_with("invalid: event_id: cannot stand beside category"), "{error}");
     Ok(())
 }
 
@@ -137,7 +187,7 @@ async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
     let server = DevServer::start().await?;
     let client = Client::new(server.client().await?, Config::default());
     let error = client.emit(v1::Event { category: String::new(), ..event("ann", 1) }).await.unwrap_err();
-    assert_eq!(error.to_string(), "the event is invalid: category: is required");
+    assert_eq!(error.to_string(), "invalid: category: is required");
     assert!(!error.is_retryable());
     Ok(())
 }

@@ -168,7 +168,8 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     let mut zombies = Vec::new();
     let asked_at = window.opened_at;
 
-    let load = LoadInput { asked_at, window: window.clone(), events: digest.events.clone(), flushed: false };
+    let events = digest.events.clone();
+    let load = LoadInput { asked_at, window: window.clone(), events, flushed: false, urgent: false, revision: 0 };
     let loaded = step(&mut dice, &mut zombies, || {
         let load = load.clone();
         Box::pin(async move { activities.claim(&load).await })

@@ -8,7 +8,7 @@ use temporalio_client::{Client as Temporal, UntypedWorkflow, WorkflowFetchHistor
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_proto::v1;
 use tidings_tests::{python::python, server::DevServer};
-use tidings_workflows::{Event, Inbound, Key, Sorted};
+use tidings_workflows::{Event, Inbound, Key, Retract, Sorted};
 
 const EVENT: &str = r#"{
     "tenant": "acme", "digest": "activity", "user": "any", "event_id": "event-1", "category": "comment",
@@ -16,6 +16,15 @@ const EVENT: &str = r#"{
     "counts": {"critical": 2}, "urgent": true,
     "payload": {"title": "Plan <1>", "url": "https://example.com/42", "rank": 3}
 }"#;
+
+const RETRACT: &str = r#"{
+    "tenant": "acme", "digest": "activity", "user": "any", "category": "comment", "entity_type": "document",
+    "entity_id": "42", "occurred_at": "2026-01-31T08:00:00.5Z"
+}"#;
+
+fn expected_retract() -> Result<Retract> {
+    Ok(Retract::from_wire(serde_json::from_str(RETRACT)?, None)?.1)
+}
 
 fn expected() -> Result<Event> {
     Ok(Event::from_wire(serde_json::from_str::<v1::Event>(EVENT)?, None)?.1)
@@ -41,7 +50,7 @@ fn run(command: &mut Command) -> Result<String> {
 }
 
 #[tokio::test]
-async fn every_way_of_the_python_sdk_is_the_same_event() -> Result<()> {
+async fn every_way_of_the_python_sdk_is_the_same_event_and_the_same_retract() -> Result<()> {
     let Some(python) = python() else { return Ok(()) };
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
@@ -49,12 +58,33 @@ async fn every_way_of_the_python_sdk_is_the_same_event() -> Result<()> {
     let mut command = Command::new(python);
     command.arg(folder.join("interop/send.py")).arg(server.target()).arg(folder.join("../proto"));
     let users = run(&mut command)?;
-    assert_eq!(users.lines().count(), 8);
+    assert_eq!(users.lines().count(), 13);
     for user in users.lines() {
         let sorted = received(&temporal, user).await?;
         assert_eq!(sorted.refused, [], "{user}");
-        assert_eq!(sorted.events, [expected()?], "{user}");
+        if user.starts_with("retract-") {
+            assert_eq!((sorted.events, sorted.retracts), (vec![], vec![expected_retract()?]), "{user}");
+        } else {
+            assert_eq!((sorted.events, sorted.retracts), (vec![expected()?], vec![]), "{user}");
+        }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_retract_from_the_command_line_is_the_same_retract() -> Result<()> {
+    let server = DevServer::start().await?;
+    let temporal = server.client().await?;
+    let cli = env::var_os("TEMPORAL_CLI").unwrap_or_else(|| "temporal".into());
+    let mut command = Command::new(cli);
+    command
+        .args(["workflow", "signal-with-start", "--address", &server.target()])
+        .args(["--type", "digest", "--task-queue", "tidings", "--workflow-id", "digest/acme/activity/cli"])
+        .args(["--id-reuse-policy", "AllowDuplicate", "--id-conflict-policy", "UseExisting", "--signal-name", "events"])
+        .args(["--signal-input", &format!(r#"{{"retracts": [{}]}}"#, RETRACT.replace("\"any\"", "\"cli\""))]);
+    run(&mut command)?;
+    let sorted = received(&temporal, "cli").await?;
+    assert_eq!((sorted.retracts, sorted.refused), (vec![expected_retract()?], vec![]));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::{
-    SignedDuration, Timestamp, ToSpan as _,
+    SignedDuration, Timestamp, ToSpan as _, Unit,
     civil::{Date, DateTime, Weekday},
     tz::{AmbiguousOffset, TimeZone},
 };
@@ -23,8 +23,8 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
 };
 use tidings::registration;
 use tidings_activities::{
-    settings::{DigestSettings, Settings},
-    store::{DigestRecord, Sqlite, Store},
+    settings::{Cap, DigestSettings, Settings, UnknownRecipients},
+    store::{DigestRecord, Recipient, Sqlite, Store},
 };
 use tidings_tests::{
     relay::Relay,
@@ -326,5 +326,91 @@ async fn a_simulated_month_of_each_calendar_cadence_over_a_dst_change() -> Resul
             assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
         }
     }
+    Ok(())
+}
+
+/// Every cadence that counts from events, with the minutes of a day's mails and how many events each tells of. Events come
+/// twenty minutes past these hours.
+const HOURS: [i64; 6] = [0, 1, 2, 3, 5, 12];
+type Mails = &'static [(i64, u64)];
+const WAITING: [(&str, &str, Mails); 3] = [
+    ("instant", "instant", &[(20, 1), (80, 1), (140, 1), (200, 1), (320, 1), (740, 1)]),
+    ("after", "after 90m", &[(110, 2), (230, 2), (410, 1), (830, 1)]),
+    // Without `max` the first mail would wait until 290.
+    ("sliding", "sliding 90m max 4h", &[(260, 4), (410, 1), (830, 1)]),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    let plain = settings.digests["activity"].clone();
+    for (name, cadence, _) in WAITING {
+        let zone = Some("Europe/Berlin".to_owned());
+        settings.digests.insert(name.to_owned(), DigestSettings { cadence: cadence.parse()?, zone, ..plain.clone() });
+    }
+    let days = Days::start(settings).await?;
+    let (day, fortnight) = (24.hours(), (14 * 24).hours());
+    let soon = days.server.now().await? + fortnight;
+    let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
+    let begin = change - fortnight;
+    let midnights: Vec<_> = (0..28).map(|n| begin + (n * 24).hours()).collect();
+    for midnight in &midnights {
+        for hour in HOURS {
+            days.server.sleep_until(*midnight + (60 * hour + 20).minutes()).await?;
+            for (name, ..) in WAITING {
+                days.emit(&key(name, "ann"), &format!("{midnight} {hour}")).await?;
+            }
+        }
+    }
+    days.server.sleep_until(change + fortnight + day).await?;
+
+    for (name, cadence, mails) in WAITING {
+        let mut digests = days.store.digests(&key(name, "ann"), 500).await?;
+        digests.sort_by_key(|digest| digest.due_at);
+        let expected = midnights.iter().flat_map(|day| mails.iter().map(|(at, events)| (*day + at.minutes(), *events)));
+        let minute = |at: Timestamp| at.round(Unit::Minute);
+        let due =
+            digests.iter().map(|digest| Ok((minute(digest.due_at)?, digest.items))).collect::<Result<Vec<_>>>()?;
+        assert_eq!(due, expected.collect::<Vec<_>>(), "{cadence}");
+        for DigestRecord { due_at, closed, closed_at, .. } in digests {
+            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            let late = closed_at.context("never closed")?.duration_since(due_at);
+            assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    settings.cap = Some(Cap { most: 2, within: Duration::from_hours(24) });
+    settings.unknown_recipients = UnknownRecipients::Wait;
+    let days = Days::start(settings).await?;
+    let start = days.server.now().await?;
+    for user in ["ann", "bo"] {
+        let key = key("activity", user);
+        days.store.put_recipients(&[Recipient::invented(&key)], start).await?;
+    }
+    for (hour, digest_type, user) in [
+        (0, "activity", "ann"),
+        (1, "alerts", "ann"),
+        (2, "activity", "ann"),
+        (2, "activity", "bo"),
+        (3, "alerts", "ann"),
+    ] {
+        days.server.sleep_until(start + hour.hours()).await?;
+        days.emit(&key(digest_type, user), &hour.to_string()).await?;
+    }
+    days.server.sleep_until(start + 72.hours()).await?;
+    let mut sent = Vec::new();
+    for (digest_type, user) in [("activity", "ann"), ("alerts", "ann"), ("activity", "bo")] {
+        for digest in days.store.digests(&key(digest_type, user), 10).await? {
+            let closed_at = digest.closed_at.context("never closed")?;
+            sent.push((closed_at.duration_since(start).as_hours(), user));
+        }
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, [(0, "ann"), (1, "ann"), (2, "bo"), (24, "ann"), (25, "ann")]);
     Ok(())
 }

@@ -8,7 +8,7 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{choices, config::Config, dev, emit, log, migrate, operate, recipients, run, show, template};
+use crate::{choices, config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,13 +52,17 @@ enum Command {
     Worker,
     /// Hands events to Tidings: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::Options>),
+    /// Takes events back, before or after they arrive
+    Retract(retract::Options),
     /// Says what is pending for a key, when it goes out, and why then
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
     Flush(KeyOptions),
-    /// What an operator tells a key: flush, hold, release, drop
+    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen
     #[command(subcommand)]
     Digest(operate::command::Command),
+    /// Takes up what a terminated run left behind
+    Recover(operate::recover::Options),
     /// The directory of those who get mail
     #[command(subcommand)]
     Recipients(recipients::Command),
@@ -110,9 +114,11 @@ impl Arguments {
                 run::run(config, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true)
             }
             Command::Emit(options) => emit::run(*options, &config()?).await,
+            Command::Retract(options) => retract::run(options, &config()?).await,
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,
+            Command::Recover(options) => operate::recover::run(options, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
             Command::Consent(command) => choices::consent::run(command, &config()?).await,

@@ -11,6 +11,7 @@ mod migrate;
 mod operate;
 mod recipients;
 pub mod registration;
+mod retract;
 mod run;
 mod show;
 mod slots;
@@ -19,5 +20,6 @@ mod table;
 mod template;
 
 pub use config::Config;
+pub use operate::recover::{Recovered, Recovery};
 pub use run::run;
 pub use storage::Storage;

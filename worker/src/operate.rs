@@ -14,6 +14,12 @@ use tokio::time::timeout;
 use crate::Config;
 
 pub(crate) mod command;
+mod deed;
+mod many;
+pub(crate) mod recover;
+mod reopen;
+mod selection;
+mod words;
 
 /// How long a worker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

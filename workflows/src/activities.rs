@@ -4,8 +4,8 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 
 use crate::contract::{
-    AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, SendInput,
-    Sent, StashInput, Stashed,
+    AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
+    Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
 
 /// See each input in [`contract`](crate::contract).
@@ -43,6 +43,16 @@ impl DigestActivities {
         unimplemented!()
     }
 
+    #[activity(name = "retract")]
+    pub fn retract(_: RetractInput) -> Result<(), ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "reopen")]
+    pub fn reopen(_: ReopenInput) -> Result<Resumed, ActivityError> {
+        unimplemented!()
+    }
+
     #[activity(name = "audit")]
     pub fn audit(_: AuditInput) -> Result<(), ActivityError> {
         unimplemented!()
@@ -56,5 +66,5 @@ impl DigestActivities {
 
 /// The definitions, for `#[activity(definition = ...)]`.
 pub mod definitions {
-    pub use super::digest_activities::{Audit, Bury, Close, Load, Plan, Render, Send, Stash};
+    pub use super::digest_activities::{Audit, Bury, Close, Load, Plan, Render, Reopen, Retract, Send, Stash};
 }

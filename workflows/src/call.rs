@@ -50,6 +50,13 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     }
 }
 
+/// Waits for something that comes also after a cancel.
+pub(crate) async fn until(ctx: &Ctx, condition: impl Fn(&Digest) -> bool) {
+    let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
+    // Only a cancel could end it before, and this one has no one to cancel it.
+    ctx.wait_condition_with_options(condition, detached).await.ok();
+}
+
 /// How an activity is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {

@@ -5,7 +5,7 @@ use temporalio_common::{
     protos::temporal::api::common::v1::Payload,
 };
 
-use crate::{Event, state::State};
+use crate::{Event, Retract, state::State};
 
 /// `None` in the first run. Anything that is no state, whatever a producer may have passed, counts as none: a start
 /// argument that fails to decode would fail every workflow task for ever.
@@ -16,6 +16,18 @@ impl Carried {
     #[must_use]
     pub fn read(payloads: &[Payload]) -> Self {
         Self(payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok()))
+    }
+
+    /// What takes events back, as far as the store did not know it yet.
+    #[must_use]
+    pub fn retracts(&self) -> Vec<Retract> {
+        self.0.iter().flat_map(|state| &state.retracts).cloned().collect()
+    }
+
+    /// Earlier runs whose events are in their histories only.
+    #[must_use]
+    pub fn runs(&self) -> Vec<String> {
+        self.0.iter().filter_map(|state| state.open.as_ref()).flat_map(|open| &open.runs).cloned().collect()
     }
 
     /// The events that the run before handed over.

@@ -5,7 +5,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::limits::{self, Invalid};
+use crate::{
+    Event,
+    contract::Window,
+    limits::{self, Invalid},
+};
 
 /// Bytes of [`Order::by`].
 pub const BY_BYTES: usize = 64;
@@ -132,4 +136,15 @@ pub struct Reopened {
     /// Why it was not taken up again, in words; `None`: it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+}
+
+/// The answer of the query `due`: what a claim would take now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Due {
+    /// The window that collects.
+    pub window: Window,
+    /// Those of its events that are not in the store yet.
+    pub events: Vec<Event>,
+    /// Events beyond a page, which are on their way to the store.
+    pub more: u64,
 }

@@ -2,11 +2,13 @@
 //!
 //! `tidings-activities` implements them. No address and no body passes through here, because all of this is history.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Event, Key, Retract, command::Reopen};
+use crate::{Event, Key, Retract, Slide, command::Reopen};
 
 /// The identity of a window, and of the digest that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,21 +23,40 @@ pub struct Window {
     pub due_at: Timestamp,
 }
 
-/// `plan`: a window is about to open. When is it due?
+/// `plan`: a window is about to open, or something has happened that may move its deadline. When is it due?
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanInput {
     /// Whose window it would be.
     pub key: Key,
-    /// When the first event arrived.
-    pub opened_at: Timestamp,
-    /// The category of the first event, unless that has left workflow state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
+    /// What the deadline follows.
+    #[serde(flatten)]
+    pub signs: Signs,
     /// The window's digest, if the window is open already and some of its events may be in the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Uuid>,
     /// The ids that have arrived so far.
     pub event_ids: Vec<String>,
+    /// The plan so far, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Plan>,
+    /// Since when an operator wants the deadline that today's configuration makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew_at: Option<Timestamp>,
+}
+
+/// What the deadline of a window follows, as far as the events are concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signs {
+    /// When the first event arrived.
+    pub opened_at: Timestamp,
+    /// The category of the first event, unless that has left workflow state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// When the latest event arrived.
+    pub last_at: Timestamp,
+    /// When the first of the urgent events arrived that are in workflow state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgent_at: Option<Timestamp>,
 }
 
 /// The answer of `plan`, kept as it is until the window closes: a later change of `tidings.toml` moves nothing.
@@ -43,13 +64,30 @@ pub struct PlanInput {
 pub struct Plan {
     /// Those of the ids that the ledger has in digests that came to their end, or in the open window's; their events open
     /// no window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
     /// When the window is due.
     pub due_at: Timestamp,
     /// Every step that led to `due_at`, in words.
     pub why: String,
     /// The window is full, and due, with this many events. `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_events: Option<u32>,
+    /// How later events move the deadline; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slide: Option<Slide>,
+    /// An urgent event made the window due: throttle and quiet hours do not apply (rule 14).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
+    /// The revision of the recipient's choices that were looked at.
+    #[serde(default)]
+    pub revision: u64,
+    /// What the deadline follows in words, as far as the recipient can choose it.
+    #[serde(default)]
+    pub follows: String,
+    /// An idle run waits for so long for another event before it completes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger: Option<Duration>,
 }
 
 /// `stash`: write a page of an open window's events to the ledger, so that the workflow's state stays small.
@@ -81,6 +119,12 @@ pub struct LoadInput {
     pub events: Vec<Event>,
     /// An operator asked for it: throttle and quiet hours do not apply. Hold, pause, consent and suppression do.
     pub flushed: bool,
+    /// See [`Plan::urgent`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
+    /// See [`Plan::revision`].
+    #[serde(default)]
+    pub revision: u64,
 }
 
 /// The answer of `load`.
@@ -94,6 +138,8 @@ pub enum Loaded {
         /// Why not now, in words.
         why: String,
     },
+    /// The recipient chose something else since the window was planned, and the signal that says so was lost: plan again.
+    Changed,
     /// The window is a digest now; its events are in the ledger under its `digest_id`.
     Claimed {
         /// Events in the digest.
@@ -183,6 +229,12 @@ pub struct RetractInput {
     pub key: Key,
     /// Which.
     pub retracts: Vec<Retract>,
+    /// The window of those that are in workflow state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// Those that are in workflow state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 /// `reopen`: take a digest up again, under its `digest_id` and with the events that it has.

@@ -12,13 +12,10 @@ use temporalio_workflow::{
 
 use crate::{
     Key, Status,
-    activities::DigestActivities as Activities,
-    call::{
-        How::{Quickly, Remotely},
-        call, now, timestamp, wait,
-    },
+    act::act,
+    call::{now, timestamp, until},
     carried::Carried,
-    command::{Dropped, Flushed, Held, Hold, Order, Released},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     inbound::{Inbound, Sorted},
     state::{Decision, State, Summary},
 };
@@ -70,18 +67,23 @@ impl Digest {
             let cancelled = ctx.cancellation_token().is_cancelled();
             let decision = ctx.state_mut(|w| {
                 w.state.cancelled |= cancelled;
-                w.state.tidy();
+                w.state.tidy(now);
                 w.decided_at = now;
                 w.state.decide(now)
             });
             ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.trouble.clone(), now)).to_string());
             if decision == Decision::Finish {
-                return Self::finish(ctx);
+                if ctx.all_handlers_finished() {
+                    return Self::finish(ctx);
+                }
+                // A command that waits for its answer gets it first.
+                until(ctx, |_| ctx.all_handlers_finished()).await;
+                continue;
             }
             if ctx.state(|w| w.must_roll(ctx)) {
                 Self::roll(ctx)?;
             }
-            Self::act(ctx, decision).await;
+            act(ctx, decision).await;
         }
     }
 
@@ -94,20 +96,35 @@ impl Digest {
         self.signals += 1;
         let sorted = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
-            None => Sorted { events: Vec::new(), refused: inbound.refuse(NO_KEY, next_seq) },
+            None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
         };
         for event in sorted.events {
             self.state.add(event, now);
+        }
+        for retract in sorted.retracts {
+            self.state.retract(retract);
         }
         for letter in sorted.refused {
             self.state.refuse(letter);
         }
     }
 
+    /// The recipient chose something else.
+    #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
+    pub fn preferences(&mut self, _: &mut SyncWorkflowContext<Self>) {
+        self.state.change();
+    }
+
     /// What the key is doing, and why.
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.trouble.clone(), self.decided_at)
+    }
+
+    /// What a claim would take now; `None`: no window is open.
+    #[query(name = "due")]
+    pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
+        self.state.due()
     }
 
     /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
@@ -134,6 +151,32 @@ impl Digest {
         self.state.discard(order)
     }
 
+    /// Gives the open window another deadline.
+    #[update(name = "retime")]
+    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Retime) -> Retimed {
+        let now = now(ctx);
+        let (was, asked) = ctx.state_mut(|w| {
+            let was = w.state.deadline();
+            (was, w.state.retime(retime, now))
+        });
+        if ctx.state(|w| w.state.retiming.is_none()) {
+            return asked;
+        }
+        until(ctx, |w| w.state.retiming.is_none()).await;
+        ctx.state(|w| w.state.retimed(was))
+    }
+
+    /// Takes a digest up again that ended without a mail, or that has no end.
+    #[update(name = "reopen")]
+    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Reopen) -> Reopened {
+        let now = now(ctx);
+        if let Some(refused) = ctx.state_mut(|w| w.state.reopen(reopen, now)) {
+            return refused;
+        }
+        until(ctx, |w| w.state.reopening.is_none()).await;
+        ctx.state_mut(|w| w.state.reopened.take()).unwrap_or_default()
+    }
+
     #[update_validator(flush)]
     fn check_flush(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(order.check()?)
@@ -149,6 +192,16 @@ impl Digest {
         Ok(order.check()?)
     }
 
+    #[update_validator(retime)]
+    fn check_retime(&self, _: &WorkflowContextView, retime: &Retime) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(retime.order.check()?)
+    }
+
+    #[update_validator(reopen)]
+    fn check_reopen(&self, _: &WorkflowContextView, reopen: &Reopen) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(reopen.order.check()?)
+    }
+
     #[update_validator(discard)]
     fn check_discard(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(order.check()?)
@@ -156,51 +209,6 @@ impl Digest {
 }
 
 impl Digest {
-    async fn act(ctx: &WorkflowContext<Self>, decision: Decision) {
-        match decision {
-            Decision::Wait(until) => wait(ctx, until).await,
-            Decision::Plan => {
-                call(ctx, Quickly, || Activities::plan, State::plan_input, |s, _, plan, _| s.planned(plan)).await;
-            }
-            Decision::Stash => {
-                call(
-                    ctx,
-                    Quickly,
-                    || Activities::stash,
-                    State::stash_input,
-                    |s, done, answer, _| s.stashed(done, answer),
-                )
-                .await;
-            }
-            Decision::Load => {
-                let apply = |s: &mut State, asked: &_, answer, _| s.loaded(asked, answer);
-                call(ctx, Quickly, || Activities::load, State::load_input, apply).await;
-            }
-            Decision::Render => {
-                call(ctx, Quickly, || Activities::render, State::render_input, |s, _, answer, _| s.rendered(answer))
-                    .await;
-            }
-            Decision::Send => {
-                call(ctx, Remotely, || Activities::send, State::send_input, |s, _, answer, now| s.sent(answer, now))
-                    .await;
-            }
-            Decision::Close => {
-                let apply = |s: &mut State, asked: &_, closed, _| s.closed(asked, closed);
-                call(ctx, Quickly, || Activities::close, State::close_input, apply).await;
-            }
-            Decision::Bury => {
-                let (workflow_id, run_id) =
-                    (ctx.workflow_id().to_owned(), ctx.info().first_execution_run_id().to_owned());
-                let input = |s: &mut State, _| Some(s.bury_input(workflow_id, run_id));
-                call(ctx, Quickly, || Activities::bury, input, |s, done, (), _| s.buried(done)).await;
-            }
-            Decision::Audit => {
-                call(ctx, Quickly, || Activities::audit, State::audit_input, |s, done, (), _| s.audited(done)).await;
-            }
-            Decision::Finish => {}
-        }
-    }
-
     /// Whether this run should hand over to the next before it does anything else.
     pub(crate) fn must_roll(&self, ctx: &WorkflowContext<Self>) -> bool {
         self.signals >= SIGNALS_PER_RUN || ctx.continue_as_new_suggested()
@@ -208,7 +216,7 @@ impl Digest {
 
     fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
         let state = ctx.state_mut(|w| {
-            w.state.roll(&w.run_id);
+            w.state.roll(&w.run_id, now(ctx));
             w.state.clone()
         });
         ctx.continue_as_new(Carried(Some(state)), ContinueAsNewOptions::default())?;

@@ -35,7 +35,7 @@ pub struct Event {
     /// Numbers that add up over a group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, i64>,
-    /// Asks that the whole window be due at once. Kept; no cadence acts on it yet.
+    /// Makes the whole window due at once (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
     /// What the template shows: `title`, `url`, `excerpt` and anything else.
@@ -50,16 +50,14 @@ impl Event {
     /// # Errors
     /// The first field over its limit, or missing.
     pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
-        let key = key_of(&wire, default)?;
+        let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
         limits::id("event_id", &wire.event_id)?;
         limits::id("category", &wire.category)?;
         limits::optional_id("entity_type", &wire.entity_type)?;
         limits::optional_id("entity_id", &wire.entity_id)?;
         limits::optional_id("actor", &wire.actor)?;
         check_counts(&wire.counts)?;
-        let occurred_at = wire.occurred_at.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
-        let occurred_at =
-            occurred_at.try_into().map_err(|_| Invalid::new("occurred_at", "is outside the years 1 to 9999"))?;
+        let occurred_at = Self::occurred_at(wire.occurred_at)?;
         let event = Self {
             event_id: wire.event_id,
             category: wire.category,
@@ -73,18 +71,11 @@ impl Event {
         };
         Ok((key, event))
     }
-}
 
-fn key_of(wire: &v1::Event, default: Option<&Key>) -> Result<Key, Invalid> {
-    let part = |own: &String, inherited: fn(&Key) -> &String| match default {
-        Some(key) if own.is_empty() => inherited(key).clone(),
-        _ => own.clone(),
-    };
-    Key::new(
-        part(&wire.tenant, |key| &key.tenant),
-        part(&wire.digest, |key| &key.digest_type),
-        part(&wire.user, |key| &key.user),
-    )
+    pub(crate) fn occurred_at(wire: Option<tidings_proto::Timestamp>) -> Result<Timestamp, Invalid> {
+        let at = wire.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
+        at.try_into().map_err(|_| Invalid::new("occurred_at", "is outside the years 1 to 9999"))
+    }
 }
 
 fn check_counts(counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {

@@ -40,6 +40,15 @@ impl Key {
         Ok(key)
     }
 
+    /// The key that a wire message names. Empty parts are those of `default`, where there is one.
+    pub(crate) fn of_wire(tenant: &str, digest: &str, user: &str, default: Option<&Self>) -> Result<Self, Invalid> {
+        let part = |own: &str, inherited: fn(&Self) -> &String| match default {
+            Some(key) if own.is_empty() => inherited(key).clone(),
+            _ => own.to_owned(),
+        };
+        Self::new(part(tenant, |key| &key.tenant), part(digest, |key| &key.digest_type), part(user, |key| &key.user))
+    }
+
     /// `digest/{tenant}/{type}/{user}`, each part percent-encoded.
     #[must_use]
     pub fn workflow_id(&self) -> String {

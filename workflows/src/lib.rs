@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a clock, draws a random number or talks to anybody; `clippy.toml` sees to it.
 
+mod act;
 pub mod activities;
 mod cadence;
 mod call;
@@ -22,7 +23,7 @@ mod simulation;
 mod state;
 mod status;
 
-pub use cadence::{Cadence, ParseError, words};
+pub use cadence::{Cadence, ParseError, Slide, words};
 pub use carried::Carried;
 pub use digest::Digest;
 pub use event::Event;

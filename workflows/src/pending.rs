@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Event;
+use crate::{Event, Retract};
 
 /// Events in one page: what one activity call carries, and what a window keeps in workflow state.
 pub const PAGE_EVENTS: usize = 500;
@@ -41,6 +41,33 @@ impl Pending {
 
     pub fn first(&self) -> Option<&Arrival> {
         self.arrivals.front()
+    }
+
+    pub fn last(&self) -> Option<&Arrival> {
+        self.arrivals.back()
+    }
+
+    /// When the event at this place arrived.
+    pub fn arrived_at(&self, index: usize) -> Option<Timestamp> {
+        self.arrivals.get(index).map(|arrival| arrival.at)
+    }
+
+    /// When the first urgent event arrived.
+    pub fn urgent_at(&self) -> Option<Timestamp> {
+        self.arrivals.iter().find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
+    }
+
+    /// A page of the events that are taken back.
+    pub fn covered_by(&self, retracts: &[Retract]) -> Vec<Event> {
+        let covered = |arrival: &&Arrival| retracts.iter().any(|retract| retract.covers(&arrival.event));
+        let mut bytes = 0;
+        let fits = |arrival: &&Arrival| {
+            let first = bytes == 0;
+            bytes += size(&arrival.event);
+            first || bytes <= PAGE_BYTES
+        };
+        let page = self.arrivals.iter().filter(covered).take(PAGE_EVENTS).take_while(fits);
+        page.map(|arrival| arrival.event.clone()).collect()
     }
 
     pub fn len(&self) -> usize {

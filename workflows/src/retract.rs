@@ -2,8 +2,12 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tidings_proto::v1;
 
-use crate::Event;
+use crate::{
+    Event, Key,
+    limits::{self, Invalid},
+};
 
 /// Which events of a key are taken back. It says the same before and after they arrive, and as often as one likes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,6 +31,44 @@ pub enum Retract {
 }
 
 impl Retract {
+    /// Checks a wire retract against the contract's limits and splits it into its key and the rest. Empty parts of the
+    /// key are those of `default`, where there is one.
+    ///
+    /// # Errors
+    /// The first field over its limit or missing; or the retract names both an event and a category.
+    pub fn from_wire(wire: v1::Retract, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
+        let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
+        let v1::Retract { event_id, category, entity_type, entity_id, occurred_at, .. } = wire;
+        let of_entity = [("category", &category), ("entity_type", &entity_type), ("entity_id", &entity_id)];
+        if event_id.is_empty() {
+            if category.is_empty() {
+                return Err(Invalid::new("event_id", "is required, or else category and occurred_at"));
+            }
+            for (field, value) in of_entity {
+                limits::optional_id(field, value)?;
+            }
+            let until = Event::occurred_at(occurred_at)?;
+            return Ok((key, Self::Entity { category, entity_type, entity_id, until }));
+        }
+        let mut given = of_entity.into_iter().filter(|(_, value)| !value.is_empty()).map(|(field, _)| field);
+        if let Some(field) = given.next().or(occurred_at.map(|_| "occurred_at")) {
+            let problem = format!("cannot stand beside {field}; give event_id alone, or category and occurred_at");
+            return Err(Invalid::new("event_id", problem));
+        }
+        limits::id("event_id", &event_id)?;
+        Ok((key, Self::Event(event_id)))
+    }
+
+    /// Bytes of its texts.
+    pub(crate) const fn bytes(&self) -> usize {
+        match self {
+            Self::Event(id) => id.len(),
+            Self::Entity { category, entity_type, entity_id, .. } => {
+                category.len() + entity_type.len() + entity_id.len()
+            }
+        }
+    }
+
     /// Whether it takes this event back.
     #[must_use]
     pub fn covers(&self, event: &Event) -> bool {

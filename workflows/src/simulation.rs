@@ -2,16 +2,21 @@
 //! workflow tasks, rolls, a cancel and the passing of time: every event ends in exactly one digest, no mail misses one of its events, and
 //! nothing goes out during a hold or after a drop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::{Timestamp, ToSpan};
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::{
-    Event, Key,
-    command::{Hold, Order},
-    contract::{Closed, Ending, Loaded, Outcome, Plan, Rendered, Sent, StashInput, Stashed},
+    Event, Key, Retract, Slide,
+    command::{Hold, Order, Reopen, Retime},
+    contract::{
+        Closed, Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed, Window,
+    },
     state::{Decision, State},
 };
 
@@ -21,6 +26,23 @@ enum Step {
     Add {
         id: u16,
         kilobytes: u8,
+        urgent: bool,
+    },
+    /// By id, or all of the even or odd ones that have occurred so far.
+    Retract {
+        id: u16,
+        entity: bool,
+    },
+    /// The recipient chooses something else; the signal that says so may be lost.
+    Choose {
+        signalled: bool,
+    },
+    /// To then, or to what a new plan says.
+    Retime {
+        minutes: Option<u16>,
+    },
+    Reopen {
+        digest: Choice,
     },
     Flush,
     /// For so long, or until it is released.
@@ -45,6 +67,13 @@ enum Step {
     Crash,
 }
 
+/// One of the digests that there are when it is chosen.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    nth: u8,
+    chosen: Option<Uuid>,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Good,
@@ -56,7 +85,12 @@ enum Answer {
 fn step() -> impl Strategy<Value = Step> {
     let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed)];
     prop_oneof![
-        6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)]).prop_map(|(id, kilobytes)| Step::Add { id, kilobytes }),
+        6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)], prop::bool::weighted(0.05))
+            .prop_map(|(id, kilobytes, urgent)| Step::Add { id, kilobytes, urgent }),
+        2 => (0..400u16, prop::bool::weighted(0.3)).prop_map(|(id, entity)| Step::Retract { id, entity }),
+        1 => any::<bool>().prop_map(|signalled| Step::Choose { signalled }),
+        1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Retime { minutes }),
+        1 => any::<u8>().prop_map(|nth| Step::Reopen { digest: Choice { nth, chosen: None } }),
         1 => Just(Step::Flush),
         1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Hold { minutes }),
         1 => Just(Step::Release),
@@ -75,6 +109,9 @@ struct Ledger {
     returned: BTreeSet<String>,
     mails: BTreeMap<Uuid, BTreeSet<String>>,
     ended: BTreeMap<Uuid, Closed>,
+    retracts: BTreeSet<Retract>,
+    /// Of the recipient's choices.
+    revision: u64,
 }
 
 impl Ledger {
@@ -121,8 +158,35 @@ impl Ledger {
             for id in std::mem::take(&mut self.returned) {
                 self.events.insert(id, digest_id);
             }
+            let taken_back =
+                self.of(digest_id).into_iter().filter(|id| self.retracts.iter().any(|r| r.covers(&event(id))));
+            self.take_back(digest_id, taken_back.collect());
         }
         (self.of(digest_id).len() as u64, taken)
+    }
+
+    /// What is taken back is in a digest of its own, which says so.
+    fn take_back(&mut self, digest_id: Uuid, ids: Vec<String>) {
+        let left = Uuid::new_v5(&digest_id, b"retracted");
+        for id in ids {
+            self.events.insert(id, left);
+            self.end(left, Outcome::Skipped);
+        }
+    }
+
+    fn reopen(&mut self, digest_id: Uuid) -> Resumed {
+        let content = self.of(digest_id);
+        let again =
+            self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
+        let whole = self.mails.get(&digest_id).is_none_or(|mail| *mail == content);
+        if content.is_empty() || !again || !whole {
+            return Resumed::Refused { why: String::new() };
+        }
+        self.ended.remove(&digest_id);
+        self.returned.retain(|id| !content.contains(id));
+        let opened_at = Timestamp::UNIX_EPOCH;
+        let window = Window { key: key(), digest_id, opened_at, due_at: opened_at };
+        Resumed::Claimed { window, items: content.len() as u64, groups: 1 }
     }
 
     fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
@@ -141,9 +205,41 @@ struct World {
     /// Digests that were on their way when a drop came.
     dropped: BTreeSet<Uuid>,
     /// What each run received, for those that are read back.
-    histories: Vec<BTreeSet<String>>,
+    histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
     accepted: BTreeSet<String>,
+    /// What was taken back so far.
+    retracts: BTreeSet<Retract>,
+    cadence: Model,
+}
+
+/// Of the digest type.
+#[derive(Clone, Copy, Debug, Default)]
+struct Model {
     max_events: Option<u32>,
+    slides: bool,
+}
+
+const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false };
+const SLIDING: Model = Model { max_events: None, slides: true };
+
+fn key() -> Key {
+    Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
+}
+
+/// The event with this id: all about it follows from that.
+fn event(id: &str) -> Event {
+    let number: i64 = id.parse().unwrap();
+    Event {
+        event_id: id.to_owned(),
+        category: "comment".into(),
+        entity_type: "parity".into(),
+        entity_id: (number % 2).to_string(),
+        actor: String::new(),
+        occurred_at: Timestamp::from_second(number).unwrap(),
+        counts: BTreeMap::new(),
+        urgent: false,
+        payload: serde_json::Map::new(),
+    }
 }
 
 fn order() -> Order {
@@ -155,9 +251,8 @@ fn ids(events: &[Event]) -> Vec<String> {
 }
 
 impl World {
-    fn new(max_events: Option<u32>) -> Self {
-        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-        let state = State::new(Some(key), "run".into());
+    fn new(cadence: Model) -> Self {
+        let state = State::new(Some(key()), "run".into());
         Self {
             state: state.clone(),
             durable: (state, Vec::new()),
@@ -165,9 +260,10 @@ impl World {
             now: Timestamp::UNIX_EPOCH,
             ledger: Ledger::default(),
             dropped: BTreeSet::new(),
-            histories: vec![BTreeSet::new()],
+            histories: vec![Default::default()],
             accepted: BTreeSet::new(),
-            max_events,
+            retracts: BTreeSet::new(),
+            cadence,
         }
     }
 
@@ -183,10 +279,25 @@ impl World {
                 if self.acted {
                     self.commit();
                 }
+                let arrival = self.chosen(arrival);
                 self.durable.1.push(arrival.clone());
-                self.arrive(arrival, self.now);
+                self.arrive(&arrival, self.now);
             }
         }
+    }
+
+    /// What an arrival does outside of the workflow it does once, however often history runs again.
+    fn chosen(&mut self, arrival: &Step) -> Step {
+        match arrival {
+            Step::Choose { .. } => self.ledger.revision += 1,
+            Step::Reopen { digest: Choice { nth, .. } } => {
+                let digests: BTreeSet<_> = self.ledger.events.values().copied().collect();
+                let chosen = digests.iter().nth(usize::from(*nth) % digests.len().max(1)).copied();
+                return Step::Reopen { digest: Choice { nth: *nth, chosen } };
+            }
+            _ => {}
+        }
+        arrival.clone()
     }
 
     fn commit(&mut self) {
@@ -206,7 +317,22 @@ impl World {
 
     fn arrive(&mut self, step: &Step, at: Timestamp) {
         match step {
-            Step::Add { id, kilobytes } => self.receive(*id, *kilobytes, at),
+            Step::Add { id, kilobytes, urgent } => self.receive(*id, *kilobytes, *urgent, at),
+            Step::Retract { id, entity } => self.retract(*id, *entity),
+            Step::Choose { signalled } => {
+                if *signalled {
+                    self.state.change();
+                }
+            }
+            Step::Retime { minutes } => {
+                let to = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
+                self.state.retime(Retime { order: order(), at: to }, at);
+            }
+            Step::Reopen { digest } => {
+                if let Some(digest_id) = digest.chosen {
+                    self.state.reopen(Reopen { order: order(), digest_id, may_duplicate: true }, at);
+                }
+            }
             Step::Flush => drop(self.state.flush(order(), at)),
             Step::Hold { minutes } => {
                 let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
@@ -220,38 +346,42 @@ impl World {
     }
 
     fn add(&mut self, id: u16, kilobytes: u8) {
-        self.take(&Step::Add { id, kilobytes });
+        self.take(&Step::Add { id, kilobytes, urgent: false });
     }
 
-    fn receive(&mut self, id: u16, kilobytes: u8, at: Timestamp) {
+    fn receive(&mut self, id: u16, kilobytes: u8, urgent: bool, at: Timestamp) {
         let payload = [("fill".to_owned(), "x".repeat(usize::from(kilobytes) * 1000).into())].into_iter().collect();
-        let event = Event {
-            event_id: id.to_string(),
-            category: "comment".into(),
-            entity_type: String::new(),
-            entity_id: String::new(),
-            actor: String::new(),
-            occurred_at: Timestamp::UNIX_EPOCH,
-            counts: BTreeMap::new(),
-            urgent: false,
-            payload,
-        };
+        let event = Event { payload, urgent, ..event(&id.to_string()) };
         self.accepted.insert(event.event_id.clone());
-        self.histories.last_mut().unwrap().insert(event.event_id.clone());
+        self.histories.last_mut().unwrap().0.insert(event.event_id.clone());
         self.state.add(event, at);
     }
 
+    fn retract(&mut self, id: u16, entity: bool) {
+        let event = event(&id.to_string());
+        let retract = if entity {
+            let Event { category, entity_type, entity_id, occurred_at: until, .. } = event;
+            Retract::Entity { category, entity_type, entity_id, until }
+        } else {
+            Retract::Event(event.event_id)
+        };
+        self.retracts.insert(retract.clone());
+        self.histories.last_mut().unwrap().1.insert(retract.clone());
+        self.state.retract(retract);
+    }
+
     fn roll(&mut self) {
-        self.state.roll(&(self.histories.len() - 1).to_string());
+        self.state.roll(&(self.histories.len() - 1).to_string(), self.now);
         self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
-        self.histories.push(ids(&self.state.pending.clone().into_events()).into_iter().collect());
+        let carried = ids(&self.state.pending.clone().into_events()).into_iter().collect();
+        self.histories.push((carried, self.state.retracts.clone()));
         self.commit();
     }
 
     fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
         self.acted = true;
-        self.state.tidy();
+        self.state.tidy(now);
         let decision = self.state.decide(now);
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
         assert!(
@@ -259,27 +389,51 @@ impl World {
             "{decision:?} on hold"
         );
         match decision {
-            Decision::Wait(_) | Decision::Finish => {}
+            Decision::Wait(until) => self.wait(until),
+            Decision::Finish => {}
             Decision::Plan => {
                 let input = self.state.plan_input(now).unwrap();
-                let known = input.event_ids.into_iter().filter(|id| self.ledger.knows(id, input.open)).collect();
-                let due_at = input.opened_at.checked_add(30.minutes()).unwrap();
-                let plan = Plan { known, due_at, why: String::new(), max_events: self.max_events };
+                let plan = self.plan(&input);
                 if !lost {
-                    self.state.planned(plan);
+                    self.state.planned(&input, plan, now);
+                }
+            }
+            Decision::Retract => {
+                let input = self.state.retract_input(now).unwrap();
+                self.ledger.retracts.extend(input.retracts.iter().cloned());
+                if let Some(window) = &input.window {
+                    let new = |id: &String| !self.ledger.events.contains_key(id);
+                    let left = ids(&input.events).into_iter().filter(new).collect();
+                    self.ledger.take_back(window.digest_id, left);
+                }
+                if !lost {
+                    self.state.retracted(&input, (), now);
+                }
+            }
+            Decision::Reopen => {
+                let input = self.state.reopen_input(now).unwrap();
+                let answer = self.ledger.reopen(input.reopen.digest_id);
+                if matches!(answer, Resumed::Claimed { .. }) {
+                    self.dropped.remove(&input.reopen.digest_id);
+                }
+                if !lost {
+                    self.state.resumed(&input, answer, now);
                 }
             }
             Decision::Stash => {
                 let input = self.state.stash_input(now).unwrap();
                 let taken = self.stash(&input);
                 if !lost {
-                    self.state.stashed(&input, Stashed { taken });
+                    self.state.stashed(&input, Stashed { taken }, now);
                 }
             }
             Decision::Load => {
                 let input = self.state.load_input(now).unwrap();
                 let digest_id = input.window.digest_id;
-                let loaded = if matches!(answer, Answer::Later) {
+                self.check_load();
+                let loaded = if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
+                    Loaded::Changed
+                } else if matches!(answer, Answer::Later) {
                     Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new() }
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
@@ -291,15 +445,16 @@ impl World {
                     }
                 };
                 if !lost {
-                    self.state.loaded(&input, loaded);
+                    self.state.loaded(&input, loaded, now);
                 }
             }
             Decision::Render => {
-                let digest_id = self.state.render_input(now).unwrap().window.digest_id;
+                let input = self.state.render_input(now).unwrap();
+                let digest_id = input.window.digest_id;
                 let content = self.ledger.of(digest_id);
                 self.ledger.mails.entry(digest_id).or_insert(content);
                 if !lost {
-                    self.state.rendered(Rendered::Stored);
+                    self.state.rendered(&input, Rendered::Stored, now);
                 }
             }
             Decision::Send => {
@@ -309,7 +464,7 @@ impl World {
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 let sent = self.send(input.window.digest_id, input.last, answer);
                 if !lost {
-                    self.state.sent(sent, now);
+                    self.state.sent(&input, sent, now);
                     self.commit();
                 }
             }
@@ -319,23 +474,70 @@ impl World {
                 let taken = self.ledger.write(digest_id, ids(&input.events));
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 if !lost {
-                    self.state.closed(&input, Ending { closed, taken });
+                    self.state.closed(&input, Ending { closed, taken }, now);
                 }
             }
             Decision::Audit => {
                 let input = self.state.audit_input(now).unwrap();
                 if !lost {
-                    self.state.audited(&input);
+                    self.state.audited(&input, (), now);
                 }
             }
             Decision::Bury => unreachable!("nothing malformed is sent here"),
         }
     }
 
+    fn plan(&self, input: &PlanInput) -> Plan {
+        let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
+        let Signs { opened_at, last_at, urgent_at, .. } = input.signs;
+        let until = minutes(opened_at, 60);
+        let slide = Slide { by: Duration::from_secs(600), until };
+        let slide = Some(slide).filter(|_| self.cadence.slides);
+        let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
+        let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
+        let due_at = kept.filter(|_| input.anew_at.is_none()).map_or(fresh, |plan| plan.due_at);
+        Plan {
+            known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
+            due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
+            why: String::new(),
+            max_events: self.cadence.max_events,
+            slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
+            urgent: urgent_at.is_some(),
+            revision: self.ledger.revision,
+            follows: String::new(),
+            linger: None,
+        }
+    }
+
+    /// A deadline never moves past `max`.
+    fn wait(&self, until: Timestamp) {
+        let open = self.state.open.as_ref().filter(|open| self.state.delivering.is_none() && open.not_before.is_none());
+        let slide = open.and_then(|open| open.plan.as_ref()?.slide);
+        if let Some(slide) = slide.filter(|_| self.state.held_until(self.now).is_none()) {
+            assert!(until <= slide.until, "a deadline past max");
+        }
+    }
+
+    /// Nothing goes out before its time, or before the ledger knows what was taken back.
+    fn check_load(&self) {
+        assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
+        let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
+        let full = plan.max_events.is_some_and(|most| self.state.collected() >= u64::from(most));
+        let at_once = self.state.flushed || plan.urgent || full || self.state.collected() == 0;
+        assert!(at_once || plan.due_at <= self.now, "a claim before the deadline");
+        let last = self.state.pending.last().map(|last| last.at);
+        let slid = plan.slide.zip(last).map(|(slide, last)| slide.due_at(last));
+        assert!(
+            at_once || slid.is_none_or(|slid| slid <= self.now),
+            "a claim before the deadline that the last event made"
+        );
+    }
+
     fn stash(&mut self, input: &StashInput) -> u64 {
         for run in &input.runs {
-            let history = self.histories[run.parse::<usize>().unwrap()].clone();
-            self.ledger.read_back(input.window.digest_id, history);
+            let (events, retracts) = self.histories[run.parse::<usize>().unwrap()].clone();
+            self.ledger.retracts.extend(retracts);
+            self.ledger.read_back(input.window.digest_id, events);
         }
         self.ledger.write(input.window.digest_id, ids(&input.events))
     }
@@ -359,7 +561,7 @@ impl World {
     fn settle(&mut self) {
         self.state.release(order(), self.now);
         for _ in 0..5_000 {
-            self.state.tidy();
+            self.state.tidy(self.now);
             match self.state.decide(self.now) {
                 Decision::Finish => return,
                 Decision::Wait(until) => self.now = until,
@@ -386,9 +588,10 @@ proptest! {
     fn every_event_ends_in_exactly_one_digest(
         steps in prop::collection::vec(step(), 1..200),
         max_events in prop_oneof![2 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(7))],
+        slides in any::<bool>(),
         cancel in any::<bool>(),
     ) {
-        let mut world = World::new(max_events);
+        let mut world = World::new(Model { max_events, slides });
         for step in &steps {
             world.take(step);
         }
@@ -402,7 +605,7 @@ proptest! {
 
 #[test]
 fn a_window_opens_with_its_first_new_event() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     world.settle();
     let first = world.state.summary.last.clone().unwrap();
@@ -421,7 +624,7 @@ fn a_window_opens_with_its_first_new_event() {
 
 #[test]
 fn later_events_never_move_the_deadline_of_after() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
     let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
@@ -431,8 +634,148 @@ fn later_events_never_move_the_deadline_of_after() {
 }
 
 #[test]
+fn each_event_moves_a_sliding_deadline_and_none_past_max() {
+    let mut world = World::new(SLIDING);
+    world.add(1, 0);
+    let mut mails = Vec::new();
+    for id in 2..20 {
+        while world.ledger.mails.is_empty() && world.now.as_second() < 60 * 9 * (i64::from(id) - 1) {
+            match world.state.decide(world.now) {
+                Decision::Wait(until) => {
+                    world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap())
+                }
+                _ => world.act(false, Answer::Good),
+            }
+        }
+        if !world.ledger.mails.is_empty() {
+            mails.push(world.now.as_second() / 60);
+            break;
+        }
+        world.add(id, 0);
+    }
+    assert_eq!(mails, [60], "an event each nine minutes, and ten of silence never come");
+}
+
+#[test]
+fn an_event_that_the_ledger_knows_moves_no_sliding_deadline() {
+    let mut world = World::new(SLIDING);
+    world.add(1, 0);
+    world.settle();
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    world.take(&Step::Tick { minutes: 5 });
+    world.add(1, 0);
+    world.now = due_at;
+    assert_eq!(world.state.decide(world.now), Decision::Plan, "something came, and is looked at");
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+}
+
+#[test]
+fn an_urgent_event_makes_the_whole_window_due_once() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 1 });
+    world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
+    assert_eq!(world.state.decide(world.now), Decision::Plan);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    world.settle();
+    assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn an_urgent_event_that_the_ledger_knows_moves_nothing() {
+    let mut world = World::new(Model::default());
+    world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
+    world.settle();
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    let waiting = world.state.decide(world.now);
+    world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
+    for _ in 0..2 {
+        world.act(false, Answer::Good);
+    }
+    assert_eq!(world.state.decide(world.now), waiting);
+}
+
+#[test]
+fn a_window_that_is_emptied_ends_at_once_and_says_so() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Retract { id: 1, entity: false });
+    let now = world.now;
+    world.settle();
+    assert_eq!((world.now, world.ledger.mails.len()), (now, 0));
+    world.check();
+    world.add(1, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 0, "what was taken back stays so");
+}
+
+#[test]
+fn a_retract_that_comes_before_its_event_waits_for_it() {
+    let mut world = World::new(Model::default());
+    world.take(&Step::Retract { id: 1, entity: false });
+    world.settle();
+    world.add(1, 0);
+    world.add(2, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.values().cloned().collect::<Vec<_>>(), [BTreeSet::from(["2".to_owned()])]);
+    world.check();
+}
+
+#[test]
+fn a_dropped_digest_is_taken_up_again_under_its_id_and_collects_nothing_new() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Drop);
+    world.settle();
+    let digest_id = *world.ledger.ended.keys().next().unwrap();
+    world.add(2, 0);
+    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+    assert_eq!(world.state.reopen(reopen, world.now), None);
+    world.settle();
+    assert_eq!(world.ledger.ended[&digest_id].outcome, Outcome::Sent);
+    assert_eq!(world.ledger.mails[&digest_id], BTreeSet::from(["1".to_owned()]));
+    world.check();
+}
+
+#[test]
+fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    let at = world.now.checked_add(5.minutes()).unwrap();
+    let retimed = world.state.retime(Retime { order: order(), at: Some(at) }, world.now);
+    assert_eq!((retimed.was.map(|was| was.as_second()), retimed.due_at), (Some(1800), Some(at)));
+    let note = world.state.notes[0].clone();
+    assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
+    assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(at));
+}
+
+#[test]
+fn an_idle_run_lingers_and_then_ends() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.settle();
+    world.state.linger = Some(Duration::from_secs(600));
+    world.state.tidy(world.now);
+    let until = world.now.checked_add(10.minutes()).unwrap();
+    assert_eq!(world.state.decide(world.now), Decision::Wait(until));
+    world.now = until;
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
+}
+
+#[test]
 fn an_instant_cadence_makes_one_mail_per_event() {
-    let mut world = World::new(Some(1));
+    let mut world = World::new(EVERY_EVENT);
     for id in 0..20 {
         world.add(id, 0);
     }
@@ -442,7 +785,7 @@ fn an_instant_cadence_makes_one_mail_per_event() {
 
 #[test]
 fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     let mut waits = Vec::new();
     while world.ledger.ended.is_empty() {
@@ -460,7 +803,7 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
 
 #[test]
 fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window_due() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
     let held = world.state.hold(Hold { order: order(), until: None }, world.now);
@@ -481,7 +824,7 @@ fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window
 
 #[test]
 fn a_hold_with_an_end_ends_by_itself() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
     world.take(&Step::Hold { minutes: Some(60) });
@@ -494,7 +837,7 @@ fn a_hold_with_an_end_ends_by_itself() {
 
 #[test]
 fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_later() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     world.add(1, 0);
     while !matches!(world.state.decide(world.now), Decision::Send) {
         match world.state.decide(world.now) {
@@ -510,7 +853,7 @@ fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_lat
         assert_eq!(world.state.decide(world.now), Decision::Close);
         world.act(false, Answer::Good);
     }
-    world.state.tidy();
+    world.state.tidy(world.now);
     assert_eq!(world.state.decide(world.now), Decision::Finish);
     world.add(3, 0);
     world.settle();
@@ -521,7 +864,7 @@ fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_lat
 
 #[test]
 fn a_command_with_nothing_to_act_on_does_nothing() {
-    let mut world = World::new(None);
+    let mut world = World::new(Model::default());
     assert_eq!(world.state.flush(order(), world.now).events, 0);
     assert_eq!(world.state.hold(Hold { order: order(), until: None }, world.now).events, 0);
     assert!(!world.state.release(order(), world.now).held);

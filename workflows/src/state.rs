@@ -5,14 +5,16 @@
 //! Events collect in `pending`. The first of them opens a window (`open`), a due window becomes a digest
 //! (`delivering`), and what arrives meanwhile is pending again. There is at most one of each.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Event, Key,
-    command::{Hold, Order},
-    contract::{Closed, DeadLetter, Note, Plan, Window},
+    Event, Key, Retract,
+    command::{Hold, Order, Reopen, Reopened},
+    contract::{Closed, DeadLetter, Note, Plan, Signs, Window},
     pending::Pending,
 };
 
@@ -53,6 +55,21 @@ pub(crate) struct State {
     /// An operator wants nothing to go out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// The recipient's choices have changed since the open window was planned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed: bool,
+    /// An operator wants the open window planned anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retiming: Option<Order>,
+    /// An operator wants a digest taken up again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reopening: Option<Reopen>,
+    /// What became of that, until the command's answer is made of it.
+    #[serde(skip)]
+    pub reopened: Option<Reopened>,
+    /// What takes events back, and is not in the ledger yet.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub retracts: BTreeSet<Retract>,
     /// An operator wants what there is to end without a mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping: Option<Order>,
@@ -69,6 +86,11 @@ pub(crate) struct State {
     pub cancelled: bool,
     #[serde(default)]
     pub summary: Summary,
+    /// How long an idle run waits for another event, and since when it is idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Timestamp>,
 }
 
 /// The result of a completed workflow.
@@ -96,8 +118,14 @@ pub(crate) struct Open {
     pub window: Window,
     /// `None` while a digest is being delivered: the window is planned when that is done.
     pub plan: Option<Plan>,
+    /// What the plan was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Signs>,
     /// Events already in the ledger.
     pub stashed: u64,
+    /// When the latest of them arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stashed_at: Option<Timestamp>,
     /// Earlier runs whose events are to be read back from their histories, and how many those are.
     pub runs: Vec<String>,
     pub unread: u64,
@@ -122,6 +150,12 @@ pub(crate) struct Delivering {
     pub why: String,
 }
 
+impl Delivering {
+    const fn new(window: Window, items: u64, groups: u64) -> Self {
+        Self { window, items, groups, rendered: false, attempts: 0, not_before: None, why: String::new() }
+    }
+}
+
 impl State {
     pub fn new(key: Option<Key>, first_run_id: String) -> Self {
         Self {
@@ -133,12 +167,19 @@ impl State {
             delivering: None,
             flushed: false,
             hold: None,
+            changed: false,
+            retiming: None,
+            reopening: None,
+            reopened: None,
+            retracts: BTreeSet::new(),
             dropping: None,
             notes: Vec::new(),
             letters: Vec::new(),
             malformed: 0,
             cancelled: false,
             summary: Summary::default(),
+            linger: None,
+            idle_since: None,
         }
     }
 
@@ -158,6 +199,11 @@ impl State {
         self.pending.push(event, now);
     }
 
+    /// Takes events back: those that are here, and those that are still to come.
+    pub fn retract(&mut self, retract: Retract) {
+        self.retracts.insert(retract);
+    }
+
     pub fn refuse(&mut self, mut letter: DeadLetter) {
         self.malformed += 1;
         if self.letters.len() >= LETTERS {
@@ -171,13 +217,15 @@ impl State {
     }
 
     /// Prepares the state for the next run. What is too much to carry is left behind with a pointer to this run.
-    pub fn roll(&mut self, run_id: &str) {
-        if self.pending.bytes() <= CARRY_BYTES {
+    pub fn roll(&mut self, run_id: &str, now: Timestamp) {
+        let retracts: usize = self.retracts.iter().map(Retract::bytes).sum();
+        if self.pending.bytes() + retracts <= CARRY_BYTES {
             return;
         }
-        self.ensure_open();
+        self.ensure_open(now);
         let count = self.pending.len();
         self.pending.drop_head(count);
+        self.retracts.clear();
         if let Some(open) = &mut self.open {
             open.unread += count as u64;
             open.runs.push(run_id.to_owned());
@@ -185,20 +233,46 @@ impl State {
     }
 
     /// Gives the pending events their window, if they have none.
-    fn ensure_open(&mut self) {
-        let (None, Some(first), Some(key)) = (&self.open, self.pending.first(), &self.key) else { return };
+    fn ensure_open(&mut self, now: Timestamp) {
+        if let (None, Some(window)) = (&self.open, self.window(now)) {
+            self.open = Some(Open {
+                window,
+                plan: None,
+                seen: None,
+                stashed: 0,
+                stashed_at: None,
+                runs: Vec::new(),
+                unread: 0,
+                sealed: false,
+                not_before: None,
+                why: String::new(),
+            });
+        }
+    }
+
+    /// The window of the pending events.
+    fn window(&self, now: Timestamp) -> Option<Window> {
+        if let Some(open) = &self.open {
+            return Some(open.window.clone());
+        }
+        let key = self.key.clone()?;
         let digest_id = key.digest_id(&self.first_run_id, self.windows);
-        let window = Window { key: key.clone(), digest_id, opened_at: first.at, due_at: first.at };
-        self.open = Some(Open {
-            window,
-            plan: None,
-            stashed: 0,
-            runs: Vec::new(),
-            unread: 0,
-            sealed: false,
-            not_before: None,
-            why: String::new(),
-        });
+        let opened_at = self.pending.first().map_or(now, |first| first.at);
+        Some(Window { key, digest_id, opened_at, due_at: opened_at })
+    }
+
+    /// What the deadline of the pending events follows.
+    fn signs(&self, now: Timestamp) -> Option<Signs> {
+        let open = self.open.as_ref();
+        let opened_at = self.window(now)?.opened_at;
+        let first = self.pending.first().filter(|first| first.at == opened_at);
+        let last_at = self.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
+        Some(Signs {
+            opened_at,
+            category: first.map(|first| first.event.category.clone()),
+            last_at,
+            urgent_at: self.pending.urgent_at(),
+        })
     }
 
     fn end(&mut self, digest_id: Uuid, closed: Closed) {

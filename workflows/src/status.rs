@@ -54,13 +54,11 @@ pub struct Delivery {
 impl Status {
     pub(crate) fn new(state: &State, trouble: Option<String>, now: Timestamp) -> Self {
         let open = state.open.as_ref();
-        let plan = open.and_then(|open| open.plan.as_ref());
-        let not_before = open.and_then(|open| open.not_before);
         Self {
             state: name(state, now).to_owned(),
             pending: state.collected(),
             digest_id: open.map(|open| open.window.digest_id),
-            due_at: plan.map(|plan| not_before.map_or(plan.due_at, |at| at.max(plan.due_at))),
+            due_at: state.deadline(),
             why: open.map(|open| open.why.clone()).unwrap_or_default(),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
@@ -89,9 +87,10 @@ fn name(state: &State, now: Timestamp) -> &'static str {
     }
     match state.decide(now) {
         Decision::Wait(_) if state.delivering.is_some() => "retrying",
-        Decision::Wait(_) | Decision::Stash | Decision::Bury | Decision::Audit => "collecting",
+        Decision::Wait(_) if state.idle_since.is_some() => "idle",
+        Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => "collecting",
         Decision::Plan => "planning",
-        Decision::Load => "claiming",
+        Decision::Load | Decision::Reopen => "claiming",
         Decision::Render => "rendering",
         Decision::Send => "sending",
         Decision::Close => "cancelling",

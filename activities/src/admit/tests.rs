@@ -45,8 +45,12 @@ fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
     }
 }
 
+fn asked(now: &str, flushed: bool) -> LoadInput {
+    LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed, urgent: false, revision: 0 }
+}
+
 fn admit_at(facts: &Facts, now: &str) -> Admission {
-    let input = LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed: false };
+    let input = asked(now, false);
     admit(&settings("daily 08:00", &[]), facts, &input, at(now))
 }
 
@@ -55,7 +59,7 @@ fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
     let settings = DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("instant", &[]) };
     let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
     let admitted = |flushed, now| {
-        let input = LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed };
+        let input = asked(now, flushed);
         admit(&settings, &facts, &input, at(now))
     };
     let later = Admission::Later {
@@ -111,7 +115,7 @@ fn an_unknown_recipient_is_asked_for_with_backoff_up_to_an_hour_and_given_up_aft
 
 #[test]
 fn never_is_never_also_when_an_operator_flushes() {
-    let input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: true };
+    let input = asked(DUE, true);
     for (cadence, chosen, why) in [
         ("never", None, "never: the digest type has a cadence that sends nothing"),
         ("daily 08:00", Some("never".to_owned()), "never: the recipient chose a cadence that sends nothing"),
@@ -126,7 +130,7 @@ fn never_is_never_also_when_an_operator_flushes() {
 #[test]
 fn a_late_window_waits_until_quiet_hours_and_the_spread_after_them_are_over() {
     let night = settings("daily 08:00", &["22:00-07:00"]);
-    let mut input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: false };
+    let mut input = asked(DUE, false);
     let now = at("2026-03-02T23:00:00Z");
     let Admission::Later { until, why } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
     let spread = until.duration_since(at("2026-03-03T07:00:00Z"));
@@ -140,6 +144,56 @@ fn a_late_window_waits_until_quiet_hours_and_the_spread_after_them_are_over() {
 
 #[test]
 fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
-    let input = LoadInput { asked_at: at(DUE), window: window(), events: Vec::new(), flushed: false };
+    let input = asked(DUE, false);
     assert_eq!(admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn a_throttle_that_skips_ends_the_window() {
+    let skips = DigestSettings {
+        throttle: Some(Duration::from_secs(3600)),
+        throttled: Throttled::Skip,
+        ..settings("instant", &[])
+    };
+    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let Admission::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else { panic!("not skipped") };
+    assert_eq!(closed.outcome, Outcome::Throttled);
+    assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn an_urgent_window_goes_past_throttle_and_quiet_hours_but_once_a_minute_and_never_past_a_pause() {
+    let strict =
+        DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("daily 08:00", &["22:00-07:00"]) };
+    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let night = at("2026-03-02T23:00:00Z");
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), Admission::Admitted);
+    assert_eq!(
+        admit(&strict, &sent("2026-03-02T22:59:01Z"), &urgent, night),
+        Admission::Later {
+            until: at("2026-03-02T23:00:01Z"),
+            why: "urgent, a minute after the last digest -> 2026-03-02T23:00:01Z".into()
+        }
+    );
+    let until = at("2026-03-05T00:00:00Z");
+    let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let paused = Facts { preferences, ..facts() };
+    assert!(matches!(admit(&strict, &paused, &urgent, night), Admission::Later { until: u, .. } if u == until));
+}
+
+#[test]
+fn a_choice_that_the_plan_did_not_see_is_planned_for_unless_somebody_is_in_a_hurry() {
+    let chose = Facts { revision: 1, ..facts() };
+    assert_eq!(admit_at(&chose, DUE), Admission::Changed);
+    assert_eq!(admit(&settings("daily 08:00", &[]), &chose, &asked(DUE, true), at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn a_recipient_s_own_quiet_hours_take_the_place_of_the_digest_type_s() {
+    let preferences = Preferences { quiet: Some(Vec::new()), ..Preferences::default() };
+    let awake = Facts { preferences, ..facts() };
+    let night = at("2026-03-02T23:00:00Z");
+    let strict = settings("daily 08:00", &["22:00-07:00"]);
+    assert_eq!(admit(&strict, &awake, &asked(DUE, false), night), Admission::Admitted);
 }

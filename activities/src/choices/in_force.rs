@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_workflows::{Cadence, Key};
+use tidings_workflows::Key;
 
-use crate::{plan, settings::DigestSettings, store::Facts, timing::Timing};
+use crate::{effective::Effective, settings::DigestSettings, store::Facts, timing::Timing};
 
 /// What holds for a key's next window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,16 +32,16 @@ impl InForce {
     /// With a window that opened now.
     #[must_use]
     pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
-        let (cadence, zone) = (plan::cadence(settings, facts), plan::zone(settings, facts));
-        let timing = Timing::new(settings, key, &zone);
+        let effective = Effective::new(settings, facts);
         let paused = facts.preferences.paused_until.is_some_and(|until| until > now);
-        let wanted = facts.consent && facts.suppressed.is_none() && !paused && cadence != Cadence::Never;
-        let deadline = wanted.then(|| timing.deadline(&cadence, None, now));
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never().is_none();
+        let timing = Timing::new(settings, key, &effective);
+        let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));
         Self {
-            cadence: cadence.to_string(),
-            quiet: timing.quiet.times().iter().map(ToString::to_string).collect(),
             next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
-            zone: zone.0,
+            cadence: effective.cadence.to_string(),
+            quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
+            zone: effective.zone_name,
         }
     }
 }

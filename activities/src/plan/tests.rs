@@ -29,16 +29,24 @@ fn facts() -> Facts {
     }
 }
 
-fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
-    let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-    let input = PlanInput {
-        key,
-        opened_at: OPENED_AT.parse().unwrap(),
-        category: Some("share".into()),
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn input() -> PlanInput {
+    let opened_at = at(OPENED_AT);
+    PlanInput {
+        key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
+        signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
         open: None,
         event_ids: vec!["a".into(), "b".into()],
-    };
-    plan(settings, facts, &input, vec!["a".into()])
+        before: None,
+        anew_at: None,
+    }
+}
+
+fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
+    plan(settings, facts, &input(), vec!["a".into()])
 }
 
 #[test]
@@ -113,9 +121,9 @@ fn where_nothing_will_be_sent_the_window_is_due_at_once() {
         ),
         ("never", Facts { consent: false, ..facts() }, "at once: the recipient opted out"),
     ] {
-        let expected =
-            Plan { known: vec!["a".into()], due_at: OPENED_AT.parse().unwrap(), why: why.to_owned(), max_events: None };
-        assert_eq!(planned(&settings(cadence), &facts), expected);
+        let plan = planned(&settings(cadence), &facts);
+        assert_eq!((plan.due_at, plan.why.as_str(), plan.max_events), (at(OPENED_AT), why, None));
+        assert_eq!(plan.known, ["a"]);
     }
 }
 
@@ -128,4 +136,120 @@ fn a_recipient_s_choice_outranks_the_digest_type_s() {
     };
     let facts = Facts { preferences, ..facts() };
     assert_eq!(planned(&settings("instant"), &facts).why, "weekly mon 09:00 Asia/Tokyo -> 2026-10-26T00:00:00Z");
+}
+
+/// The plan of a window that has one already, after the recipient chose at `changed_at`.
+fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
+    let facts = Facts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
+    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new())
+}
+
+fn chose(cadence: &str) -> Preferences {
+    Preferences { cadence: Some(cadence.into()), ..Preferences::default() }
+}
+
+#[test]
+fn a_choice_re_times_the_open_window_unless_it_came_within_grace() {
+    let daily = settings("daily 08:00"); // due at 07:00 UTC
+    let before = planned(&daily, &facts());
+    for (changed_at, due_at) in [
+        ("2026-10-24T20:00:00Z", "2026-10-25T17:00:00Z"),
+        ("2026-10-25T06:44:59Z", "2026-10-25T17:00:00Z"),
+        ("2026-10-25T06:45:00Z", "2026-10-25T07:00:00Z"), // 15 minutes before
+        ("2026-10-25T07:00:00Z", "2026-10-25T07:00:00Z"),
+        ("2026-10-25T09:00:00Z", "2026-10-25T17:00:00Z"), // it waits for something else
+    ] {
+        let plan = replanned(&daily, &before, chose("daily 18:00"), changed_at);
+        assert_eq!((plan.due_at, plan.revision), (at(due_at), 1), "{changed_at}");
+    }
+}
+
+#[test]
+fn grace_is_at_most_half_of_the_window() {
+    let after = settings("after 10m");
+    let before = planned(&after, &facts());
+    for (changed_at, due_at) in
+        [("2026-10-24T18:04:59Z", "2026-10-24T19:00:00Z"), ("2026-10-24T18:05:00Z", "2026-10-24T18:10:00Z")]
+    {
+        assert_eq!(replanned(&after, &before, chose("after 1h"), changed_at).due_at, at(due_at), "{changed_at}");
+    }
+}
+
+#[test]
+fn a_slot_counts_from_the_choice_and_a_wait_from_the_first_event() {
+    let weekly = settings("weekly mon 08:00");
+    let before = planned(&weekly, &facts());
+    let sunday_noon = "2026-10-25T12:00:00Z";
+    let daily = replanned(&weekly, &before, chose("daily 08:00"), sunday_noon);
+    assert_eq!(daily.due_at, at("2026-10-26T07:00:00Z"), "not the slot of the morning before the choice");
+    assert_eq!(replanned(&weekly, &before, chose("after 2h"), sunday_noon).due_at, at("2026-10-24T20:00:00Z"));
+}
+
+#[test]
+fn a_choice_that_moves_no_deadline_moves_none() {
+    let daily = settings("daily 08:00");
+    let before = planned(&daily, &facts());
+    let until = Some(at("2026-12-24T00:00:00Z"));
+    let off = ["share".to_owned()].into();
+    let chosen = Preferences { paused_until: until, off, ..Preferences::default() };
+    // Not even when the configuration has changed as well (rule 16).
+    let plan = replanned(&daily, &before, chosen, "2026-10-24T20:00:00Z");
+    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, ..before });
+}
+
+#[test]
+fn a_changed_configuration_moves_no_open_window_unless_an_operator_asks_for_it() {
+    let before = planned(&settings("daily 08:00"), &facts());
+    let asked = PlanInput { before: Some(before.clone()), ..input() };
+    let weekly = settings("weekly mon 12:00");
+    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new()), Plan { known: Vec::new(), ..before });
+    let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
+    assert_eq!(plan(&weekly, &facts(), &anew, Vec::new()).due_at, at("2026-11-02T11:00:00Z"));
+}
+
+#[test]
+fn each_event_moves_a_sliding_deadline_up_to_the_longest_wait_of_the_first() {
+    let sliding = settings("sliding 5m max 12m");
+    let mut before = planned(&sliding, &facts());
+    assert_eq!(before.why, "sliding 5m max 12m -> 2026-10-24T18:05:00Z");
+    for (last_at, why) in [
+        ("2026-10-24T18:04:00Z", "5m after the latest event -> 2026-10-24T18:09:00Z"),
+        (
+            "2026-10-24T18:08:00Z",
+            "events keep coming, and this is the longest that the first may wait -> 2026-10-24T18:12:00Z",
+        ),
+    ] {
+        let mut asked = PlanInput { before: Some(before), ..input() };
+        asked.signs.last_at = at(last_at);
+        // Not the cadence of today's configuration, but that of the window.
+        before = plan(&settings("daily 08:00"), &facts(), &asked, Vec::new());
+        assert_eq!(before.why, why);
+    }
+}
+
+#[test]
+fn an_urgent_event_makes_the_window_due_past_spread_and_quiet_hours_and_at_most_once_a_minute() {
+    let quiet = Quiet::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
+    let settings = DigestSettings { spread: Some(Duration::from_secs(3600)), quiet, ..settings("daily 08:00") };
+    let mut input = input();
+    input.signs.urgent_at = Some(at("2026-10-24T18:10:00Z"));
+    for (last_sent_at, why) in [
+        (None, "urgent -> 2026-10-24T18:10:00Z"),
+        (Some("2026-10-24T18:09:00Z"), "urgent -> 2026-10-24T18:10:00Z"),
+        (Some("2026-10-24T18:09:30Z"), "urgent, a minute after the last digest -> 2026-10-24T18:10:30Z"),
+    ] {
+        let facts = Facts { last_sent_at: last_sent_at.map(at), ..facts() };
+        let plan = plan(&settings, &facts, &input, Vec::new());
+        assert_eq!((plan.why.as_str(), plan.urgent), (why, true));
+    }
+    let none = Facts { consent: false, ..facts() };
+    assert!(!plan(&settings, &none, &input, Vec::new()).urgent, "never past consent");
+}
+
+#[test]
+fn a_recipient_chooses_the_time_of_day_alone() {
+    let preferences = Preferences { at: Some("18:30".into()), ..Preferences::default() };
+    let facts = Facts { preferences, ..facts() };
+    assert_eq!(planned(&settings("weekdays 08:00"), &facts).due_at, at("2026-10-26T17:30:00Z"));
+    assert_eq!(planned(&settings("after 1h"), &facts).due_at, at("2026-10-24T19:00:00Z"));
 }

@@ -239,6 +239,16 @@ pub struct Closing<'a> {
     pub now: Timestamp,
 }
 
+/// Why an event is in no mail that was taken back.
+pub const RETRACTED: &str = "retracted";
+
+/// The digest of those events of a window that a retract covers. It ends at once and sends nothing, so that the ledger has
+/// each of them with the reason (rule 1).
+#[must_use]
+pub fn retracted(window: &Window) -> Uuid {
+    Uuid::new_v5(&window.digest_id, b"retracted")
+}
+
 /// Who did what, when and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {

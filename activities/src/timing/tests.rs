@@ -16,12 +16,19 @@ fn key(user: &str) -> Key {
     Key::new("acme".into(), "activity".into(), user.into()).unwrap()
 }
 
-fn berlin() -> (String, TimeZone) {
-    ("Europe/Berlin".to_owned(), TimeZone::get("Europe/Berlin").unwrap())
+fn berlin(settings: &DigestSettings) -> Effective {
+    Effective {
+        cadence: settings.cadence.clone(),
+        chosen: false,
+        quiet: settings.quiet.clone(),
+        zone: TimeZone::get("Europe/Berlin").unwrap(),
+        zone_name: "Europe/Berlin".to_owned(),
+    }
 }
 
 fn why(cadence: &str, opened_at: &str, spread: Option<u64>, quiet: &[&str]) -> String {
-    let (settings, zone) = (settings(spread, quiet), berlin());
+    let settings = settings(spread, quiet);
+    let zone = berlin(&settings);
     let timing = Timing::new(&settings, &key("ann"), &zone);
     let deadline = timing.deadline(&cadence.parse().unwrap(), None, opened_at.parse().unwrap());
     assert!(deadline.why.ends_with(&format!("-> {}", deadline.at)), "{}", deadline.why);
@@ -76,7 +83,8 @@ fn quiet_hours_end_at_last_where_the_spread_always_leads_into_the_next() {
 
 #[test]
 fn a_spread_is_the_same_for_every_window_of_a_key_and_even_over_keys() {
-    let (settings, zone) = (settings(Some(600), &[]), berlin());
+    let settings = settings(Some(600), &[]);
+    let zone = berlin(&settings);
     let offset = |user: &str| Timing::new(&settings, &key(user), &zone).offset.unwrap();
     assert_eq!(offset("ann"), offset("ann"));
     let mut minutes = [0; 10];

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use tidings_activities::store::Preferences;
 
-use super::later;
+use crate::operate::command::later;
 
 /// For `--quiet`: no quiet times, whatever the digest type has.
 pub(super) const NONE: &str = "none";

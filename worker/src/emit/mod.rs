@@ -111,9 +111,7 @@ impl<'a> Emitting<'a> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        let temporal = self.config.temporal.connect().await?;
-        let config = tidings_client::Config { task_queue: self.config.task_queue.clone(), ..Default::default() };
-        Ok(self.client.insert(Client::new(temporal, config)).clone())
+        Ok(self.client.insert(client(self.config).await?).clone())
     }
 
     fn ended(&mut self, line: u64, result: Result<(), tidings_client::Error>, event: &v1::Event) -> anyhow::Result<()> {
@@ -136,6 +134,16 @@ impl<'a> Emitting<'a> {
         let line = format!("{}\n", json!({"tenant": tenant, "user": user, "digest": digest, "event_id": event_id}));
         file.write_all(line.as_bytes()).context("the --acknowledged file cannot be written")
     }
+}
+
+/// The thin client, connected.
+///
+/// # Errors
+/// Temporal does not answer.
+pub(crate) async fn client(config: &Config) -> anyhow::Result<Client> {
+    let temporal = config.temporal.connect().await?;
+    let config = tidings_client::Config { task_queue: config.task_queue.clone(), ..Default::default() };
+    Ok(Client::new(temporal, config))
 }
 
 fn create(path: &Path) -> anyhow::Result<File> {

@@ -1,11 +1,17 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use jiff::Timestamp;
 use proptest::prelude::*;
-use serde_json::json;
+use prost::Message;
+use serde_json::{Value, json};
 use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
+use tidings_proto::v1;
 
-use super::*;
+use super::{
+    sorter::{EVENT, RETRACT, RawBatch},
+    *,
+};
 
 fn key() -> Key {
     Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
@@ -27,6 +33,26 @@ fn wire(id: &str) -> v1::Event {
     serde_json::from_value(event(id)).unwrap()
 }
 
+/// The wire form of a retract, and what it says.
+fn retracts() -> [(Value, Retract); 2] {
+    let key = json!({"tenant": "acme", "digest": "activity", "user": "ann"});
+    let of = |fields: Value| {
+        let fields = [&key, &fields].into_iter().flat_map(|part| part.as_object().unwrap().clone());
+        Value::Object(fields.collect())
+    };
+    let until: Timestamp = "2026-01-31T08:00:00Z".parse().unwrap();
+    let about = |name: &str| name.to_owned();
+    [
+        (of(json!({"event_id": "e1"})), Retract::Event("e1".to_owned())),
+        (
+            of(
+                json!({"category": "comment", "entity_type": "page", "entity_id": "7", "occurred_at": until.to_string()}),
+            ),
+            Retract::Entity { category: about("comment"), entity_type: about("page"), entity_id: about("7"), until },
+        ),
+    ]
+}
+
 fn sorted(payload: Payload) -> Sorted {
     Inbound(vec![payload]).for_key(&key(), 0)
 }
@@ -40,7 +66,7 @@ fn one_event_is_the_same_event_in_every_encoding_and_shape() {
     let expected = Event::from_wire(wire("e1"), None).unwrap().1;
     assert_eq!(expected.counts["critical"], 2);
     let (text, binary) = (event("e1").to_string(), wire("e1").encode_to_vec());
-    let batch = v1::EventBatch { events: vec![wire("e1")] }.encode_to_vec();
+    let batch = v1::EventBatch { events: vec![wire("e1")], retracts: vec![] }.encode_to_vec();
     for (encoding, message, data) in [
         ("json/plain", "", text.clone().into_bytes()),
         ("json/plain", "", json!([event("e1")]).to_string().into_bytes()),
@@ -60,10 +86,48 @@ fn one_event_is_the_same_event_in_every_encoding_and_shape() {
 }
 
 #[test]
+fn a_retract_is_the_same_retract_in_every_encoding_and_shape() {
+    for (json, expected) in retracts() {
+        let wire: v1::Retract = serde_json::from_value(json.clone()).unwrap();
+        let (text, binary) = (json.to_string(), wire.encode_to_vec());
+        let list = json!({"retracts": [json]}).to_string();
+        let batch = v1::EventBatch { events: vec![], retracts: vec![wire] }.encode_to_vec();
+        for (encoding, message, data) in [
+            ("json/plain", "", list.clone().into_bytes()),
+            ("json/protobuf", EVENT_BATCH, list.clone().into_bytes()),
+            ("json/protobuf", "", list.into_bytes()),
+            ("json/protobuf", RETRACT, text.into_bytes()),
+            ("binary/protobuf", RETRACT, binary),
+            ("binary/protobuf", EVENT_BATCH, batch.clone()),
+            ("binary/protobuf", "", batch),
+        ] {
+            let sorted = sorted(payload(encoding, message, data));
+            assert_eq!(sorted.refused, [], "{encoding} {message}");
+            assert_eq!(sorted.retracts, std::slice::from_ref(&expected), "{encoding} {message}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_mixes_events_and_retracts_and_a_bad_one_spoils_no_other() {
+    let [(one, first), (two, second)] = retracts();
+    let text = json!({"retracts": [one, {"event_id": 7}, 7, two], "events": [event("e1"), {}]}).to_string();
+    let sorted = sorted(payload("json/plain", "", text));
+    assert_eq!((ids(&sorted), sorted.retracts.clone(), sorted.refused.len()), (vec!["e1"], vec![first, second], 3));
+}
+
+#[test]
 fn what_the_client_sends_is_what_the_workflow_reads() {
     let (one, two) = (event("e1").to_string(), event("e2").to_string());
     let sorted = Inbound::from_json_events([one.as_str(), two.as_str()]).for_key(&key(), 0);
     assert_eq!((ids(&sorted), sorted.refused.len()), (vec!["e1", "e2"], 0));
+
+    let retract = r#"{"event_id":"e1"}"#;
+    for (events, retracts) in [(vec![one.as_str()], vec![retract]), (vec![], vec![retract]), (vec![], vec![])] {
+        let sorted = Inbound::from_json(events.clone(), retracts.clone()).for_key(&key(), 0);
+        assert_eq!((sorted.events.len(), sorted.retracts.len()), (events.len(), retracts.len()));
+        assert_eq!(sorted.refused, []);
+    }
 }
 
 #[test]
@@ -87,6 +151,40 @@ fn an_event_of_another_key_is_refused_without_naming_that_key() {
 }
 
 #[test]
+fn a_retract_without_a_key_is_of_the_workflow_s_and_one_of_another_key_is_refused() {
+    let bare = json!({"retracts": [{"event_id": "e1"}, {"event_id": "e1", "user": "bob@example.com"}]});
+    let sorted = sorted(payload("json/plain", "", bare.to_string()));
+    assert_eq!(sorted.retracts, [Retract::Event("e1".to_owned())]);
+    assert_eq!(
+        sorted.refused[0].reason,
+        "user: is not the one that the workflow id names; signal the workflow of the retract's own key"
+    );
+}
+
+#[test]
+fn a_retract_names_one_event_or_a_category_and_a_time() {
+    for (retract, reason) in [
+        (json!({}), "event_id: is required, or else category and occurred_at"),
+        (json!({"entity_id": "7"}), "event_id: is required, or else category and occurred_at"),
+        (json!({"category": "comment"}), "occurred_at: is required"),
+        (
+            json!({"event_id": "e1", "category": "comment"}),
+            "event_id: cannot stand beside category; give event_id alone",
+        ),
+        (json!({"event_id": "e1", "occurred_at": 1}), "event_id: cannot stand beside occurred_at"),
+        (json!({"event_id": "x".repeat(256)}), "event_id: has 256 bytes, the limit is 255"),
+        (json!({"category": "c", "entity_id": "a\nb", "occurred_at": 1}), "entity_id: has the control character"),
+        (json!({"category": "c", "occurred_at": "ann@example.com"}), "is not a tidings.v1.Retract: invalid value"),
+        (json!({"event": "e1"}), "unknown field `event`"),
+    ] {
+        let sorted = sorted(payload("json/plain", "", json!({ "retracts": [retract] }).to_string()));
+        assert_eq!(sorted.retracts, [], "{retract}");
+        assert!(sorted.refused[0].reason.contains(reason), "{retract}: {}", sorted.refused[0].reason);
+        assert!(!sorted.refused[0].reason.contains("ann@"), "{}", sorted.refused[0].reason);
+    }
+}
+
+#[test]
 fn one_bad_event_spoils_no_other_in_its_batch() {
     let mut bad = event("bad");
     bad["occurred_at"] = json!("yesterday");
@@ -94,9 +192,12 @@ fn one_bad_event_spoils_no_other_in_its_batch() {
     let sorted_json = sorted(payload("json/protobuf", EVENT_BATCH, text));
     assert_eq!((ids(&sorted_json), sorted_json.refused.len()), (vec!["e1", "e2"], 2));
 
-    let raw = RawBatch { events: vec![wire("e1").encode_to_vec(), vec![0xff; 9], wire("e2").encode_to_vec()] };
+    let raw = RawBatch {
+        events: vec![wire("e1").encode_to_vec(), vec![0xff; 9], wire("e2").encode_to_vec()],
+        retracts: vec![vec![0xff; 9]],
+    };
     let sorted_binary = sorted(payload("binary/protobuf", EVENT_BATCH, raw.encode_to_vec()));
-    assert_eq!((ids(&sorted_binary), sorted_binary.refused.len()), (vec!["e1", "e2"], 1));
+    assert_eq!((ids(&sorted_binary), sorted_binary.refused.len()), (vec!["e1", "e2"], 2));
     assert_eq!(sorted_binary.refused[0].size, 9);
 }
 
@@ -120,12 +221,15 @@ fn a_reason_tells_what_to_mend() {
         ("json/plain", "", "{", "is not JSON"),
         ("json/plain", "", "7", "neither an event nor a list"),
         ("json/plain", "", "{}", "event_id: is required"),
-        ("json/plain", "", r#"{"events": 7}"#, "is not a list"),
+        ("json/plain", "", r#"{"events": 7}"#, "events: is not a list"),
+        ("json/plain", "", r#"{"retracts": {}}"#, "retracts: is not a list"),
+        ("json/protobuf", RETRACT, "[]", "is not a JSON object"),
         ("json/plain", "", r#"{"events": [], "tenant": "acme"}"#, "nothing else"),
         ("json/plain", "", r#"{"evnt_id": "e1"}"#, "unknown field `evnt_id`"),
         ("json/plain", "", &deep, "recursion limit"),
         ("json/protobuf", "acme.Order", "{}", "messageType is acme.Order"),
         ("binary/protobuf", EVENT, "\u{7f}", "is not a tidings.v1.Event"),
+        ("binary/protobuf", RETRACT, "\u{7f}", "is not a tidings.v1.Retract"),
         ("binary/encrypted", "", "", "encoding is not json/plain"),
         ("", "", "", "encoding is not json/plain"),
     ] {
@@ -157,6 +261,7 @@ fn an_empty_batch_is_nothing() {
     for (encoding, message, data) in [
         ("json/plain", "", "[]"),
         ("json/plain", "", r#"{"events": []}"#),
+        ("json/plain", "", r#"{"events": [], "retracts": []}"#),
         ("json/protobuf", EVENT_BATCH, r#"{"events": null}"#),
         ("json/protobuf", EVENT_BATCH, "{}"),
         ("binary/protobuf", EVENT_BATCH, ""),
@@ -190,7 +295,7 @@ proptest! {
     fn no_signal_fails_to_decode(
         parts in prop::collection::vec((
             prop::sample::select(vec!["json/plain", "json/protobuf", "binary/protobuf", "binary/null", ""]),
-            prop::sample::select(vec![EVENT, EVENT_BATCH, "", "acme.Order"]),
+            prop::sample::select(vec![EVENT, EVENT_BATCH, RETRACT, "", "acme.Order"]),
             prop::collection::vec(any::<u8>(), 0..200),
         ), 0..4),
     ) {
@@ -209,7 +314,7 @@ proptest! {
     fn a_cut_or_changed_message_never_panics(cut in 0..200_usize, at in 0..200_usize, byte in any::<u8>()) {
         for (encoding, message, mut data) in [
             ("json/plain", "", json!({"events": [event("e1")]}).to_string().into_bytes()),
-            ("binary/protobuf", "", v1::EventBatch { events: vec![wire("e1")] }.encode_to_vec()),
+            ("binary/protobuf", "", v1::EventBatch { events: vec![wire("e1")], retracts: vec![] }.encode_to_vec()),
             ("binary/protobuf", "", wire("e1").encode_to_vec()),
         ] {
             let at = at % data.len();

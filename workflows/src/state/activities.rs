@@ -5,10 +5,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Delivering, State};
-use crate::command::Order;
-use crate::contract::{
-    AuditInput, BuryInput, CloseInput, Closed, Ending, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput,
-    Rendered, SendInput, Sent, StashInput, Stashed,
+use crate::{
+    command::{Order, Reopened},
+    contract::{
+        AuditInput, BuryInput, CloseInput, Closed, Ending, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput,
+        Rendered, ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
+    },
+    pending::PAGE_EVENTS,
 };
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
@@ -20,19 +23,25 @@ const fn minutes(count: u64) -> Duration {
 
 /// The inputs.
 impl State {
-    pub fn plan_input(&mut self, _: Timestamp) -> Option<PlanInput> {
-        let opened_at = match &self.open {
-            Some(open) => open.window.opened_at,
-            None => self.pending.first()?.at,
-        };
-        let first = self.pending.first().filter(|first| first.at == opened_at);
-        let category = first.map(|first| first.event.category.clone());
-        let open = self.open.as_ref().map(|open| open.window.digest_id);
-        Some(PlanInput { key: self.key.clone()?, opened_at, category, open, event_ids: self.pending.event_ids() })
+    pub fn plan_input(&mut self, asked_at: Timestamp) -> Option<PlanInput> {
+        if self.open.is_none() && self.pending.is_empty() {
+            return None;
+        }
+        self.changed = false;
+        let signs = self.signs(asked_at)?;
+        let open = self.open.as_ref();
+        Some(PlanInput {
+            key: self.key.clone()?,
+            signs,
+            open: open.map(|open| open.window.digest_id),
+            event_ids: self.pending.event_ids(),
+            before: open.and_then(|open| open.plan.clone()),
+            anew_at: self.retiming.as_ref().map(|_| asked_at),
+        })
     }
 
-    pub fn stash_input(&mut self, _: Timestamp) -> Option<StashInput> {
-        self.ensure_open();
+    pub fn stash_input(&mut self, asked_at: Timestamp) -> Option<StashInput> {
+        self.ensure_open(asked_at);
         let open = self.open.as_ref()?;
         let window = open.window.clone();
         Some(match open.runs.first() {
@@ -43,14 +52,28 @@ impl State {
         })
     }
 
+    pub fn retract_input(&mut self, asked_at: Timestamp) -> Option<RetractInput> {
+        let retracts: Vec<_> = self.retracts.iter().take(PAGE_EVENTS).cloned().collect();
+        let events = self.pending.covered_by(&retracts);
+        let window = if events.is_empty() { None } else { self.window(asked_at) };
+        Some(RetractInput { asked_at, key: self.key.clone()?, retracts, window, events })
+    }
+
+    pub fn reopen_input(&mut self, asked_at: Timestamp) -> Option<ReopenInput> {
+        Some(ReopenInput { asked_at, key: self.key.clone()?, reopen: self.reopening.clone()? })
+    }
+
     pub fn load_input(&mut self, asked_at: Timestamp) -> Option<LoadInput> {
         let open = self.open.as_ref()?;
+        let plan = open.plan.as_ref()?;
         let count = self.pending.page_len(self.limit().unwrap_or(usize::MAX));
         Some(LoadInput {
             asked_at,
             window: open.window.clone(),
             events: self.pending.head(count),
             flushed: self.flushed,
+            urgent: plan.urgent,
+            revision: plan.revision,
         })
     }
 
@@ -72,7 +95,7 @@ impl State {
         if let Some(digest) = &self.delivering {
             return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed, by });
         }
-        self.ensure_open();
+        self.ensure_open(asked_at);
         let events = self.pending.head(self.pending.page_len(usize::MAX));
         Some(CloseInput { asked_at, window: self.open.as_ref()?.window.clone(), events, closed, by })
     }
@@ -81,32 +104,54 @@ impl State {
         Some(AuditInput { key: self.key.clone()?, notes: self.notes.clone() })
     }
 
-    pub fn bury_input(&self, workflow_id: String, run_id: String) -> BuryInput {
-        BuryInput { workflow_id, run_id, letters: self.letters.clone() }
+    pub fn bury_input(&self, workflow_id: String) -> BuryInput {
+        BuryInput { workflow_id, run_id: self.first_run_id.clone(), letters: self.letters.clone() }
     }
 }
 
 /// The answers.
 impl State {
-    pub fn planned(&mut self, plan: Plan) {
-        let reopens = self.pending.first().is_some_and(|first| plan.known.contains(&first.event.event_id));
+    pub fn planned(&mut self, asked: &PlanInput, plan: Plan, now: Timestamp) {
         self.pending.forget(&plan.known);
-        // A window opens with its first new event. If that came later than the plan assumed, it is planned again.
-        if self.open.is_none() && reopens {
+        if self.open.is_none() && self.pending.is_empty() {
             return;
         }
-        self.ensure_open();
+        // What the ledger knows moves nothing. If the deadline follows it, it is planned again.
+        if !plan.known.is_empty() && self.signs(now).as_ref() != Some(&asked.signs) {
+            return;
+        }
+        self.note_new_deadline(asked, &plan, now);
+        self.ensure_open(now);
+        let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
+        self.linger = plan.linger;
         if let Some(open) = &mut self.open {
             open.window.due_at = plan.due_at;
             open.why.clone_from(&plan.why);
+            open.not_before =
+                open.not_before.filter(|_| asked.anew_at.is_none() && asked.before.as_ref().is_some_and(same));
+            open.seen = Some(asked.signs.clone());
             open.plan = Some(Plan { known: Vec::new(), ..plan });
         }
     }
 
-    pub fn stashed(&mut self, done: &StashInput, Stashed { taken }: Stashed) {
+    /// The audit trail has both send times, and whose wish it was.
+    fn note_new_deadline(&mut self, asked: &PlanInput, plan: &Plan, now: Timestamp) {
+        let order = if asked.anew_at.is_some() { self.retiming.take() } else { None };
+        let Some(before) = &asked.before else { return };
+        let moved = format!("due at {:.0}, was {:.0}", plan.due_at, before.due_at);
+        if let Some(Order { by, why }) = order {
+            self.note("retime", Order { by, why: format!("{why}: {moved}") }, now);
+        } else if before.revision != plan.revision && before.due_at != plan.due_at {
+            self.note("retime", Order { by: "tidings".into(), why: format!("the recipient chose: {moved}") }, now);
+        }
+    }
+
+    pub fn stashed(&mut self, done: &StashInput, Stashed { taken }: Stashed, _: Timestamp) {
+        let stashed_at = count(taken).checked_sub(1).and_then(|last| self.pending.arrived_at(last));
         self.pending.drop_head(count(taken));
         if let Some(open) = &mut self.open {
             open.stashed += taken;
+            open.stashed_at = stashed_at.or(open.stashed_at);
             open.sealed |= count(taken) < done.events.len();
             open.runs.retain(|run| !done.runs.contains(run));
             if open.runs.is_empty() {
@@ -115,7 +160,28 @@ impl State {
         }
     }
 
-    pub fn loaded(&mut self, asked: &LoadInput, answer: Loaded) {
+    pub fn retracted(&mut self, done: &RetractInput, (): (), _: Timestamp) {
+        let ids: Vec<_> = done.events.iter().map(|event| event.event_id.clone()).collect();
+        self.pending.forget(&ids);
+        if self.pending.covered_by(&done.retracts).is_empty() {
+            for retract in &done.retracts {
+                self.retracts.remove(retract);
+            }
+        }
+    }
+
+    pub fn resumed(&mut self, _: &ReopenInput, answer: Resumed, _: Timestamp) {
+        self.reopening = None;
+        self.reopened = Some(match answer {
+            Resumed::Claimed { window, items, groups } => {
+                self.delivering = Some(Delivering::new(window, items, groups));
+                Reopened { events: items, refused: None }
+            }
+            Resumed::Refused { why } => Reopened { events: 0, refused: Some(why) },
+        });
+    }
+
+    pub fn loaded(&mut self, asked: &LoadInput, answer: Loaded, _: Timestamp) {
         self.flushed = false;
         match answer {
             Loaded::Later { until, why } => {
@@ -124,18 +190,10 @@ impl State {
                     open.why = why;
                 }
             }
+            Loaded::Changed => self.changed = true,
             Loaded::Claimed { items, groups, taken } => {
-                let window = asked.window.clone();
                 self.take_claimed(taken);
-                self.delivering = Some(Delivering {
-                    window,
-                    items,
-                    groups,
-                    rendered: false,
-                    attempts: 0,
-                    not_before: None,
-                    why: String::new(),
-                });
+                self.delivering = Some(Delivering::new(asked.window.clone(), items, groups));
             }
             Loaded::Nothing(Ending { closed, taken }) => {
                 self.take_claimed(taken);
@@ -150,7 +208,7 @@ impl State {
         self.windows += 1;
     }
 
-    pub fn rendered(&mut self, answer: Rendered) {
+    pub fn rendered(&mut self, _: &RenderInput, answer: Rendered, _: Timestamp) {
         let Some(digest) = &mut self.delivering else { return };
         match answer {
             Rendered::Stored => digest.rendered = true,
@@ -164,7 +222,7 @@ impl State {
         }
     }
 
-    pub fn sent(&mut self, answer: Sent, now: Timestamp) {
+    pub fn sent(&mut self, _: &SendInput, answer: Sent, now: Timestamp) {
         let Some(digest) = &mut self.delivering else { return };
         match answer {
             Sent::Closed(closed) => self.delivered(closed),
@@ -181,18 +239,18 @@ impl State {
         }
     }
 
-    pub fn closed(&mut self, asked: &CloseInput, Ending { closed, taken }: Ending) {
+    pub fn closed(&mut self, asked: &CloseInput, Ending { closed, taken }: Ending, _: Timestamp) {
         if self.delivering.take().is_none() {
             self.take_claimed(taken);
         }
         self.end(asked.window.digest_id, closed);
     }
 
-    pub fn audited(&mut self, done: &AuditInput) {
+    pub fn audited(&mut self, done: &AuditInput, (): (), _: Timestamp) {
         self.notes.drain(..done.notes.len().min(self.notes.len()));
     }
 
-    pub fn buried(&mut self, done: &BuryInput) {
+    pub fn buried(&mut self, done: &BuryInput, (): (), _: Timestamp) {
         self.letters.drain(..done.letters.len().min(self.letters.len()));
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::State;
 use crate::{
-    command::{Dropped, Flushed, Held, Hold, Order, Released},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     contract::Note,
 };
 
@@ -39,8 +39,7 @@ impl State {
         if held {
             self.note("release", order, now);
         }
-        let plan = self.open.as_ref().and_then(|open| open.plan.as_ref());
-        let due_at = if self.flushed { Some(now) } else { plan.map(|plan| self.due_at(plan)) };
+        let due_at = if self.flushed { Some(now) } else { self.deadline() };
         Released { held, events: self.collected(), due_at }
     }
 
@@ -53,10 +52,73 @@ impl State {
         dropped
     }
 
+    /// Gives the open window another deadline: this one, or the one that today's configuration and choices make, which is
+    /// then still to be planned.
+    pub fn retime(&mut self, Retime { order, at }: Retime, now: Timestamp) -> Retimed {
+        let was = self.deadline();
+        let (Some(_), Some(open)) = (was, &mut self.open) else { return self.retimed(was) };
+        match (at, &mut open.plan) {
+            (Some(at), Some(plan)) => {
+                let moved = format!("due at {at:.0}, was {:.0}", plan.due_at);
+                plan.due_at = at;
+                plan.why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
+                plan.slide = None;
+                open.window.due_at = at;
+                open.why.clone_from(&plan.why);
+                open.not_before = None;
+                self.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
+            }
+            _ => self.retiming = Some(order),
+        }
+        self.retimed(was)
+    }
+
+    /// What became of a `retime`.
+    pub fn retimed(&self, was: Option<Timestamp>) -> Retimed {
+        let why = self.open.as_ref().map(|open| open.why.clone()).unwrap_or_default();
+        Retimed { events: self.collected(), was, due_at: self.deadline(), why }
+    }
+
+    /// What a claim would take now.
+    pub fn due(&self) -> Option<Due> {
+        let open = self.open.as_ref()?;
+        let events = self.pending.head(self.pending.page_len(usize::MAX));
+        let more = self.collected() - open.stashed - events.len() as u64;
+        Some(Due { window: open.window.clone(), events, more })
+    }
+
+    /// Takes a digest up again, unless there is one on its way; `Some`: why not.
+    pub fn reopen(&mut self, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
+        let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
+        if let Some(digest) = self.on_its_way().or_else(|| self.reopening.as_ref().map(|other| other.digest_id)) {
+            return refused(format!("digest {digest} is on its way; try again when it is delivered or given up"));
+        }
+        // A workflow task that was lost may have claimed the window that is still to be opened.
+        if self.window(now).is_some_and(|window| window.digest_id == reopen.digest_id) {
+            return refused("it collects still; a flush sends it".to_owned());
+        }
+        if self.winds_down() {
+            return refused("the workflow is being cancelled; try again when that is done".to_owned());
+        }
+        self.reopening = Some(reopen);
+        None
+    }
+
+    /// The recipient chose something else: the open window's deadline follows.
+    pub fn change(&mut self) {
+        self.changed = self.open.is_some() || !self.pending.is_empty();
+    }
+
     /// Commands end with what they were about: with nothing pending and nothing on its way there is nothing to hold or
     /// to drop.
-    pub fn tidy(&mut self) {
-        if self.delivering.is_none() && self.open.is_none() && self.pending.is_empty() {
+    pub fn tidy(&mut self, now: Timestamp) {
+        let idle = self.delivering.is_none() && self.open.is_none() && self.pending.is_empty();
+        self.idle_since = self.idle_since.or(Some(now)).filter(|_| idle);
+        if self.open.is_none() || self.cancelled {
+            self.retiming = None;
+            self.changed = false;
+        }
+        if idle {
             self.dropping = None;
             self.hold = None;
             self.flushed = false;
@@ -78,7 +140,7 @@ impl State {
         self.delivering.as_ref().map(|digest| digest.window.digest_id)
     }
 
-    fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
+    pub(super) fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
         self.notes.push(Note { at, by, action: action.to_owned(), why });
     }
 }

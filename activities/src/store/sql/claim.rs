@@ -10,13 +10,8 @@ use uuid::Uuid;
 use super::{Dialect, Sql, ledger::Locked, number, statements, time};
 use crate::{
     settings::Cap,
-    store::{Claim, Claimed, Contents, Result, Terms},
+    store::{Claim, Claimed, Contents, RETRACTED, Result, Terms, retracted},
 };
-
-/// The digest of those events of a window that a retract covers.
-fn retracted(window: &Window) -> Uuid {
-    Uuid::new_v5(&window.digest_id, b"retracted")
-}
 
 /// The digest of those events of a window whose category the recipient turned off.
 fn opted_out(window: &Window) -> Uuid {
@@ -89,7 +84,7 @@ impl<D: Dialect> Sql<D> {
         let id = window.digest_id.to_string();
         let (any,): (i64,) = query_as(statements::ANY_RETRACTED).bind(id.clone()).fetch_one(&mut *connection).await?;
         if any > 0 {
-            let aside = Self::open_aside(&mut *connection, window, retracted(window), "retracted", now).await?;
+            let aside = Self::open_aside(&mut *connection, window, retracted(window), RETRACTED, now).await?;
             query(statements::MOVE_RETRACTED).bind(id).bind(aside).execute(connection).await?;
         }
         Ok(())

@@ -1,0 +1,220 @@
+//! Which keys a command is for: `--where 'tenant=acme and type=alerts'`, as words, as a query to Temporal's visibility,
+//! and as the check of what that found.
+
+use std::{collections::BTreeSet, str::FromStr};
+
+use futures::TryStreamExt as _;
+use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
+use tidings_workflows::{Key, names};
+
+/// Keys with all that is given; at least one is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Selection {
+    tenant: Option<String>,
+    digest_type: Option<String>,
+    user: Option<String>,
+}
+
+/// The words select nothing. Points at the one that is wrong.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}\n    {words}\n    {:at$}^", "")]
+pub(super) struct Invalid {
+    words: String,
+    /// Characters before the wrong word.
+    at: usize,
+    problem: String,
+}
+
+impl Selection {
+    /// The running keys that it selects, as far as visibility knows them: that is a moment behind.
+    ///
+    /// # Errors
+    /// Temporal does not answer, or knows no such query.
+    pub async fn keys(&self, temporal: &Client) -> Result<BTreeSet<Key>, ClientError> {
+        let found = temporal.list_workflows(self.query(), WorkflowListOptions::default());
+        let keys = found.try_filter_map(async |found| Ok(Key::from_workflow_id(found.id()).ok()));
+        keys.try_filter(|key| std::future::ready(self.selects(key))).try_collect().await
+    }
+
+    /// Asks by workflow id, which every producer must set, and not by search attribute, which is optional. Nothing in an
+    /// id needs an escape: everything but letters, digits and `-._~` is percent-encoded.
+    fn query(&self) -> String {
+        let known = |part: &Option<String>| part.clone().unwrap_or_default();
+        let tenant = known(&self.tenant);
+        let digest_type = if tenant.is_empty() { String::new() } else { known(&self.digest_type) };
+        let user = if digest_type.is_empty() { String::new() } else { known(&self.user) };
+        let whole = !user.is_empty();
+        let id = Key { tenant, digest_type, user }.workflow_id();
+        let id = if whole {
+            format!("WorkflowId = '{id}'")
+        } else {
+            format!("WorkflowId STARTS_WITH '{}/'", id.trim_end_matches('/'))
+        };
+        format!("WorkflowType = '{}' AND ExecutionStatus = 'Running' AND {id}", names::WORKFLOW_TYPE)
+    }
+
+    fn selects(&self, key: &Key) -> bool {
+        let is = |wanted: &Option<String>, part: &String| wanted.as_ref().is_none_or(|wanted| wanted == part);
+        is(&self.tenant, &key.tenant) && is(&self.digest_type, &key.digest_type) && is(&self.user, &key.user)
+    }
+
+    fn part(&mut self, name: &str) -> Option<&mut Option<String>> {
+        match name {
+            "tenant" => Some(&mut self.tenant),
+            "type" => Some(&mut self.digest_type),
+            "user" => Some(&mut self.user),
+            _ => None,
+        }
+    }
+}
+
+const EXPECTED: &str = "write tenant=, type= or user=, joined by `and`";
+
+impl FromStr for Selection {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let mut words = Words { text, at: 0 };
+        let mut selection = Self::default();
+        loop {
+            let start = words.skip_spaces();
+            let name = words.take_until(|c| c == '=' || c.is_whitespace());
+            let part = match selection.part(name) {
+                None if name.is_empty() => return Err(words.wrong(start, EXPECTED)),
+                None => return Err(words.wrong(start, &format!("{name:?} selects nothing; {EXPECTED}"))),
+                Some(Some(_)) => return Err(words.wrong(start, &format!("{name} is here twice"))),
+                Some(part) => part,
+            };
+            *part = Some(words.value(name)?);
+            let start = words.skip_spaces();
+            if words.rest().is_empty() {
+                return Ok(selection);
+            }
+            let and = words.take_until(char::is_whitespace);
+            if !and.eq_ignore_ascii_case("and") {
+                return Err(words.wrong(start, "expected `and`; quote a value that has spaces"));
+            }
+        }
+    }
+}
+
+/// What is left to read.
+struct Words<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) -> usize {
+        self.at = self.text.len() - self.rest().trim_start().len();
+        self.at
+    }
+
+    fn take_until(&mut self, end: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let taken = &rest[..rest.find(end).unwrap_or(rest.len())];
+        self.at += taken.len();
+        taken
+    }
+
+    /// `= value`, bare or in quotes of either kind.
+    fn value(&mut self, name: &str) -> Result<String, Invalid> {
+        let start = self.skip_spaces();
+        if !self.rest().starts_with('=') {
+            return Err(self.wrong(start, &format!("expected = after {name}")));
+        }
+        self.at += 1;
+        let start = self.skip_spaces();
+        let value = match self.rest().chars().next().filter(|c| matches!(c, '"' | '\'')) {
+            None => self.take_until(char::is_whitespace),
+            Some(quote) => {
+                self.at += 1;
+                let value = self.take_until(|c| c == quote);
+                if self.rest().is_empty() {
+                    return Err(self.wrong(start, "this quote has no end"));
+                }
+                self.at += 1;
+                value
+            }
+        };
+        if value.is_empty() {
+            return Err(self.wrong(start, &format!("{name} has no value")));
+        }
+        Ok(value.to_owned())
+    }
+
+    fn wrong(&self, at: usize, problem: &str) -> Invalid {
+        let at = self.text[..at].chars().count();
+        Invalid { words: self.text.to_owned(), at, problem: problem.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(words: &str) -> String {
+        let query = words.parse::<Selection>().unwrap().query();
+        query.strip_prefix("WorkflowType = 'digest' AND ExecutionStatus = 'Running' AND ").unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_words_are_a_query_by_workflow_id() {
+        for (words, expected) in [
+            ("tenant=acme", "WorkflowId STARTS_WITH 'digest/acme/'"),
+            ("tenant=acme and type=alerts", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
+            (" type = alerts AND tenant = \"acme\" ", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
+            ("tenant=acme and type=alerts and user=ann", "WorkflowId = 'digest/acme/alerts/ann'"),
+            ("tenant=acme and user=ann", "WorkflowId STARTS_WITH 'digest/acme/'"),
+            ("type=alerts", "WorkflowId STARTS_WITH 'digest/'"),
+            ("tenant='a b' and type=\"it's\"", "WorkflowId STARTS_WITH 'digest/a%20b/it%27s/'"),
+            ("tenant=/", "WorkflowId STARTS_WITH 'digest/%2F/'"),
+            (
+                "tenant=\"' OR WorkflowId != '\"",
+                "WorkflowId STARTS_WITH 'digest/%27%20OR%20WorkflowId%20%21%3D%20%27/'",
+            ),
+        ] {
+            assert_eq!(query(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_visibility_found_is_checked_again() {
+        let key: Key = "acme/alerts/ann".parse().unwrap();
+        for (words, selects) in [
+            ("type=alerts", true),
+            ("type=activity", false),
+            ("tenant=acme and user=ann", true),
+            ("tenant=acme and user=bob", false),
+            ("user=an", false),
+        ] {
+            assert_eq!(words.parse::<Selection>().unwrap().selects(&key), selects, "{words}");
+        }
+    }
+
+    #[test]
+    fn an_error_points_at_the_word() {
+        for (words, at, problem) in [
+            ("", 0, "write tenant=, type= or user="),
+            ("tennant=acme", 0, "\"tennant\" selects nothing; write tenant="),
+            ("tenant=acme and", 15, "write tenant="),
+            ("tenant=acme and and", 16, "\"and\" selects nothing"),
+            ("tenant=acme or type=alerts", 12, "expected `and`"),
+            ("tenant=big corp", 11, "expected `and`; quote a value that has spaces"),
+            ("tenant=acme and tenant=b", 16, "tenant is here twice"),
+            ("tenant acme", 7, "expected = after tenant"),
+            ("tenant=", 7, "tenant has no value"),
+            ("tenant=''", 7, "tenant has no value"),
+            ("tenant='ü and type=alerts", 7, "this quote has no end"),
+            ("tenant='ü' type=alerts", 11, "expected `and`"),
+        ] {
+            let error = words.parse::<Selection>().unwrap_err();
+            assert!(error.problem.contains(problem) && error.at == at, "{words}: {error:?}");
+            assert!(error.to_string().ends_with(&format!("\n    {}^", " ".repeat(at))), "{error}");
+        }
+    }
+}
