@@ -1,15 +1,15 @@
 //! `render`: the mail of a claimed digest, made once and put in the outbox.
 
 use jiff::Timestamp;
-use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered};
+use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered, Window};
 
 use crate::{
     digest::{DigestActivities, Error, now},
     effective::Effective,
     mailer::{self, Draft, Person},
-    renderer::{Input, Links, View},
+    renderer::{Input, Links, Rendered as Mail, View},
     settings::DigestSettings,
-    store::{Closing, Facts, Message, Recipient},
+    store::{Closing, Contents, Facts, Message, Recipient},
 };
 
 impl DigestActivities {
@@ -44,13 +44,7 @@ impl DigestActivities {
         let window = &input.window;
         let date = now(input.asked_at);
         let contents = self.store.contents(window, settings.max_items).await?;
-        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
-        let cadence = cadence.to_string();
-        let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
-        let view =
-            View::new(&Input { contents: &contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
-        let rendered =
-            self.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))?;
+        let rendered = self.mail(window, &contents, settings, facts, recipient)?;
         if rendered.fallback.is_some() {
             // Why may quote an event; `tidings template check` says it of the sample.
             tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
@@ -90,6 +84,22 @@ impl DigestActivities {
             template: rendered.template,
             created_at: date,
         }))
+    }
+
+    /// The mail without its headers.
+    pub(crate) fn mail(
+        &self,
+        window: &Window,
+        contents: &Contents,
+        settings: &DigestSettings,
+        facts: &Facts,
+        recipient: &Recipient,
+    ) -> Result<Mail, Error> {
+        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
+        let cadence = cadence.to_string();
+        let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
+        let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
+        self.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
     }
 
     /// Without its signature no mail goes out: receivers would take it for forged.

@@ -8,6 +8,7 @@ mod digest;
 mod effective;
 pub mod mailer;
 mod plan;
+mod preview;
 pub mod read_back;
 pub mod renderer;
 mod reopen;
@@ -18,3 +19,4 @@ pub mod store;
 mod timing;
 
 pub use digest::{DigestActivities, Error};
+pub use preview::Preview;

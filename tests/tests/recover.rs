@@ -1,0 +1,104 @@
+//! A run that was terminated: what it collected and what it had on its way goes out after all (rule 31).
+
+use std::time::Duration;
+
+use anyhow::Result;
+use temporalio_client::WorkflowTerminateOptions;
+use tidings::{Recovered, Recovery};
+use tidings_activities::store::Store;
+use tidings_client::v1;
+use tidings_tests::{
+    relay::{Act, At, Fault, told},
+    stage::{Stage, event, eventually, key, mails, settings},
+};
+use tidings_workflows::{Key, command::Order, contract::Outcome};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn order() -> Order {
+    Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
+}
+
+fn recovery<'a>(stage: &'a Stage, key: &'a Key) -> Recovery<'a> {
+    Recovery { temporal: &stage.temporal, events: &stage.events, store: &*stage.store, key, run_id: None }
+}
+
+fn retract(key: &Key, event_id: &str) -> v1::Retract {
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    v1::Retract { tenant, digest, user, event_id: event_id.to_owned(), ..v1::Retract::default() }
+}
+
+async fn terminated(stage: &Stage, key: &Key) -> Result<()> {
+    Ok(stage.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
+    eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
+    for event_id in ["e2", "e3", "e4"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    stage.events.retract(retract(&key, "e4")).await?;
+    terminated(&stage, &key).await?;
+
+    let planned = recovery(&stage, &key).dry_run().await?;
+    assert!(stage.is_idle(&key).await?, "a dry run starts nothing");
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!(recovered, planned, "and says what the recovery then does");
+    let Recovered { ended, digests, events, retracts, .. } = recovered;
+    assert_eq!((ended, events, retracts), ("terminated", 4, 1));
+    assert_eq!(digests.iter().map(|digest| (digest.events, &digest.refused)).collect::<Vec<_>>(), [(1, &None)]);
+
+    mails(&stage.relay, 2, MINUTE).await?;
+    stage.completed(&key).await?;
+    let mut told: Vec<_> = told(&stage.relay.mails())?.into_values().collect();
+    told.sort_unstable();
+    assert_eq!(told, [1, 2], "e1 alone, then e2 and e3 together; e4 was taken back");
+    let sent: Vec<_> = stage.store.digests(&key, 10).await?.into_iter().filter(|digest| digest.is_sent()).collect();
+    assert_eq!(sent.iter().map(|digest| digest.items).sum::<u64>(), 3);
+    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'recover'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let key = key("alerts", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let run_id = stage.run(&key).await?;
+    terminated(&stage, &key).await?;
+    let by_id = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) };
+    by_id.run(&order()).await?;
+    stage.completed(&key).await?;
+    by_id.run(&order()).await?;
+    stage.completed(&key).await?;
+    let outcomes: Vec<_> =
+        stage.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1, "{outcomes:?}");
+    assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let running = key("activity", "ann");
+    stage.events.emit(event(&running, "e1")).await?;
+    let error = recovery(&stage, &running).run(&order()).await.unwrap_err();
+    assert!(error.to_string().contains("goes on; --run names an earlier one"), "{error}");
+
+    let completed = key("alerts", "ann");
+    stage.events.emit(event(&completed, "e1")).await?;
+    stage.completed(&completed).await?;
+    let error = recovery(&stage, &completed).dry_run().await.unwrap_err();
+    assert!(error.to_string().contains("came to its end by itself"), "{error}");
+
+    let error = recovery(&stage, &key("alerts", "nobody")).dry_run().await.unwrap_err();
+    assert!(error.to_string().contains("Temporal has no such run"), "{error}");
+    Ok(())
+}
