@@ -316,7 +316,7 @@ async fn preferences_are_merged_shown_with_what_is_in_force_and_audited_while_te
         "\n  cadence  weekly mon 08:00  (chosen; the default is daily 08:00)",
         "\n  zone     Europe/Berlin  (the default)",
         "\n  off      share",
-        "\n  choices  \"instant\", \"daily\", \"weekly mon 08:00\"",
+        "\n  choices  instant, daily, weekly mon 08:00",
         "\n  next     Mon ",
     ] {
         assert!(out.contains(said), "{said}: {out}");
