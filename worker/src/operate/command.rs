@@ -158,11 +158,11 @@ impl Reason {
     }
 }
 
-fn login() -> Option<String> {
+pub(crate) fn login() -> Option<String> {
     ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
 }
 
-fn later(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     let from_now = |span: SignedDuration| Timestamp::now().checked_add(span).ok();
     let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
     let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, or 2h")?;
