@@ -8,7 +8,7 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
+use crate::{choices, config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,7 @@ For production:
   tidings migrate                               prepare database and Temporal
   tidings recipients import people.csv          who gets mail
   tidings worker                                run
+  tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'
 
 Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
 
@@ -65,6 +66,12 @@ enum Command {
     /// The directory of those who get mail
     #[command(subcommand)]
     Recipients(recipients::Command),
+    /// What recipients chose for a digest type
+    #[command(subcommand)]
+    Preferences(choices::preferences::Command),
+    /// Whether recipients want a digest type at all
+    #[command(subcommand)]
+    Consent(choices::consent::Command),
     /// Prepares the database and Temporal; run it before every upgrade
     Migrate,
     /// The configuration
@@ -113,6 +120,8 @@ impl Arguments {
             Command::Digest(command) => operate::command::run(command, &config()?).await,
             Command::Recover(options) => operate::recover::run(options, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
+            Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
+            Command::Consent(command) => choices::consent::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),

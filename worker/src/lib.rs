@@ -1,5 +1,6 @@
 //! The binary `tidings` as a library: configuration, the worker's run loop and the commands, for `main` and for tests.
 
+mod choices;
 pub mod cli;
 pub mod config;
 mod dev;
@@ -15,6 +16,7 @@ mod run;
 mod show;
 mod slots;
 mod storage;
+mod table;
 mod template;
 
 pub use config::Config;

@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use tidings_activities::store::{Recipient, Store};
 use tidings_workflows::Key;
 
 use crate::{
     Config, Storage,
-    cli::Usage,
     config::{address, zone},
     intake::{self, Rejection, Report},
+    table::{Row, Table},
 };
 
 /// Recipients that go to the store together.
@@ -42,14 +41,12 @@ pub enum Command {
 /// The file cannot be read or lacks a column, or the store does not answer.
 pub(crate) async fn run(Command::Import { file, json }: Command, config: &Config) -> anyhow::Result<bool> {
     let (bar, input) = intake::open(&file)?;
-    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
-    let columns = rows.headers().context("the first line cannot be read")?.clone();
-    check_columns(&columns)?;
+    let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
-    for row in rows.records() {
-        match recipient(&columns, row)? {
+    while let Some(line) = table.next() {
+        match line?.and_then(|row| recipient(&row)) {
             Ok(recipient) => batch.push(recipient),
             Err(rejection) => report.rejected(&rejection),
         }
@@ -68,42 +65,8 @@ async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report)
     Ok(())
 }
 
-fn check_columns(columns: &csv::StringRecord) -> Result<(), Usage> {
-    let right = format!("the first line names the columns {}", COLUMNS.join(","));
-    if let Some(unknown) = columns.iter().find(|column| !COLUMNS.contains(column)) {
-        return Err(Usage(format!("column {unknown:?} is unknown; {right}")));
-    }
-    match REQUIRED.iter().find(|required| columns.iter().all(|column| column != **required)) {
-        Some(missing) => Err(Usage(format!("there is no column {missing:?}; {right}"))),
-        None => Ok(()),
-    }
-}
-
-/// The recipient of a row; an error when nothing more can be read.
-fn recipient(
-    columns: &csv::StringRecord,
-    row: csv::Result<csv::StringRecord>,
-) -> csv::Result<Result<Recipient, Rejection>> {
-    match row {
-        Ok(row) => {
-            let line = row.position().map_or(0, csv::Position::line);
-            let value = |column: &str| {
-                let index = columns.iter().position(|name| name == column);
-                index.and_then(|index| row.get(index)).unwrap_or_default().to_owned()
-            };
-            Ok(checked(value).map_err(|(field, problem)| Rejection { line, field, problem }))
-        }
-        Err(error) => match (error.position().map(csv::Position::line), error.kind()) {
-            (Some(line), csv::ErrorKind::UnequalLengths { expected_len, len, .. }) => {
-                let problem = format!("has {len} values, the first line has {expected_len} columns");
-                Ok(Err(Rejection { line, field: String::new(), problem }))
-            }
-            (Some(line), csv::ErrorKind::Utf8 { .. }) => {
-                Ok(Err(Rejection { line, field: String::new(), problem: "is not UTF-8".to_owned() }))
-            }
-            _ => Err(error),
-        },
-    }
+fn recipient(row: &Row) -> Result<Recipient, Rejection> {
+    checked(|column| row.value(column)).map_err(|(field, problem)| Rejection { line: row.line, field, problem })
 }
 
 /// The recipient, or the first field that is wrong and what would be right.
@@ -126,10 +89,8 @@ mod tests {
     use super::*;
 
     fn read(csv: &str) -> Vec<Result<Recipient, Rejection>> {
-        let mut rows = csv::Reader::from_reader(csv.as_bytes());
-        let columns = rows.headers().unwrap().clone();
-        check_columns(&columns).unwrap();
-        rows.records().map(|row| recipient(&columns, row).unwrap()).collect()
+        let mut table = Table::new(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
+        std::iter::from_fn(|| table.next()).map(|line| line.unwrap().and_then(|row| recipient(&row))).collect()
     }
 
     #[test]
@@ -153,16 +114,6 @@ mod tests {
             let rejection = people[1].as_ref().err().unwrap();
             assert_eq!((rejection.line, rejection.field.as_str()), (3, field), "{}", rejection.problem);
             assert!(rejection.problem.contains(says), "{}", rejection.problem);
-        }
-    }
-
-    #[test]
-    fn the_first_line_must_name_known_columns() {
-        for (header, says) in
-            [("tenant,user", "no column \"address\""), ("tenant,user,address,tz", "\"tz\" is unknown")]
-        {
-            let error = check_columns(&csv::StringRecord::from(header.split(',').collect::<Vec<_>>())).unwrap_err();
-            assert!(error.to_string().contains(says), "{error}");
         }
     }
 }

@@ -102,14 +102,12 @@ impl State {
     /// A window is planned, so that everybody sees when it would be due. Nothing else begins.
     fn on_hold(&self, until: Timestamp) -> Decision {
         let again = self.changed || self.retiming.is_some();
-        let unplanned = self.open.as_ref().map_or(!self.pending.is_empty(), |open| open.plan.is_none() || again);
-        if self.delivering.is_none() && self.reopening.is_some() {
-            return Decision::Reopen;
+        match (&self.delivering, &self.open) {
+            (None, _) if self.reopening.is_some() => Decision::Reopen,
+            (None, Some(open)) if open.plan.is_none() || again => Decision::Plan,
+            (None, None) if !self.pending.is_empty() => Decision::Plan,
+            _ => self.chore().unwrap_or(Decision::Wait(until)),
         }
-        if self.delivering.is_none() && unplanned {
-            return Decision::Plan;
-        }
-        self.chore().unwrap_or(Decision::Wait(until))
     }
 
     /// What keeps the state small while there is nothing else to do.

@@ -1,0 +1,284 @@
+//! Single stories on the model.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{Timestamp, ToSpan};
+
+use super::{
+    step::{Answer, Step},
+    world::{EVERY_EVENT, Model, SLIDING, World, order},
+};
+use crate::{
+    command::{Hold, Reopen, Retime},
+    contract::Outcome,
+    state::Decision,
+};
+
+#[test]
+fn a_window_opens_with_its_first_new_event() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.settle();
+    let first = world.state.summary.last.clone().unwrap();
+
+    world.add(1, 0);
+    world.take(&Step::Act { lost: false, answer: Answer::Good });
+    assert_eq!(world.state.decide(world.now), Decision::Finish, "a known event opened a window");
+
+    world.add(1, 0);
+    world.add(2, 0);
+    world.settle();
+    let second = world.state.summary.last.clone().unwrap();
+    assert_ne!(first.digest_id, second.digest_id);
+    assert_eq!(world.ledger.of(second.digest_id), BTreeSet::from(["2".to_owned()]));
+}
+
+#[test]
+fn later_events_never_move_the_deadline_of_after() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.take(&Step::Act { lost: false, answer: Answer::Good });
+    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    world.take(&Step::Tick { minutes: 29 });
+    world.add(2, 0);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(due_at));
+}
+
+#[test]
+fn each_event_moves_a_sliding_deadline_and_none_past_max() {
+    let mut world = World::new(SLIDING);
+    world.add(1, 0);
+    let mut mails = Vec::new();
+    for id in 2..20 {
+        while world.ledger.mails.is_empty() && world.now.as_second() < 60 * 9 * (i64::from(id) - 1) {
+            match world.state.decide(world.now) {
+                Decision::Wait(until) => {
+                    world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap())
+                }
+                _ => world.act(false, Answer::Good),
+            }
+        }
+        if !world.ledger.mails.is_empty() {
+            mails.push(world.now.as_second() / 60);
+            break;
+        }
+        world.add(id, 0);
+    }
+    assert_eq!(mails, [60], "an event each nine minutes, and ten of silence never come");
+}
+
+#[test]
+fn an_event_that_the_ledger_knows_moves_no_sliding_deadline() {
+    let mut world = World::new(SLIDING);
+    world.add(1, 0);
+    world.settle();
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    world.take(&Step::Tick { minutes: 5 });
+    world.add(1, 0);
+    world.now = due_at;
+    assert_eq!(world.state.decide(world.now), Decision::Plan, "something came, and is looked at");
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+}
+
+#[test]
+fn an_urgent_event_makes_the_whole_window_due_once() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 1 });
+    world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
+    assert_eq!(world.state.decide(world.now), Decision::Plan);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    world.settle();
+    assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn an_urgent_event_that_the_ledger_knows_moves_nothing() {
+    let mut world = World::new(Model::default());
+    world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
+    world.settle();
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    let waiting = world.state.decide(world.now);
+    world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
+    for _ in 0..2 {
+        world.act(false, Answer::Good);
+    }
+    assert_eq!(world.state.decide(world.now), waiting);
+}
+
+#[test]
+fn a_window_that_is_emptied_ends_at_once_and_says_so() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Retract { id: 1, entity: false });
+    let now = world.now;
+    world.settle();
+    assert_eq!((world.now, world.ledger.mails.len()), (now, 0));
+    world.check();
+    world.add(1, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 0, "what was taken back stays so");
+}
+
+#[test]
+fn a_retract_that_comes_before_its_event_waits_for_it() {
+    let mut world = World::new(Model::default());
+    world.take(&Step::Retract { id: 1, entity: false });
+    world.settle();
+    world.add(1, 0);
+    world.add(2, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.values().cloned().collect::<Vec<_>>(), [BTreeSet::from(["2".to_owned()])]);
+    world.check();
+}
+
+#[test]
+fn a_dropped_digest_is_taken_up_again_under_its_id_and_collects_nothing_new() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Drop);
+    world.settle();
+    let digest_id = *world.ledger.ended.keys().next().unwrap();
+    world.add(2, 0);
+    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+    assert_eq!(world.state.reopen(reopen, world.now), None);
+    world.settle();
+    assert_eq!(world.ledger.ended[&digest_id].outcome, Outcome::Sent);
+    assert_eq!(world.ledger.mails[&digest_id], BTreeSet::from(["1".to_owned()]));
+    world.check();
+}
+
+#[test]
+fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    let at = world.now.checked_add(5.minutes()).unwrap();
+    let retimed = world.state.retime(Retime { order: order(), at: Some(at) }, world.now);
+    assert_eq!((retimed.was.map(|was| was.as_second()), retimed.due_at), (Some(1800), Some(at)));
+    let note = world.state.notes[0].clone();
+    assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
+    assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(at));
+}
+
+#[test]
+fn an_idle_run_lingers_and_then_ends() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.settle();
+    world.state.linger = Some(Duration::from_secs(600));
+    world.state.tidy(world.now);
+    let until = world.now.checked_add(10.minutes()).unwrap();
+    assert_eq!(world.state.decide(world.now), Decision::Wait(until));
+    world.now = until;
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
+}
+
+#[test]
+fn an_instant_cadence_makes_one_mail_per_event() {
+    let mut world = World::new(EVERY_EVENT);
+    for id in 0..20 {
+        world.add(id, 0);
+    }
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 20);
+}
+
+#[test]
+fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    let mut waits = Vec::new();
+    while world.ledger.ended.is_empty() {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => {
+                waits.push(until.duration_since(world.now).as_mins());
+                world.now = until;
+            }
+            _ => world.act(false, Answer::Deferred),
+        }
+    }
+    assert_eq!(waits, [30, 1, 5, 30, 120, 480]);
+    assert_eq!(world.ledger.returned, BTreeSet::from(["1".to_owned()]));
+}
+
+#[test]
+fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window_due() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    let held = world.state.hold(Hold { order: order(), until: None }, world.now);
+    assert_eq!((held.events, held.delivering), (1, None));
+    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 90 });
+    world.add(2, 0);
+    world.roll();
+    assert_eq!(world.state.flush(order(), world.now).events, 2);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
+    assert!(world.state.release(order(), world.now).held);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 1);
+}
+
+#[test]
+fn a_hold_with_an_end_ends_by_itself() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Hold { minutes: Some(60) });
+    world.act(false, Answer::Good);
+    let Decision::Wait(until) = world.state.decide(world.now) else { panic!("not on hold") };
+    assert_eq!(until.duration_since(world.now).as_mins(), 60);
+    world.now = until;
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+}
+
+#[test]
+fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_later() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    while !matches!(world.state.decide(world.now), Decision::Send) {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Good),
+        }
+    }
+    world.act(false, Answer::Deferred);
+    world.add(2, 0);
+    let dropped = world.state.discard(order());
+    assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
+    for _ in 0..2 {
+        assert_eq!(world.state.decide(world.now), Decision::Close);
+        world.act(false, Answer::Good);
+    }
+    world.state.tidy(world.now);
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
+    world.add(3, 0);
+    world.settle();
+    let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Dropped).count(), 2);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1);
+}
+
+#[test]
+fn a_command_with_nothing_to_act_on_does_nothing() {
+    let mut world = World::new(Model::default());
+    assert_eq!(world.state.flush(order(), world.now).events, 0);
+    assert_eq!(world.state.hold(Hold { order: order(), until: None }, world.now).events, 0);
+    assert!(!world.state.release(order(), world.now).held);
+    assert_eq!(world.state.discard(order()).events, 0);
+    assert_eq!(world.state.decide(world.now), Decision::Finish);
+}

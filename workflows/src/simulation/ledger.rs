@@ -1,0 +1,124 @@
+//! A model of the store: what is written once, what is never written after a mail was made, and what is taken over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::{
+    Event, Key, Retract,
+    contract::{Closed, Outcome, Resumed, Window},
+};
+
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) events: BTreeMap<String, Uuid>,
+    pub(super) returned: BTreeSet<String>,
+    pub(super) mails: BTreeMap<Uuid, BTreeSet<String>>,
+    pub(super) ended: BTreeMap<Uuid, Closed>,
+    pub(super) retracts: BTreeSet<Retract>,
+    /// Of the recipient's choices.
+    pub(super) revision: u64,
+}
+
+impl Ledger {
+    /// How many of the events, from the first on, are there now.
+    pub(super) fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> u64 {
+        // A digest that was closed without a message takes events still, as in the store.
+        let sealed = self.mails.contains_key(&digest_id);
+        let mut ids = event_ids.into_iter().peekable();
+        let mut taken = 0;
+        while ids.next_if(|id| !sealed || self.events.contains_key(id)).is_some_and(|id| {
+            self.events.entry(id).or_insert(digest_id);
+            true
+        }) {
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Whether an event opens no window any more.
+    pub(super) fn knows(&self, id: &str, open: Option<Uuid>) -> bool {
+        self.events.get(id).is_some_and(|owner| self.ended.contains_key(owner) || open == Some(*owner))
+    }
+
+    /// What is too late for the digest joins the key's next claim.
+    pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
+        for id in event_ids {
+            if self.write(digest_id, [id.clone()]) == 0 {
+                let late = Uuid::new_v5(&digest_id, id.as_bytes());
+                self.events.insert(id.clone(), late);
+                self.returned.insert(id);
+                self.end(late, Outcome::Skipped);
+            }
+        }
+    }
+
+    pub(super) fn of(&self, digest_id: Uuid) -> BTreeSet<String> {
+        self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// How many events are the digest's, and how many of these are there.
+    pub(super) fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
+        let taken = self.write(digest_id, event_ids);
+        if !self.mails.contains_key(&digest_id) {
+            for id in std::mem::take(&mut self.returned) {
+                self.events.insert(id, digest_id);
+            }
+            let taken_back =
+                self.of(digest_id).into_iter().filter(|id| self.retracts.iter().any(|r| r.covers(&event(id))));
+            self.take_back(digest_id, taken_back.collect());
+        }
+        (self.of(digest_id).len() as u64, taken)
+    }
+
+    /// What is taken back is in a digest of its own, which says so.
+    pub(super) fn take_back(&mut self, digest_id: Uuid, ids: Vec<String>) {
+        let left = Uuid::new_v5(&digest_id, b"retracted");
+        for id in ids {
+            self.events.insert(id, left);
+            self.end(left, Outcome::Skipped);
+        }
+    }
+
+    pub(super) fn reopen(&mut self, digest_id: Uuid) -> Resumed {
+        let content = self.of(digest_id);
+        let again =
+            self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
+        let whole = self.mails.get(&digest_id).is_none_or(|mail| *mail == content);
+        if content.is_empty() || !again || !whole {
+            return Resumed::Refused { why: String::new() };
+        }
+        self.ended.remove(&digest_id);
+        self.returned.retain(|id| !content.contains(id));
+        let opened_at = Timestamp::UNIX_EPOCH;
+        let window = Window { key: key(), digest_id, opened_at, due_at: opened_at };
+        Resumed::Claimed { window, items: content.len() as u64, groups: 1 }
+    }
+
+    pub(super) fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
+        self.ended.entry(digest_id).or_insert(Closed { outcome, why: String::new() }).clone()
+    }
+}
+pub(super) fn key() -> Key {
+    Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
+}
+
+/// The event with this id: all about it follows from that.
+pub(super) fn event(id: &str) -> Event {
+    let number: i64 = id.parse().unwrap();
+    Event {
+        event_id: id.to_owned(),
+        category: "comment".into(),
+        entity_type: "parity".into(),
+        entity_id: (number % 2).to_string(),
+        actor: String::new(),
+        occurred_at: Timestamp::from_second(number).unwrap(),
+        counts: BTreeMap::new(),
+        urgent: false,
+        payload: serde_json::Map::new(),
+    }
+}
+pub(super) fn ids(events: &[Event]) -> Vec<String> {
+    events.iter().map(|event| event.event_id.clone()).collect()
+}

@@ -1,0 +1,87 @@
+//! What can happen, one step at a time.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// `id` may repeat; `kilobytes` make a state too large to carry.
+    Add {
+        id: u16,
+        kilobytes: u8,
+        urgent: bool,
+    },
+    /// By id, or all of the even or odd ones that have occurred so far.
+    Retract {
+        id: u16,
+        entity: bool,
+    },
+    /// The recipient chooses something else; the signal that says so may be lost.
+    Choose {
+        signalled: bool,
+    },
+    /// To then, or to what a new plan says.
+    Retime {
+        minutes: Option<u16>,
+    },
+    Reopen {
+        digest: Choice,
+    },
+    Flush,
+    /// For so long, or until it is released.
+    Hold {
+        minutes: Option<u16>,
+    },
+    Release,
+    Drop,
+    Tick {
+        minutes: u16,
+    },
+    /// Carry out what the state decides. `lost`: the activity ran, its answer did not arrive.
+    Act {
+        lost: bool,
+        answer: Answer,
+    },
+    Roll,
+    Cancel,
+    /// The workflow task ends, and history has the answers so far.
+    Commit,
+    /// The worker dies: what activities did stays done, their answers since the last commit are forgotten.
+    Crash,
+}
+
+/// One of the digests that there are when it is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) nth: u8,
+    pub(super) chosen: Option<Uuid>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Good,
+    Later,
+    Deferred,
+    Failed,
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed)];
+    prop_oneof![
+        6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)], prop::bool::weighted(0.05))
+            .prop_map(|(id, kilobytes, urgent)| Step::Add { id, kilobytes, urgent }),
+        2 => (0..400u16, prop::bool::weighted(0.3)).prop_map(|(id, entity)| Step::Retract { id, entity }),
+        1 => any::<bool>().prop_map(|signalled| Step::Choose { signalled }),
+        1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Retime { minutes }),
+        1 => any::<u8>().prop_map(|nth| Step::Reopen { digest: Choice { nth, chosen: None } }),
+        1 => Just(Step::Flush),
+        1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Hold { minutes }),
+        1 => Just(Step::Release),
+        1 => Just(Step::Drop),
+        3 => (0..90u16).prop_map(|minutes| Step::Tick { minutes }),
+        8 => (prop::bool::weighted(0.2), answer).prop_map(|(lost, answer)| Step::Act { lost, answer }),
+        1 => Just(Step::Roll),
+        2 => Just(Step::Commit),
+        2 => Just(Step::Crash),
+    ]
+}

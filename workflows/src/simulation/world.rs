@@ -1,0 +1,380 @@
+//! The state with its model of the outside world, driven step by step.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{Timestamp, ToSpan};
+use uuid::Uuid;
+
+use super::{
+    ledger::{Ledger, event, ids, key},
+    step::{Answer, Choice, Step},
+};
+use crate::{
+    Event, Retract, Slide,
+    command::{Hold, Order, Reopen, Retime},
+    contract::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
+    state::{Decision, State},
+};
+
+pub(super) struct World {
+    pub(super) state: State,
+    /// What history has: the state at the last commit, and what has arrived since.
+    pub(super) durable: (State, Vec<Step>),
+    /// Whether the state holds more than that.
+    pub(super) acted: bool,
+    pub(super) now: Timestamp,
+    pub(super) ledger: Ledger,
+    /// Digests that were on their way when a drop came.
+    pub(super) dropped: BTreeSet<Uuid>,
+    /// What each run received, for those that are read back.
+    pub(super) histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
+    pub(super) accepted: BTreeSet<String>,
+    /// What was taken back so far.
+    pub(super) retracts: BTreeSet<Retract>,
+    pub(super) cadence: Model,
+}
+
+/// Of the digest type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Model {
+    pub(super) max_events: Option<u32>,
+    pub(super) slides: bool,
+}
+
+pub(super) const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false };
+pub(super) const SLIDING: Model = Model { max_events: None, slides: true };
+pub(super) fn order() -> Order {
+    Order { by: "ann".into(), why: "because".into() }
+}
+impl World {
+    pub(super) fn new(cadence: Model) -> Self {
+        let state = State::new(Some(key()), "run".into());
+        Self {
+            state: state.clone(),
+            durable: (state, Vec::new()),
+            acted: false,
+            now: Timestamp::UNIX_EPOCH,
+            ledger: Ledger::default(),
+            dropped: BTreeSet::new(),
+            histories: vec![Default::default()],
+            accepted: BTreeSet::new(),
+            retracts: BTreeSet::new(),
+            cadence,
+        }
+    }
+
+    pub(super) fn take(&mut self, step: &Step) {
+        match step {
+            Step::Commit => self.commit(),
+            Step::Crash => self.crash(),
+            Step::Act { lost, answer } => self.act(*lost, *answer),
+            Step::Roll => self.roll(),
+            Step::Tick { minutes } => self.now = self.now.checked_add(i64::from(*minutes).minutes()).unwrap(),
+            arrival => {
+                // What arrives during a workflow task is seen by the next one: this one has ended, or is lost.
+                if self.acted {
+                    self.commit();
+                }
+                let arrival = self.chosen(arrival);
+                self.durable.1.push(arrival.clone());
+                self.arrive(&arrival, self.now);
+            }
+        }
+    }
+
+    /// What an arrival does outside of the workflow it does once, however often history runs again.
+    pub(super) fn chosen(&mut self, arrival: &Step) -> Step {
+        match arrival {
+            Step::Choose { .. } => self.ledger.revision += 1,
+            Step::Reopen { digest: Choice { nth, .. } } => {
+                let digests: BTreeSet<_> = self.ledger.events.values().copied().collect();
+                let chosen = digests.iter().nth(usize::from(*nth) % digests.len().max(1)).copied();
+                return Step::Reopen { digest: Choice { nth: *nth, chosen } };
+            }
+            _ => {}
+        }
+        arrival.clone()
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.durable = (self.state.clone(), Vec::new());
+        self.acted = false;
+    }
+
+    /// History runs again: the state of the last commit, and after it what has arrived since, by the clock of the new
+    /// workflow task.
+    pub(super) fn crash(&mut self) {
+        self.state = self.durable.0.clone();
+        self.acted = false;
+        for arrival in self.durable.1.clone() {
+            self.arrive(&arrival, self.now);
+        }
+    }
+
+    pub(super) fn arrive(&mut self, step: &Step, at: Timestamp) {
+        match step {
+            Step::Add { id, kilobytes, urgent } => self.receive(*id, *kilobytes, *urgent, at),
+            Step::Retract { id, entity } => self.retract(*id, *entity),
+            Step::Choose { signalled } => {
+                if *signalled {
+                    self.state.change();
+                }
+            }
+            Step::Retime { minutes } => {
+                let to = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
+                self.state.retime(Retime { order: order(), at: to }, at);
+            }
+            Step::Reopen { digest } => {
+                if let Some(digest_id) = digest.chosen {
+                    self.state.reopen(Reopen { order: order(), digest_id, may_duplicate: true }, at);
+                }
+            }
+            Step::Flush => drop(self.state.flush(order(), at)),
+            Step::Hold { minutes } => {
+                let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
+                self.state.hold(Hold { order: order(), until }, at);
+            }
+            Step::Release => drop(self.state.release(order(), at)),
+            Step::Drop => self.dropped.extend(self.state.discard(order()).delivering),
+            Step::Cancel => self.state.cancelled = true,
+            Step::Act { .. } | Step::Roll | Step::Tick { .. } | Step::Commit | Step::Crash => unreachable!(),
+        }
+    }
+
+    pub(super) fn add(&mut self, id: u16, kilobytes: u8) {
+        self.take(&Step::Add { id, kilobytes, urgent: false });
+    }
+
+    pub(super) fn receive(&mut self, id: u16, kilobytes: u8, urgent: bool, at: Timestamp) {
+        let payload = [("fill".to_owned(), "x".repeat(usize::from(kilobytes) * 1000).into())].into_iter().collect();
+        let event = Event { payload, urgent, ..event(&id.to_string()) };
+        self.accepted.insert(event.event_id.clone());
+        self.histories.last_mut().unwrap().0.insert(event.event_id.clone());
+        self.state.add(event, at);
+    }
+
+    pub(super) fn retract(&mut self, id: u16, entity: bool) {
+        let event = event(&id.to_string());
+        let retract = if entity {
+            let Event { category, entity_type, entity_id, occurred_at: until, .. } = event;
+            Retract::Entity { category, entity_type, entity_id, until }
+        } else {
+            Retract::Event(event.event_id)
+        };
+        self.retracts.insert(retract.clone());
+        self.histories.last_mut().unwrap().1.insert(retract.clone());
+        self.state.retract(retract);
+    }
+
+    pub(super) fn roll(&mut self) {
+        self.state.roll(&(self.histories.len() - 1).to_string(), self.now);
+        self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
+        let carried = ids(&self.state.pending.clone().into_events()).into_iter().collect();
+        self.histories.push((carried, self.state.retracts.clone()));
+        self.commit();
+    }
+
+    pub(super) fn act(&mut self, lost: bool, answer: Answer) {
+        let now = self.now;
+        self.acted = true;
+        self.state.tidy(now);
+        let decision = self.state.decide(now);
+        let held = !self.state.winds_down() && self.state.held_until(now).is_some();
+        assert!(
+            !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Send),
+            "{decision:?} on hold"
+        );
+        match decision {
+            Decision::Wait(until) => self.wait(until),
+            Decision::Finish => {}
+            Decision::Plan => {
+                let input = self.state.plan_input(now).unwrap();
+                let plan = self.plan(&input);
+                if !lost {
+                    self.state.planned(&input, plan, now);
+                }
+            }
+            Decision::Retract => {
+                let input = self.state.retract_input(now).unwrap();
+                self.ledger.retracts.extend(input.retracts.iter().cloned());
+                if let Some(window) = &input.window {
+                    let new = |id: &String| !self.ledger.events.contains_key(id);
+                    let left = ids(&input.events).into_iter().filter(new).collect();
+                    self.ledger.take_back(window.digest_id, left);
+                }
+                if !lost {
+                    self.state.retracted(&input, (), now);
+                }
+            }
+            Decision::Reopen => {
+                let input = self.state.reopen_input(now).unwrap();
+                let answer = self.ledger.reopen(input.reopen.digest_id);
+                if matches!(answer, Resumed::Claimed { .. }) {
+                    self.dropped.remove(&input.reopen.digest_id);
+                }
+                if !lost {
+                    self.state.resumed(&input, answer, now);
+                }
+            }
+            Decision::Stash => {
+                let input = self.state.stash_input(now).unwrap();
+                let taken = self.stash(&input);
+                if !lost {
+                    self.state.stashed(&input, Stashed { taken }, now);
+                }
+            }
+            Decision::Load => {
+                let input = self.state.load_input(now).unwrap();
+                let digest_id = input.window.digest_id;
+                self.check_load();
+                let loaded = if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
+                    Loaded::Changed
+                } else if matches!(answer, Answer::Later) {
+                    Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new() }
+                } else {
+                    match self.ledger.claim(digest_id, ids(&input.events)) {
+                        (0, taken) => {
+                            let closed = self.ledger.end(digest_id, Outcome::Skipped);
+                            Loaded::Nothing(Ending { closed, taken })
+                        }
+                        (items, taken) => Loaded::Claimed { items, groups: 1, taken },
+                    }
+                };
+                if !lost {
+                    self.state.loaded(&input, loaded, now);
+                }
+            }
+            Decision::Render => {
+                let input = self.state.render_input(now).unwrap();
+                let digest_id = input.window.digest_id;
+                let content = self.ledger.of(digest_id);
+                self.ledger.mails.entry(digest_id).or_insert(content);
+                if !lost {
+                    self.state.rendered(&input, Rendered::Stored, now);
+                }
+            }
+            Decision::Send => {
+                // A remote activity starts when its workflow task has ended.
+                self.commit();
+                let input = self.state.send_input(now).unwrap();
+                assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
+                let sent = self.send(input.window.digest_id, input.last, answer);
+                if !lost {
+                    self.state.sent(&input, sent, now);
+                    self.commit();
+                }
+            }
+            Decision::Close => {
+                let input = self.state.close_input(now).unwrap();
+                let digest_id = input.window.digest_id;
+                let taken = self.ledger.write(digest_id, ids(&input.events));
+                let closed = self.ledger.end(digest_id, input.closed.outcome);
+                if !lost {
+                    self.state.closed(&input, Ending { closed, taken }, now);
+                }
+            }
+            Decision::Audit => {
+                let input = self.state.audit_input(now).unwrap();
+                if !lost {
+                    self.state.audited(&input, (), now);
+                }
+            }
+            Decision::Bury => unreachable!("nothing malformed is sent here"),
+        }
+    }
+
+    pub(super) fn plan(&self, input: &PlanInput) -> Plan {
+        let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
+        let Signs { opened_at, last_at, urgent_at, .. } = input.signs;
+        let until = minutes(opened_at, 60);
+        let slide = Slide { by: Duration::from_secs(600), until };
+        let slide = Some(slide).filter(|_| self.cadence.slides);
+        let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
+        let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
+        let due_at = kept.filter(|_| input.anew_at.is_none()).map_or(fresh, |plan| plan.due_at);
+        Plan {
+            known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
+            due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
+            why: String::new(),
+            max_events: self.cadence.max_events,
+            slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
+            urgent: urgent_at.is_some(),
+            revision: self.ledger.revision,
+            follows: String::new(),
+            linger: None,
+        }
+    }
+
+    /// A deadline never moves past `max`.
+    pub(super) fn wait(&self, until: Timestamp) {
+        let open = self.state.open.as_ref().filter(|open| self.state.delivering.is_none() && open.not_before.is_none());
+        let slide = open.and_then(|open| open.plan.as_ref()?.slide);
+        if let Some(slide) = slide.filter(|_| self.state.held_until(self.now).is_none()) {
+            assert!(until <= slide.until, "a deadline past max");
+        }
+    }
+
+    /// Nothing goes out before its time, or before the ledger knows what was taken back.
+    pub(super) fn check_load(&self) {
+        assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
+        let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
+        let full = plan.max_events.is_some_and(|most| self.state.collected() >= u64::from(most));
+        let at_once = self.state.flushed || plan.urgent || full || self.state.collected() == 0;
+        assert!(at_once || plan.due_at <= self.now, "a claim before the deadline");
+        let last = self.state.pending.last().map(|last| last.at);
+        let slid = plan.slide.zip(last).map(|(slide, last)| slide.due_at(last));
+        assert!(
+            at_once || slid.is_none_or(|slid| slid <= self.now),
+            "a claim before the deadline that the last event made"
+        );
+    }
+
+    pub(super) fn stash(&mut self, input: &StashInput) -> u64 {
+        for run in &input.runs {
+            let (events, retracts) = self.histories[run.parse::<usize>().unwrap()].clone();
+            self.ledger.retracts.extend(retracts);
+            self.ledger.read_back(input.window.digest_id, events);
+        }
+        self.ledger.write(input.window.digest_id, ids(&input.events))
+    }
+
+    pub(super) fn send(&mut self, digest_id: Uuid, last: bool, answer: Answer) -> Sent {
+        if let Some(closed) = self.ledger.ended.get(&digest_id) {
+            return Sent::Closed(closed.clone());
+        }
+        match answer {
+            Answer::Deferred if !last => Sent::Deferred { why: String::new() },
+            Answer::Deferred => {
+                self.ledger.returned.extend(self.ledger.of(digest_id));
+                Sent::Closed(self.ledger.end(digest_id, Outcome::Failed))
+            }
+            Answer::Failed => Sent::Closed(self.ledger.end(digest_id, Outcome::Failed)),
+            Answer::Good | Answer::Later => Sent::Closed(self.ledger.end(digest_id, Outcome::Sent)),
+        }
+    }
+
+    /// Lets the workflow come to its end in good weather.
+    pub(super) fn settle(&mut self) {
+        self.state.release(order(), self.now);
+        for _ in 0..5_000 {
+            self.state.tidy(self.now);
+            match self.state.decide(self.now) {
+                Decision::Finish => return,
+                Decision::Wait(until) => self.now = until,
+                _ => self.act(false, Answer::Good),
+            }
+        }
+        panic!("the workflow does not come to an end: {:?}", self.state.decide(self.now));
+    }
+
+    pub(super) fn check(&self) {
+        for id in &self.accepted {
+            let digest_id = self.ledger.events.get(id).unwrap_or_else(|| panic!("event {id} is lost"));
+            assert!(self.ledger.ended.contains_key(digest_id), "event {id} is in a digest without an end");
+        }
+        for (digest_id, content) in &self.ledger.mails {
+            let returned_since = self.ledger.ended[digest_id].outcome == Outcome::Failed;
+            assert!(returned_since || *content == self.ledger.of(*digest_id), "a mail misses an event of its digest");
+        }
+    }
+}
