@@ -34,12 +34,14 @@ async fn started() -> Result<Outside> {
 }
 
 async fn dry_run(outside: &Outside, words: &str) -> Result<Vec<String>> {
-    let said = outside.run(&["digest", "hold", "--where", words, "--why", "t", "--dry-run"]).await?;
+    let said = outside.run(&["digest", "hold", "--where", words, "--by", "ann", "--why", "t", "--dry-run"]).await?;
     Ok(said.lines().map(str::to_owned).collect())
 }
 
 async fn told(outside: &Outside, command: &str, words: &str) -> Result<String> {
-    let said = outside.run(&["digest", command, "--where", words, "--why", "ticket 812", "--rate", "100"]).await?;
+    let said = outside
+        .run(&["digest", command, "--where", words, "--by", "ann", "--why", "ticket 812", "--rate", "100"])
+        .await?;
     Ok(said.trim().to_owned())
 }
 
