@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, Unit};
 use temporalio_client::{
     WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions,
 };
@@ -204,10 +204,9 @@ async fn an_operator_moves_a_deadline_and_takes_up_what_today_s_configuration_sa
     };
     let anew = retime(None).await?;
     assert_eq!((anew.events, anew.was), (2, planned));
-    assert_eq!(
-        planned.zip(anew.due_at).map(|(was, now)| was.duration_since(now)),
-        Some(SignedDuration::from_hours(22))
-    );
+    let sooner = planned.zip(anew.due_at).map(|(was, now)| was.duration_since(now)).context("not planned")?;
+    // A worker that replays history may see the first event a workflow task later.
+    assert_eq!(sooner.round(Unit::Second)?, SignedDuration::from_hours(22));
     assert!(anew.why.starts_with("after 2h -> "), "{}", anew.why);
 
     let at = Timestamp::now() + SignedDuration::from_secs(2);

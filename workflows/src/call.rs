@@ -42,7 +42,7 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     let token = ctx.cancellation_token().child_token();
     let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
-    let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll(ctx) || w.state.decide(now) != Decision::Wait(until)));
+    let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll() || w.state.decide(now) != Decision::Wait(until)));
     select! {
         _ = timer => {}
         // Dropping a timer does not cancel it.
@@ -124,7 +124,7 @@ where
     let root = winds_down.then(WorkflowCancellationToken::new);
     let interruptible = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
     let mut interrupted = Box::pin(
-        ctx.wait_condition_with_options(|w| w.must_roll(ctx) || (!winds_down && w.state.winds_down()), interruptible),
+        ctx.wait_condition_with_options(|w| w.must_roll() || (!winds_down && w.state.winds_down()), interruptible),
     );
     let answer = select! {
         answer = running => answer,

@@ -20,8 +20,13 @@ use crate::{
     state::{Decision, State, Summary},
 };
 
-/// Signals that one run takes before it continues as new; the server refuses more than 10,000.
-const SIGNALS_PER_RUN: u32 = 1_000;
+/// Signals that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
+/// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.
+const STEPS_PER_RUN: u32 = 1_000;
+
+/// Bytes of signals that one run takes before it continues as new. An activity may carry each event once more, and the
+/// server ends a run at 50 MiB.
+const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -30,7 +35,9 @@ const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each p
 pub struct Digest {
     pub(crate) state: State,
     run_id: String,
-    signals: u32,
+    /// Counted here, because in a replay the server's own suggestion may come a workflow task earlier.
+    steps: u32,
+    bytes: usize,
     /// When the run last looked at its state: a query has no clock.
     decided_at: Timestamp,
     /// What an activity last complained about.
@@ -49,7 +56,8 @@ impl Digest {
         Self {
             state,
             run_id: ctx.run_id().to_owned(),
-            signals: 0,
+            steps: 0,
+            bytes: 0,
             decided_at: Timestamp::MIN,
             trouble: None,
             fair_weather_from: Timestamp::MIN,
@@ -80,9 +88,10 @@ impl Digest {
                 until(ctx, |_| ctx.all_handlers_finished()).await;
                 continue;
             }
-            if ctx.state(|w| w.must_roll(ctx)) {
+            if ctx.state(Self::must_roll) {
                 Self::roll(ctx)?;
             }
+            ctx.state_mut(|w| w.steps += 1);
             act(ctx, decision).await;
         }
     }
@@ -93,7 +102,8 @@ impl Digest {
     pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
         let next_seq = self.state.malformed;
-        self.signals += 1;
+        self.steps += 1;
+        self.bytes += inbound.bytes();
         let sorted = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
             None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
@@ -210,8 +220,8 @@ impl Digest {
 
 impl Digest {
     /// Whether this run should hand over to the next before it does anything else.
-    pub(crate) fn must_roll(&self, ctx: &WorkflowContext<Self>) -> bool {
-        self.signals >= SIGNALS_PER_RUN || ctx.continue_as_new_suggested()
+    pub(crate) const fn must_roll(&self) -> bool {
+        self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
     }
 
     fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {

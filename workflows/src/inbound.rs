@@ -80,6 +80,12 @@ impl Inbound {
         sorter.into_sorted()
     }
 
+    /// Bytes of the payloads.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|payload| payload.data.len()).sum()
+    }
+
     /// Refuses everything for one reason, for a workflow that stands for no key.
     #[must_use]
     pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {

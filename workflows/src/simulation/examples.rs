@@ -228,6 +228,7 @@ fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window
     world.act(false, Answer::Good);
     assert_eq!(world.state.decide(world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
     assert!(world.state.release(order(), world.now).held);
+    world.act(false, Answer::Good);
     assert_eq!(world.state.decide(world.now), Decision::Load);
     world.settle();
     assert_eq!(world.ledger.mails.len(), 1);

@@ -179,6 +179,10 @@ impl World {
         self.acted = true;
         self.state.tidy(now);
         let decision = self.state.decide(now);
+        for minutes in [1, 90, 10_000] {
+            let later = self.state.decide(now.checked_add(minutes.minutes()).unwrap());
+            assert!(matches!(decision, Decision::Wait(_)) || later == decision, "{decision:?}, and later {later:?}");
+        }
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
         assert!(
             !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Send),

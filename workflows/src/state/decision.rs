@@ -29,52 +29,65 @@ pub(crate) enum Decision {
 
 impl State {
     /// The one place that decides.
+    ///
+    /// What is decided here is decided again when history replays, and then the clock may be ahead: the SDK takes workflow
+    /// tasks that ended without a command and the one after them for one, at the time of the last. So whatever does not
+    /// wait comes to the same at any later time, and what depends on the time comes last.
     pub fn decide(&self, now: Timestamp) -> Decision {
         if self.winds_down() {
             return self.wind_down();
         }
+        if let Some(chore) = self.chore() {
+            return chore;
+        }
         if let Some(until) = self.held_until(now) {
-            return self.on_hold(until);
+            return Decision::Wait(until);
         }
         match (&self.delivering, &self.open) {
             (Some(digest), _) if !digest.rendered => Decision::Render,
-            (Some(digest), _) => match digest.not_before {
-                Some(at) if at > now => self.chore().unwrap_or(Decision::Wait(at)),
-                _ => Decision::Send,
-            },
-            (None, _) if self.reopening.is_some() => Decision::Reopen,
-            (None, Some(open)) => self.collect(open, now),
-            (None, None) if !self.pending.is_empty() => self.taking_back().unwrap_or(Decision::Plan),
-            (None, None) => self.chore().unwrap_or_else(|| self.idle(now)),
+            (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
+            (None, Some(Open { plan: Some(plan), .. })) if !self.is_due(plan, now) => Decision::Wait(self.due_at(plan)),
+            // Asked at the deadline and not with every event: an event that the ledger knows moves nothing.
+            (None, Some(_)) if self.slides() && !self.flushed => Decision::Plan,
+            (None, Some(_)) => Decision::Load,
+            (None, None) => self.idle(now),
         }
     }
 
-    /// What is next for the window that collects.
-    fn collect(&self, open: &Open, now: Timestamp) -> Decision {
-        let Some(plan) = open.plan.as_ref().filter(|plan| !self.must_plan_again(open, plan, now)) else {
-            return Decision::Plan;
-        };
-        if !self.is_due(plan, now) {
-            self.chore().unwrap_or_else(|| Decision::Wait(self.due_at(open, plan)))
-        } else if let Some(decision) = self.taking_back() {
-            decision
-        } else if self.load_waits_for_stash() {
-            Decision::Stash
+    /// What is done whatever the time is, and also on hold: a window is planned, so that everybody sees when it is due, and
+    /// the state is kept small.
+    fn chore(&self) -> Option<Decision> {
+        if !self.letters.is_empty() {
+            Some(Decision::Bury)
+        } else if !self.notes.is_empty() {
+            Some(Decision::Audit)
+        } else if !self.retracts.is_empty() {
+            // Before any claim, which leaves out what the ledger knows to be taken back.
+            Some(Decision::Retract)
+        } else if self.delivering.is_none() && self.reopening.is_some() {
+            Some(Decision::Reopen)
+        } else if self.delivering.is_none() && self.must_plan() {
+            Some(Decision::Plan)
+        } else if self.must_stash() && !self.is_full() {
+            Some(Decision::Stash)
         } else {
-            Decision::Load
+            None
         }
     }
 
-    /// Whether something has happened that moves the deadline, or may: the plan that is asked again knows.
-    fn must_plan_again(&self, open: &Open, plan: &Plan, now: Timestamp) -> bool {
-        if self.changed || self.retiming.is_some() {
-            return true;
-        }
-        let Some((signs, seen)) = self.signs(now).zip(open.seen.as_ref()) else { return false };
-        let urgent = signs.urgent_at.is_some() && seen.urgent_at.is_none();
-        // Asked at the deadline and not with every event: an event that the ledger knows moves nothing.
-        let slides = plan.slide.is_some() && signs.last_at != seen.last_at;
-        urgent || (slides && !self.flushed && (plan.due_at <= now || self.must_stash()))
+    fn must_plan(&self) -> bool {
+        let Some(open) = &self.open else { return !self.pending.is_empty() };
+        let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
+        let urgent = seen.urgent_at.is_none() && self.pending.urgent_at().is_some();
+        self.changed || self.retiming.is_some() || urgent || (self.slides() && self.must_stash())
+    }
+
+    /// Whether an event has come that moves the deadline, unless the ledger knows it.
+    fn slides(&self) -> bool {
+        let Some(open) = &self.open else { return false };
+        let last_at = self.pending.last().map(|last| last.at).or(open.stashed_at);
+        let slide = open.plan.as_ref().and_then(|plan| plan.slide);
+        slide.is_some() && last_at.is_some() && last_at != open.seen.as_ref().map(|seen| seen.last_at)
     }
 
     /// An idle run waits for the next event for a while, where it is configured to.
@@ -99,46 +112,15 @@ impl State {
         }
     }
 
-    /// A window is planned, so that everybody sees when it would be due. Nothing else begins.
-    fn on_hold(&self, until: Timestamp) -> Decision {
-        let again = self.changed || self.retiming.is_some();
-        match (&self.delivering, &self.open) {
-            (None, _) if self.reopening.is_some() => Decision::Reopen,
-            (None, Some(open)) if open.plan.is_none() || again => Decision::Plan,
-            (None, None) if !self.pending.is_empty() => Decision::Plan,
-            _ => self.chore().unwrap_or(Decision::Wait(until)),
-        }
-    }
-
-    /// What keeps the state small while there is nothing else to do.
-    fn chore(&self) -> Option<Decision> {
-        if !self.letters.is_empty() {
-            Some(Decision::Bury)
-        } else if !self.notes.is_empty() {
-            Some(Decision::Audit)
-        } else if let Some(decision) = self.taking_back() {
-            Some(decision)
-        } else if self.must_stash() {
-            Some(Decision::Stash)
-        } else {
-            None
-        }
-    }
-
-    /// A claim leaves out what the ledger knows to be taken back.
-    fn taking_back(&self) -> Option<Decision> {
-        (!self.retracts.is_empty()).then_some(Decision::Retract)
-    }
-
     fn must_stash(&self) -> bool {
         let open = self.open.as_ref();
         let takes_more = open.is_none_or(|open| !open.sealed);
         (takes_more && self.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
     }
 
-    /// A claim needs every event in the ledger or in its input. A window with a limit claims its first events only.
-    fn load_waits_for_stash(&self) -> bool {
-        self.must_stash() && self.limit().is_none()
+    /// A full window claims its first events only; every other claim needs each event in the ledger or in its input.
+    fn is_full(&self) -> bool {
+        self.limit().is_some_and(|most| self.pending.len() >= most)
     }
 
     fn is_due(&self, plan: &Plan, now: Timestamp) -> bool {
@@ -152,14 +134,14 @@ impl State {
 
     /// When the open window is due, as far as it is planned.
     pub fn deadline(&self) -> Option<Timestamp> {
-        let open = self.open.as_ref()?;
-        let plan = open.plan.as_ref()?;
-        let at = self.due_at(open, plan);
+        let plan = self.open.as_ref()?.plan.as_ref()?;
+        let at = self.due_at(plan);
         let slid = plan.slide.zip(self.pending.last()).map(|(slide, last)| slide.due_at(last.at));
         Some(slid.map_or(at, |slid| slid.max(at)))
     }
 
-    fn due_at(&self, open: &Open, plan: &Plan) -> Timestamp {
-        open.not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
+    fn due_at(&self, plan: &Plan) -> Timestamp {
+        let not_before = self.open.as_ref().and_then(|open| open.not_before);
+        not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
     }
 }
