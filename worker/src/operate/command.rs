@@ -10,7 +10,7 @@ use tidings_workflows::{
     command::{Hold, Order, Retime},
 };
 
-use super::{deed::Deed, many, reopen, selection::Selection};
+use super::{deed::Deed, many, preview, reopen, selection::Selection};
 use crate::{Config, cli::Usage};
 
 const EXAMPLES: &str = "\
@@ -66,6 +66,8 @@ pub enum Command {
     },
     /// Sends a digest after all that was dropped, failed or was left behind
     Reopen(reopen::Options),
+    /// Shows the mail as it would go out now, and sends nothing
+    Preview(preview::Options),
 }
 
 /// Which keys, who and why.
@@ -113,6 +115,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
         Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
         Command::Reopen(options) => reopen::run(options, config).await,
+        Command::Preview(options) => preview::run(options, config).await,
     }
 }
 

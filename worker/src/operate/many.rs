@@ -102,7 +102,7 @@ impl Report {
         }
         self.bar.suspend(|| match answer {
             _ if self.json => anstream::println!("{said}"),
-            Err(error) => anstream::eprintln!("{RED}{key}{RED:#}: {error:#}"),
+            Err(error) => anstream::eprintln!("{RED}failed{RED:#}: {error:#}"),
             Ok(_) => {}
         });
         self.bar.inc(1);

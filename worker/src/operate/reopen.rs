@@ -53,6 +53,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 pub(super) fn in_words(digest_id: Uuid, reopened: &Reopened) -> String {
     match &reopened.refused {
         None => format!("digest {digest_id} goes out with {}", counted(reopened.events, "event")),
+        Some(why) if why.contains(&digest_id.to_string()) => why.clone(),
         Some(why) => format!("digest {digest_id} stays as it is: {why}"),
     }
 }
@@ -67,5 +68,7 @@ mod tests {
         assert_eq!(in_words(Uuid::nil(), &reopened), format!("digest {} goes out with 2 events", Uuid::nil()));
         let refused = Reopened { events: 0, refused: Some("it was sent".to_owned()) };
         assert_eq!(in_words(Uuid::nil(), &refused), format!("digest {} stays as it is: it was sent", Uuid::nil()));
+        let named = Reopened { events: 0, refused: Some(format!("digest {} was sent", Uuid::nil())) };
+        assert_eq!(in_words(Uuid::nil(), &named), format!("digest {} was sent", Uuid::nil()));
     }
 }
