@@ -90,7 +90,7 @@ pub struct StashInput {
 /// The answer of `stash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stashed {
-    /// See [`Ending::taken`].
+    /// See [`Ending::taken`](super::Ending::taken).
     pub taken: u64,
 }
 
