@@ -22,6 +22,9 @@ pub struct PlanInput {
     pub open: Option<Uuid>,
     /// The ids that have arrived so far.
     pub event_ids: Vec<String>,
+    /// The events waited for a digest that was not delivered at once: they go out together (rule 7).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// The plan so far, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Plan>,
