@@ -60,6 +60,11 @@ fn unanswered(config: &Config, key: &Key) -> String {
     format!("{key} does not answer; is a worker running on task queue {:?}?", config.task_queue)
 }
 
+/// A command that nobody answered in time waits at Temporal, and the next worker may carry it out.
+fn heard_later(config: &Config, key: &Key) -> String {
+    format!("{}; it may obey yet, see tidings status {key}", unanswered(config, key))
+}
+
 fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
 }

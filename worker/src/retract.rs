@@ -37,11 +37,15 @@ pub struct Options {
     #[arg(long, value_name = "ID", requires = "category")]
     entity_id: Option<String>,
     /// Only what occurred until then [default: now]
-    #[arg(long, value_name = "TIME", requires = "category")]
+    #[arg(long, value_name = "TIME", requires = "category", value_parser = time)]
     until: Option<Timestamp>,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "is no time; write for example 2026-01-31T08:00:00Z")
 }
 
 /// Hands the retract over. `true`: Temporal has recorded it.

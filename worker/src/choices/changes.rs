@@ -3,7 +3,6 @@
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Unit};
 use tidings_activities::store::Preferences;
-use tidings_workflows::words;
 
 use crate::operate::command::later;
 
@@ -81,12 +80,9 @@ impl Changes {
     }
 }
 
-/// A span may have days here, because a pause has.
 fn pause(text: &str) -> Result<Timestamp, String> {
-    let days = words::duration(text).ok().and_then(|span| Timestamp::now().checked_add(span).ok());
-    let until = days.map_or_else(|| later(text), Ok)?;
     // Nobody chose the fractions.
-    until.round(Unit::Second).map_err(|error| error.to_string())
+    later(text)?.round(Unit::Second).map_err(|error| error.to_string())
 }
 
 /// `None`: nothing is said about it. `none` alone is no quiet time at all.

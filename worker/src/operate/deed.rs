@@ -16,7 +16,7 @@ use tidings_workflows::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{PATIENCE, unanswered, words};
+use super::{PATIENCE, heard_later, words};
 use crate::Config;
 
 /// Between a workflow task that failed and the next try.
@@ -89,7 +89,7 @@ impl Told<'_> {
     where
         U: UpdateDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run, Input: Clone + Send, Output: Default>,
     {
-        let silent = || unanswered(self.config, self.key);
+        let silent = || heard_later(self.config, self.key);
         let telling = async {
             loop {
                 let options = WorkflowExecuteUpdateOptions::default();

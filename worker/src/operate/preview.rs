@@ -12,7 +12,7 @@ use tidings_activities::{
 };
 use tidings_workflows::{Digest, Key, command::Due, contract::LoadInput};
 
-use super::{counted, nothing_pending, query};
+use super::{counted, query};
 use crate::{Config, Storage, template};
 
 /// Which key, and what of its mail.
@@ -49,7 +49,7 @@ enum Part {
 /// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Some(due) = query(config, &options.key, Digest::due).await?.flatten() else {
-        let nothing = if options.json { "null".to_owned() } else { nothing_pending(&options.key) };
+        let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
         anstream::println!("{nothing}");
         return Ok(true);
     };

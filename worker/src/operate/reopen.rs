@@ -9,7 +9,7 @@ use tidings_workflows::{
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{PATIENCE, command::Reason, counted, unanswered};
+use super::{PATIENCE, command::Reason, counted, heard_later};
 use crate::{Config, emit};
 
 /// Which digest, who and why.
@@ -44,8 +44,13 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let client = emit::client(config).await?;
     let asking = timeout(PATIENCE, client.reopen(&key, reopen)).await;
     let reopened = asking.map_err(anyhow::Error::from).and_then(|answer| Ok(answer?));
-    let reopened = reopened.with_context(|| unanswered(config, &key))?;
-    let text = if as_json { json!(reopened).to_string() } else { format!("{key}: {}", in_words(digest_id, &reopened)) };
+    let reopened = reopened.with_context(|| heard_later(config, &key))?;
+    let text = in_words(digest_id, &reopened);
+    let text = match text.starts_with(&key.to_string()) {
+        _ if as_json => json!(reopened).to_string(),
+        true => text,
+        false => format!("{key}: {text}"),
+    };
     anstream::println!("{text}");
     Ok(reopened.refused.is_none())
 }
