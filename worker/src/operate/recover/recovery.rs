@@ -165,7 +165,11 @@ impl Recovery<'_> {
         let mut runs = vec![recovered.run_id.clone()];
         let mut seen = BTreeSet::new();
         let mut page = Told::default();
-        while let Some(run) = runs.pop().filter(|run| seen.insert(run.clone())) {
+        while let Some(run) = runs.pop() {
+            // Several runs may point to one.
+            if !seen.insert(run.clone()) {
+                continue;
+            }
             let mut history = pin!(told(self.temporal.clone(), self.key, &run));
             while let Some(Told { events, retracts, runs: earlier }) = history.try_next().await? {
                 runs.extend(earlier);
