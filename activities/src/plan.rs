@@ -98,6 +98,8 @@ fn made(
         Some((cadence, words)) => (cadence, Some(words), None),
         None => (effective.cadence.clone(), None, effective.cadence.max_events()),
     };
+    // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
+    let limit = limit.filter(|_| !input.waited && input.before.is_none());
     // A slot counts from the moment at which it was chosen: an earlier one was never announced.
     let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
     let from = chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(opened_at, |at| at.max(opened_at));

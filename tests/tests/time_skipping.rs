@@ -16,7 +16,8 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowDescribeOptions, WorkflowGetResultOptions,
+    tonic::IntoRequest,
 };
 use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
@@ -412,5 +413,26 @@ async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Re
     }
     sent.sort_unstable();
     assert_eq!(sent, [(0, "ann"), (1, "ann"), (2, "bo"), (24, "ann"), (25, "ann")]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_lingers_for_the_next_event_and_no_longer() -> Result<()> {
+    let mut settings = settings("after 1m", "instant");
+    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    let mut runs = Vec::new();
+    for minute in [0, 10, 60] {
+        days.server.sleep_until(start + minute.minutes()).await?;
+        days.emit(&key, &minute.to_string()).await?;
+        let workflow = days.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        runs.push(workflow.describe(WorkflowDescribeOptions::default()).await?.run_id().to_owned());
+    }
+    assert_eq!(runs[0], runs[1], "nine minutes after its digest the run was still there");
+    assert_ne!(runs[1], runs[2], "49 minutes after it was not");
+    let summary = days.completed(&key).await?;
+    assert_eq!((summary.digests, days.relay.mails().len()), (1, 3));
     Ok(())
 }

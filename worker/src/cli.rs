@@ -55,10 +55,14 @@ enum Command {
     /// Takes events back, before or after they arrive
     Retract(retract::Options),
     /// Says what is pending for a key, when it goes out, and why then
+    #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
+        In a part of the key, / is written %2F and % is written %25. In JSON, `null` says that nothing is pending.")]
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
+    #[command(after_help = "Example: tidings flush acme/activity/ann\n\n\
+        In a part of the key, / is written %2F and % is written %25.")]
     Flush(KeyOptions),
-    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen
+    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(operate::command::Command),
     /// Takes up what a terminated run left behind
@@ -83,14 +87,11 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: tidings status acme/activity/ann\n\nIn a part, / is written %2F and % is written %25."
-)]
 struct KeyOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Answer in JSON; `null` when the key has no open digest
+    /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
@@ -153,7 +154,28 @@ fn until_signalled() -> anyhow::Result<CancellationToken> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
+
+    /// Whether the command line is understood.
+    fn understood(words: &str) -> bool {
+        super::Arguments::try_parse_from(words.split(' ')).is_ok()
+    }
+
+    #[test]
+    fn what_is_for_many_keys_is_refused_beside_one() {
+        for command in ["flush", "hold", "release", "drop", "retime"] {
+            let one = format!("tidings digest {command} acme/activity/ann --why test");
+            let many = format!("tidings digest {command} --where tenant=acme --why test");
+            assert!(understood(&one) && understood(&many), "{command}");
+            for flag in ["--dry-run", "--rate 5"] {
+                assert!(!understood(&format!("{one} {flag}")), "{command} {flag}");
+                assert!(understood(&format!("{many} {flag}")), "{command} {flag}");
+            }
+            for rate in ["0", "1001", "4294967295", "-1"] {
+                assert!(!understood(&format!("{many} --rate {rate}")), "{command} --rate {rate}");
+            }
+        }
+    }
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {

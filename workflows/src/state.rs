@@ -49,6 +49,9 @@ pub(crate) struct State {
     pub open: Option<Open>,
     #[serde(default)]
     pub delivering: Option<Delivering>,
+    /// The pending events waited for a digest that was not delivered at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// An operator wants the pending events now.
     #[serde(default)]
     pub flushed: bool,
@@ -165,6 +168,7 @@ impl State {
             pending: Pending::default(),
             open: None,
             delivering: None,
+            waited: false,
             flushed: false,
             hold: None,
             changed: false,

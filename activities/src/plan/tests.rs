@@ -40,6 +40,7 @@ fn input() -> PlanInput {
         signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
         open: None,
         event_ids: vec!["a".into(), "b".into()],
+        waited: false,
         before: None,
         anew_at: None,
     }
@@ -252,4 +253,15 @@ fn a_recipient_chooses_the_time_of_day_alone() {
     let facts = Facts { preferences, ..facts() };
     assert_eq!(planned(&settings("weekdays 08:00"), &facts).due_at, at("2026-10-26T17:30:00Z"));
     assert_eq!(planned(&settings("after 1h"), &facts).due_at, at("2026-10-24T19:00:00Z"));
+}
+
+#[test]
+fn what_has_collected_is_one_mail_also_under_instant() {
+    let instant = DigestSettings { max_events: None, ..settings("instant") };
+    assert_eq!(planned(&instant, &facts()).max_events, Some(1));
+    let waited = PlanInput { waited: true, ..input() };
+    assert_eq!(plan(&instant, &facts(), &waited, Vec::new()).max_events, None, "behind a digest that was retried");
+    let before = planned(&settings("daily 08:00"), &facts());
+    let chosen = replanned(&instant, &before, chose("instant"), "2026-10-24T20:00:00Z");
+    assert_eq!((chosen.max_events, chosen.due_at), (None, at(OPENED_AT)), "until the recipient chose it");
 }

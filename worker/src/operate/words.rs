@@ -53,7 +53,8 @@ pub(super) fn dropped(key: &Key, dropped: &Dropped) -> String {
 
 pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
     let Retimed { events, was, due_at, why } = retimed;
-    let (0.., Some(due_at)) = (events, due_at) else { return nothing_pending(key) };
+    // Events behind a digest that is on its way have no deadline yet.
+    let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
     let events = counted(*events, "event");
     match was {
         Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
@@ -107,7 +108,7 @@ mod tests {
             (released(&key(), &Released { held: true, events: 1, due_at: Some(now) }, now), "sending 1 event now"),
             (dropped(&key(), &Dropped::default()), "nothing pending"),
             (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
-            (retimed(&key(), &Retimed::default()), "nothing pending"),
+            (retimed(&key(), &Retimed::default()), "no window is open"),
             (retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
             (retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
             (retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),

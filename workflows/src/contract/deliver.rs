@@ -17,10 +17,10 @@ pub struct LoadInput {
     pub events: Vec<Event>,
     /// An operator asked for it: throttle and quiet hours do not apply. Hold, pause, consent and suppression do.
     pub flushed: bool,
-    /// See [`Plan::urgent`].
+    /// See [`Plan::urgent`](super::Plan::urgent).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// See [`Plan::revision`].
+    /// See [`Plan::revision`](super::Plan::revision).
     #[serde(default)]
     pub revision: u64,
 }
@@ -44,7 +44,7 @@ pub enum Loaded {
         items: u64,
         /// Lines that they make.
         groups: u64,
-        /// See [`Ending::taken`].
+        /// See [`Ending::taken`](super::Ending::taken).
         taken: u64,
     },
     /// Nothing will be sent, and the ledger says so.

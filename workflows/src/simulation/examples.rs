@@ -195,6 +195,24 @@ fn an_instant_cadence_makes_one_mail_per_event() {
 }
 
 #[test]
+fn what_waited_behind_a_digest_that_was_retried_is_one_mail() {
+    let mut world = World::new(EVERY_EVENT);
+    world.add(0, 0);
+    while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
+        world.act(false, Answer::Deferred);
+    }
+    for id in 1..20 {
+        world.add(id, 0);
+    }
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 2);
+    world.add(20, 0);
+    world.add(21, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 4, "and from then on each event is one again");
+}
+
+#[test]
 fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     let mut world = World::new(Model::default());
     world.add(1, 0);

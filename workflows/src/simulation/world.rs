@@ -300,7 +300,7 @@ impl World {
             known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
             due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
             why: String::new(),
-            max_events: self.cadence.max_events,
+            max_events: self.cadence.max_events.filter(|most| *most > 1 || !input.waited),
             slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
             urgent: urgent_at.is_some(),
             revision: self.ledger.revision,

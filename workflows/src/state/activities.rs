@@ -35,6 +35,7 @@ impl State {
             signs,
             open: open.map(|open| open.window.digest_id),
             event_ids: self.pending.event_ids(),
+            waited: self.waited,
             before: open.and_then(|open| open.plan.clone()),
             anew_at: self.retiming.as_ref().map(|_| asked_at),
         })
@@ -121,6 +122,7 @@ impl State {
             return;
         }
         self.note_new_deadline(asked, &plan, now);
+        self.waited = false;
         self.ensure_open(now);
         let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
         self.linger = plan.linger;
@@ -218,6 +220,7 @@ impl State {
 
     fn delivered(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
+            self.waited = digest.not_before.is_some();
             self.end(digest.window.digest_id, closed);
         }
     }

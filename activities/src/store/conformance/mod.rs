@@ -199,6 +199,7 @@ conformance! {
         an_end_that_is_not_to_be_undone_stays,
         what_the_recipient_may_have_is_sent_again_only_where_that_does_no_harm,
         events_that_were_returned_come_back_unless_another_digest_has_them,
+        what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest,
     }
     zombies {
         any_call_repeated_after_any_other_is_harmless,

@@ -30,15 +30,24 @@ impl<D: Dialect> Sql<D> {
         }
         query(statements::TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
         query(statements::REOPEN_DIGEST).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
-        query(statements::REOPEN_MESSAGE).bind(id).bind(reopen.may_duplicate).execute(&mut *tx).await?;
+        query(statements::REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
+        let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
+        let window = Window { key: key.clone(), digest_id, opened_at, due_at };
+        if Self::lock(&mut tx, digest_id).await?.state == "claimed" {
+            // There is no mail yet that tells of what was taken back since.
+            Self::set_retracted_aside(&mut tx, &window, now).await?;
+        }
+        let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
+        if items == 0 {
+            let why = format!("digest {id} cannot be sent again: its events were taken back");
+            return Ok(Resumed::Refused { why });
+        }
         let order = &reopen.order;
         let entry =
             AuditEntry { at: *asked_at, actor: order.by.clone(), action: "reopen".into(), why: order.why.clone() };
-        Self::audit_once(&mut tx, key, Some(digest.digest_id), &entry).await?;
-        let (items, groups) = Self::items_and_groups(&mut tx, digest.digest_id).await?;
+        Self::audit_once(&mut tx, key, Some(digest_id), &entry).await?;
         tx.commit().await?;
-        let DigestRecord { digest_id, key, opened_at, due_at, .. } = digest;
-        Ok(Resumed::Claimed { window: Window { key, digest_id, opened_at, due_at }, items, groups })
+        Ok(Resumed::Claimed { window, items, groups })
     }
 
     /// Why a digest must stay as it is. No attempt of it is under way.
