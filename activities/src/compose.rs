@@ -8,7 +8,7 @@ use crate::{
     effective::Effective,
     mailer::{self, Draft, Person},
     renderer::{Input, Links, Rendered as Mail, View},
-    settings::DigestSettings,
+    settings::{DigestSettings, Streams},
     store::{Closing, Contents, Facts, Message, Origin, Recipient},
 };
 
@@ -49,7 +49,7 @@ impl DigestActivities {
             // Why may quote an event; `tidings template check` says it of the sample.
             tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
         }
-        let sender = &self.settings.sender;
+        let sender = &self.settings.streams.bulk.sender;
         let draft = Draft {
             from: Person { name: &sender.name, address: &sender.address },
             to: Person { name: &recipient.name, address: &recipient.address },
@@ -75,7 +75,7 @@ impl DigestActivities {
         Ok(Ok(Message {
             id: window.digest_id,
             origin: Origin::Digest(window.key.clone()),
-            stream: "bulk".to_owned(),
+            stream: Streams::BULK.to_owned(),
             envelope_from: sender.address.clone(),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
@@ -104,7 +104,7 @@ impl DigestActivities {
 
     /// Without its signature no mail goes out: receivers would take it for forged.
     fn signed(&self, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
-        match &self.settings.dkim {
+        match &self.settings.streams.bulk.dkim {
             Some(dkim) => dkim.sign(&bytes, at).map_err(|error| Error::Render(error.to_string())),
             None => Ok(bytes),
         }

@@ -15,8 +15,8 @@ use tidings_workflows::{
 };
 
 use crate::{
-    mailer::Mailer,
     plan::plan,
+    relays::Relays,
     renderer::Renderer,
     settings::{DigestSettings, Settings, UnknownRecipients},
     store::{self, Closing, Facts, Recipient, Store},
@@ -31,8 +31,8 @@ pub struct DigestActivities {
     pub store: Arc<dyn Store>,
     /// Makes the mails.
     pub renderer: Renderer,
-    /// Sends them.
-    pub mailer: Mailer,
+    /// Send them.
+    pub relays: Arc<Relays>,
     /// The configuration.
     pub settings: Settings,
 }

@@ -10,6 +10,7 @@ pub mod mailer;
 mod plan;
 mod preview;
 pub mod read_back;
+pub mod relays;
 pub mod renderer;
 mod reopen;
 mod retract;

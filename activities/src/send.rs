@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent};
 use uuid::Uuid;
 
@@ -12,13 +12,10 @@ use crate::{
     admit::forbidden,
     digest::{DigestActivities, Error, now},
     mailer::{Class, Delivery, Phase, Withdrawal},
+    relays::{Choice, Route},
     store::{self, AttemptEnd, Begun, Closing, Message, Suppression},
 };
 
-/// How long a relay that wants less mail is left alone.
-const THROTTLED: SignedDuration = SignedDuration::from_mins(1);
-/// How long to wait for an operator to mend a relay's credentials or reputation.
-const MISCONFIGURED: SignedDuration = SignedDuration::from_mins(5);
 /// Between attempts to record what happened past the dot.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
@@ -37,39 +34,52 @@ impl DigestActivities {
                 Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
             return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
         }
-        let (number, message) = match self.store.begin_attempt(digest_id, &self.mailer.relay().to_string(), now).await?
-        {
-            Begun::Go { number, message, .. } => (number, message),
-            Begun::Closed(closed) => return Ok(Some(Sent::Closed(closed))),
+        let relays = &self.settings.streams.bulk.relays;
+        let route = match self.relays.choose(&*self.store, relays, digest_id, now).await? {
+            Choice::By(route) => route,
+            Choice::Wait { until, why } => return Ok(Some(Sent::Waiting { until, why })),
         };
-        let delivery = self.up_to_the_dot_and_over(cancelled, digest_id, number, &message, now).await;
+        let (number, message) = match self.store.begin_attempt(digest_id, route.name(), now).await? {
+            Begun::Go { number, message, .. } => (number, message),
+            Begun::Closed(closed) => {
+                self.relays.give_up(&*self.store, &route, now).await;
+                return Ok(Some(Sent::Closed(closed)));
+            }
+        };
+        let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
         let verdict = verdict(&delivery, &message, input.last, now);
         self.record(digest_id, number, &delivery, &verdict, now).await?;
+        self.relays.learn(&*self.store, &route, &delivery, now).await;
         report(digest_id, &delivery, &verdict);
-        match delivery.class {
-            Class::Cancelled => Ok(None),
-            Class::Fenced => Err(Error::Fenced),
-            _ => Ok(Some(verdict.sent)),
+        match (delivery.class, verdict.sent) {
+            (Class::Cancelled, _) => Ok(None),
+            (Class::Fenced, _) => Err(Error::Fenced),
+            // Another relay of the stream may take it at once.
+            (_, Sent::Waiting { why, .. }) => {
+                let until = self.relays.again_at(&*self.store, relays, digest_id, now).await?;
+                Ok(Some(Sent::Waiting { until, why }))
+            }
+            (_, sent) => Ok(Some(sent)),
         }
     }
 
     async fn up_to_the_dot_and_over(
         &self,
         cancelled: impl Future<Output = ()>,
-        digest_id: Uuid,
+        route: &Route<'_>,
         number: u32,
         message: &Message,
         now: Timestamp,
     ) -> Delivery {
         let offered = tokio::select! {
-            offered = self.mailer.offer(&message.envelope_from, &message.envelope_to, &message.bytes) => offered,
+            offered = route.offer(&message.envelope_from, &message.envelope_to, &message.bytes) => offered,
             () = cancelled => return Withdrawal::Cancelled.into(),
         };
         let ready = match offered {
             Ok(ready) => ready,
             Err(delivery) => return delivery,
         };
-        match self.store.past_the_dot(digest_id, number, now).await {
+        match self.store.past_the_dot(message.id, number, now).await {
             Ok(true) => ready.dot().await,
             Ok(false) => ready.withdraw(Withdrawal::Fenced),
             Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
@@ -107,15 +117,14 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
-    let waiting = |wait| Sent::Waiting { until: now.saturating_add(wait).unwrap_or(Timestamp::MAX), why: why.clone() };
     let sent = match delivery.class {
         Class::Sent => closed(Outcome::Sent, String::new()),
         Class::Deferred if last => exhausted(Outcome::Failed),
         // The recipient may have it: that many attempts cannot tell, and another digest must not repeat it.
         Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
         Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why: why.clone() },
-        Class::Throttled => waiting(THROTTLED),
-        Class::Configuration | Class::Policy => waiting(MISCONFIGURED),
+        // The relay is at fault, and when it or another one may be asked is for its breaker to say.
+        Class::Throttled | Class::Configuration | Class::Policy => Sent::Waiting { until: now, why: why.clone() },
         Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => {
             closed(Outcome::Failed, why.clone())
         }
@@ -143,11 +152,8 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
 /// What operators watch for: the names are stable.
 fn report(digest_id: Uuid, delivery: &Delivery, verdict: &Verdict) {
     let detail = &delivery.detail;
-    match (&verdict.sent, delivery.class) {
-        (_, Class::Configuration | Class::Policy) => {
-            tracing::error!(alert = "relay_rejects_us", %digest_id, detail, "mail waits for the relay to be mended");
-        }
-        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), _) => {
+    match &verdict.sent {
+        Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) => {
             tracing::error!(alert = "digest_failed", %digest_id, detail, "a digest could not be delivered");
         }
         _ => tracing::info!(%digest_id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended"),

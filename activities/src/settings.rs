@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use tidings_workflows::{Cadence, Key, Quiet, words};
 
-use crate::{choices::Choices, mailer::Dkim};
+use crate::choices::Choices;
+
+mod streams;
+
+pub use streams::{Guarantee, Per, Rate, RelaySettings, Stream, Streams};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -15,10 +19,10 @@ pub struct Settings {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// How many digests a recipient gets, over all digest types (rule 13).
     pub cap: Option<Cap>,
-    /// How mails introduce themselves.
-    pub sender: Sender,
-    /// What signs the mails, unless the relay does.
-    pub dkim: Option<Dkim>,
+    /// The relays, by name.
+    pub relays: BTreeMap<String, RelaySettings>,
+    /// How messages are sent, by stream.
+    pub streams: Streams,
     /// What to do about a user whom the directory does not know.
     pub unknown_recipients: UnknownRecipients,
 }
@@ -29,6 +33,14 @@ impl Settings {
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
+    }
+
+    /// Attempts per second that a stream's task queue may hand out, over all workers: so few that none of its relays
+    /// gets more than it takes. `None`: as many as there are.
+    #[must_use]
+    pub fn rate(&self, stream: &Stream) -> Option<f64> {
+        let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
+        relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
     }
 }
 

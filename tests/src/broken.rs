@@ -1,7 +1,7 @@
 //! Parts of Tidings with a bug each, which the real ones do not have: what the checker must find.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,9 +13,12 @@ use temporalio_client::tonic::async_trait;
 use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
-use tidings_activities::store::{
-    AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-    MessageFilter, MessageRecord, Preferences, Recipient, Result, Sqlite, Store, Suppression, Terms,
+use tidings_activities::{
+    relays::Kept,
+    store::{
+        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
+        MessageFilter, MessageRecord, Preferences, Recipient, Result, Sqlite, Store, Suppression, Terms,
+    },
 };
 use tidings_workflows::{
     Carried, Event, Key, MessageKey, Retract,
@@ -166,6 +169,14 @@ impl Store for BrokenStore {
 
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
         self.store.bury(input, now).await
+    }
+
+    async fn breakers(&self) -> Result<BTreeMap<String, Kept>> {
+        self.store.breakers().await
+    }
+
+    async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
+        self.store.put_breaker(name, kept, entry, now).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {

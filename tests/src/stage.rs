@@ -18,9 +18,10 @@ use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
 use tidings_activities::{
     DigestActivities,
-    mailer::{Limits, Mailer, Timeouts},
+    mailer::Timeouts,
+    relays::Relays,
     renderer::Renderer,
-    settings::{DigestSettings, Sender, Settings, UnknownRecipients},
+    settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
     store::{Sqlite, Store},
 };
 use tidings_proto::v1;
@@ -47,19 +48,25 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
         digests: BTreeMap::from(digests),
         tenants: BTreeMap::new(),
         cap: None,
-        sender,
-        dkim: None,
+        relays: BTreeMap::new(),
+        streams: Streams {
+            bulk: Stream::new(&["default"], sender.clone()),
+            transactional: Stream::new(&["default"], sender),
+        },
         unknown_recipients: UnknownRecipients::Invent,
     }
 }
 
-/// Activities on a store and a relay.
+/// Activities on a store, and on a relay unless the settings have some.
 ///
 /// # Errors
 /// When the relay's URL or the embedded templates are wrong.
-pub fn activities(store: Arc<dyn Store>, relay_url: &str, settings: Settings) -> Result<DigestActivities> {
-    let mailer = Mailer::new(relay_url.parse()?, Limits::default(), Timeouts::default())?;
-    Ok(DigestActivities { store, renderer: Renderer::new(None)?, mailer, settings })
+pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings) -> Result<DigestActivities> {
+    if settings.relays.is_empty() {
+        settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
+    }
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
+    Ok(DigestActivities { store, renderer: Renderer::new(None)?, relays, settings })
 }
 
 /// A migrated SQLite store in `folder`.

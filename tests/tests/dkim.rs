@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use tidings_activities::{mailer::Dkim, settings::Settings};
+use tidings_activities::mailer::Dkim;
 use tidings_tests::stage::{Stage, event, key, mails, settings};
 
 const RSA: &str = include_str!("../data/dkim/rsa.pem");
@@ -24,7 +24,8 @@ const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id
 
 /// The mail of one event, as the relay got it.
 async fn digest(dkim: &Dkim) -> Result<String> {
-    let settings = Settings { dkim: Some(dkim.clone()), ..settings("instant", "instant") };
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.dkim = Some(dkim.clone());
     let stage = Stage::start(settings).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "event-1")).await?;

@@ -14,7 +14,11 @@ const GRACE: Duration = Duration::from_secs(20);
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
 pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result<WorkerOptions> {
+    let settings = &activities.settings;
+    let rate = settings.rate(&settings.streams.bulk);
     Ok(WorkerOptions::new(task_queue)
+        // In fair weather deliveries are the only activities that go by the queue.
+        .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
         .register_activities(activities)
         .graceful_shutdown_period(GRACE)

@@ -1,15 +1,14 @@
 //! The digests' worker, until it is told to stop.
 
+use std::sync::Arc;
+
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings_activities::{
-    DigestActivities,
-    mailer::{Limits, Mailer, Timeouts},
-    renderer::Renderer,
-    settings::UnknownRecipients,
+    DigestActivities, mailer::Timeouts, relays::Relays, renderer::Renderer, settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, config::Signing, registration, storage::Storage};
+use crate::{Config, registration, storage::Storage};
 
 /// Runs the worker until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -21,16 +20,16 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
-    if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
+    for warning in config.warnings() {
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let mailer = Mailer::new(config.relay.clone(), Limits::default(), Timeouts::default())?;
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
     let activities = DigestActivities {
         store,
         renderer: Renderer::new(config.templates.as_deref())?,
-        mailer: mailer.clone(),
+        relays: relays.clone(),
         settings,
     };
     let options = registration::digests(&config.task_queue, activities)?;
@@ -40,7 +39,7 @@ pub async fn run(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
         task_queue = config.task_queue,
-        relay = %config.relay,
+        relays = config.streams.bulk.settings.relays.join(", "),
         "the worker runs"
     );
     let stop = worker.shutdown_handle();
@@ -54,6 +53,6 @@ pub async fn run(
             running.await?;
         }
     }
-    mailer.close().await;
+    relays.close().await;
     Ok(())
 }

@@ -19,6 +19,8 @@ use crate::{
     slots::Slots,
 };
 
+mod streams;
+
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -75,16 +77,18 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
             None
         }
     });
+    let (streams, unsigned) = streams::streams(config);
+    problems.extend(unsigned);
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
-    let shown = Shown::new(config, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
+    let shown = Shown::new(config, streams, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
     let shown = if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
     }
-    if let Some(warning) = config.dkim.as_ref().and_then(Signing::warning) {
+    for warning in config.warnings() {
         anstream::eprintln!("warning: {warning}");
     }
     Ok(())
@@ -114,11 +118,12 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
 #[derive(Serialize)]
 struct Shown<'a> {
     database_url: String,
-    smtp_url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     templates: Option<&'a Path>,
     task_queue: &'a str,
     mail: ShownMail<'a>,
+    relay: BTreeMap<&'a str, streams::ShownRelay>,
+    stream: streams::ShownStreams<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recipients: Option<ShownRecipients>,
     digest: ShownDigests<'a>,
@@ -206,13 +211,14 @@ struct ShownTemporal<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn new(config: &'a Config, dkim: Option<ShownDkim<'a>>) -> Self {
+    fn new(config: &'a Config, stream: streams::ShownStreams<'a>, dkim: Option<ShownDkim<'a>>) -> Self {
         Self {
             database_url: config.database_url.to_string(),
-            smtp_url: config.relay.to_string(),
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
             mail: ShownMail::new(&config.sender, dkim),
+            relay: streams::relays(config),
+            stream,
             recipients: config.cap.map(|cap| ShownRecipients { cap: cap.to_string() }),
             digest: shown(&config.digests),
             tenant: config
@@ -235,10 +241,13 @@ fn shown(digests: &BTreeMap<String, DigestSettings>) -> ShownDigests<'_> {
 }
 
 impl<'a> ShownMail<'a> {
-    fn new(Sender { name, address, reply_to, domain }: &'a Sender, dkim: Option<ShownDkim<'a>>) -> Self {
-        let from = if name.is_empty() { address.clone() } else { format!("{name} <{address}>") };
-        Self { from, reply_to: reply_to.as_deref(), domain, dkim }
+    fn new(sender: &'a Sender, dkim: Option<ShownDkim<'a>>) -> Self {
+        Self { from: from(sender), reply_to: sender.reply_to.as_deref(), domain: &sender.domain, dkim }
     }
+}
+
+fn from(Sender { name, address, .. }: &Sender) -> String {
+    if name.is_empty() { address.clone() } else { format!("{name} <{address}>") }
 }
 
 impl<'a> ShownDkim<'a> {

@@ -160,6 +160,25 @@ CREATE TABLE attempts (
 );
 CREATE UNIQUE INDEX attempts_under_way ON attempts (message) WHERE class IS NULL;
 
+-- What is remembered of relays, by all workers: when one is left alone, and which message tries it.
+CREATE TABLE relays (
+    name          TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    revision      BIGINT NOT NULL, -- a change is made of the one before it
+    state         TEXT NOT NULL CHECK (state IN ('closed', 'open')),
+    cause         TEXT, -- why it is open: policy, configuration, outage, bounces, throttled or operator
+    why           TEXT, -- in the relay's words, or the operator's
+    opened_at     BIGINT,
+    until_at      BIGINT, -- from then on one message at a time may try it; NULL: until an operator closes it
+    times         BIGINT NOT NULL, -- it was opened since it was closed
+    failures      BIGINT NOT NULL, -- to connect and log in, one after the other
+    failing_since BIGINT,
+    sent          BIGINT NOT NULL, -- of the latest outcomes
+    bounced       BIGINT NOT NULL,
+    probe_message TEXT COLLATE "C", -- the message that tries it
+    probe_until   BIGINT,
+    changed_at    BIGINT NOT NULL
+);
+
 -- Signals that could not be decoded. The workflow id may be malformed, too, and has no key then.
 CREATE TABLE dead_letters (
     workflow_id TEXT COLLATE "C" NOT NULL,

@@ -160,6 +160,25 @@ CREATE TABLE attempts (
 ) STRICT;
 CREATE UNIQUE INDEX attempts_under_way ON attempts (message) WHERE class IS NULL;
 
+-- What is remembered of relays, by all workers: when one is left alone, and which message tries it.
+CREATE TABLE relays (
+    name          TEXT NOT NULL PRIMARY KEY,
+    revision      INTEGER NOT NULL, -- a change is made of the one before it
+    state         TEXT NOT NULL CHECK (state IN ('closed', 'open')),
+    cause         TEXT, -- why it is open: policy, configuration, outage, bounces, throttled or operator
+    why           TEXT, -- in the relay's words, or the operator's
+    opened_at     INTEGER,
+    until_at      INTEGER, -- from then on one message at a time may try it; NULL: until an operator closes it
+    times         INTEGER NOT NULL, -- it was opened since it was closed
+    failures      INTEGER NOT NULL, -- to connect and log in, one after the other
+    failing_since INTEGER,
+    sent          INTEGER NOT NULL, -- of the latest outcomes
+    bounced       INTEGER NOT NULL,
+    probe_message TEXT, -- the message that tries it
+    probe_until   INTEGER,
+    changed_at    INTEGER NOT NULL
+) STRICT;
+
 -- Signals that could not be decoded. The workflow id may be malformed, too, and has no key then.
 CREATE TABLE dead_letters (
     workflow_id TEXT    NOT NULL,

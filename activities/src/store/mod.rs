@@ -4,7 +4,7 @@
 //! One trait, two implementations ([`Sqlite`] and [`Postgres`]), one conformance suite that runs against both.
 //! Every method is idempotent: after a crash or a lost answer the caller calls it again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,6 +14,8 @@ use tidings_workflows::{
     message::contract::{Retried, RetryInput},
 };
 use uuid::Uuid;
+
+use crate::relays::Kept;
 
 #[cfg(test)]
 mod conformance;
@@ -158,6 +160,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records signals that could not be decoded, once each.
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()>;
+
+    /// What is remembered of relays, by name. A relay that nothing happened to is missing.
+    async fn breakers(&self) -> Result<BTreeMap<String, Kept>>;
+
+    /// Remembers it of a relay, with an audit entry. `false`: somebody else has changed it since, so that its revision is
+    /// no longer the one before this.
+    async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool>;
 
     /// What the ledger says of a digest.
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>>;

@@ -138,7 +138,7 @@ fn choices(key: &str, written: &Words, checks: &mut Checks<'_>) -> Option<Choice
 }
 
 /// The entries, or `None` after a look at all of them.
-fn each<T>(
+pub(super) fn each<T>(
     key: &str,
     written: &Words,
     checks: &mut Checks<'_>,

@@ -1,4 +1,4 @@
-//! Who signs the mail, as `[mail.dkim]` of `tidings.toml` says it.
+//! Who signs the mail, as `[mail.dkim]` of `tidings.toml` and that of a stream say it.
 //!
 //! The key itself is read later, by whoever signs: other commands run where it is not.
 
@@ -14,9 +14,37 @@ use toml::Spanned;
 
 use super::{Problem, problem::Checks};
 
-/// The key itself, over `key_file`.
-const VARIABLE: &str = "TIDINGS_DKIM_KEY";
-const KEY_FILE: &str = "mail.dkim.key_file";
+/// Where a signature is described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The table without its last part.
+    table: &'static str,
+    /// Holds the key itself, over `key_file`.
+    pub variable: &'static str,
+    /// Whose address it signs for.
+    from: &'static str,
+}
+
+pub(super) const MAIL: Place = Place { table: "mail", variable: "TIDINGS_DKIM_KEY", from: "mail.from" };
+pub(super) const BULK: Place =
+    Place { table: "stream.bulk", variable: "TIDINGS_BULK_DKIM_KEY", from: "stream.bulk.from" };
+pub(super) const TRANSACTIONAL: Place = Place {
+    table: "stream.transactional",
+    variable: "TIDINGS_TRANSACTIONAL_DKIM_KEY",
+    from: "stream.transactional.from",
+};
+
+impl Place {
+    /// What `[mail.dkim]` says, for a stream.
+    pub const fn taken_over(self) -> Self {
+        Self { from: self.from, ..MAIL }
+    }
+
+    fn key(self, name: &str) -> String {
+        format!("{}.dkim.{name}", self.table)
+    }
+}
+
 /// Characters of a selector, of a domain, and of `{selector}._domainkey.{domain}` (RFC 1035 2.3.4).
 const SELECTOR_CHARS: usize = 63;
 const DOMAIN_CHARS: usize = NAME_CHARS - SELECTOR_CHARS - "._domainkey.".len();
@@ -31,68 +59,76 @@ pub(super) struct Written {
 }
 
 /// A signature that the mail is to carry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signing {
     /// Names the key among those of the domain.
     pub selector: String,
-    /// The domain that answers for the mail; it is `mail.from`'s, or above or below it.
+    /// The domain that answers for the mail; it is the sender's, or above or below it.
     pub domain: String,
     key: Key,
-    /// Where `key` is said.
-    place: String,
+    /// Where `key` is said: the line, and the table.
+    line: String,
+    place: Place,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Key {
     File(PathBuf),
     Pem(String),
 }
 
 /// What is said of signing; `None` when nobody asked for it, or it was wrong.
-pub(super) fn check(written: Option<&Written>, sender: &Sender, checks: &mut Checks<'_>) -> Option<Signing> {
-    let pem = checks.variable(VARIABLE);
+pub(super) fn check(
+    place: Place,
+    written: Option<&Written>,
+    sender: &Sender,
+    checks: &mut Checks<'_>,
+) -> Option<Signing> {
+    let Place { table, variable, .. } = place;
+    let pem = checks.variable(variable);
     let Some(written) = written else {
         if pem.is_some() {
-            checks.problems.push(Problem {
+            checks.complain(Problem {
                 place: "environment".to_owned(),
-                key: VARIABLE.to_owned(),
+                key: variable.to_owned(),
                 value: String::new(),
-                problem: "signs nothing without [mail.dkim]; add it with selector = \"s1\"".to_owned(),
+                problem: format!("signs nothing without [{table}.dkim]; add it with selector = \"s1\""),
             });
         }
         return None;
     };
-    let selector = checks.value("mail.dkim.selector", Some(&written.selector), selector);
-    let domain = signing_domain(written, sender, checks);
-    let (key, place) = match (pem, &written.key_file) {
+    let selector = checks.value(&place.key("selector"), Some(&written.selector), selector);
+    let domain = signing_domain(place, written, sender, checks);
+    let (key, line) = match (pem, &written.key_file) {
         (Some(pem), _) => (Key::Pem(pem), "environment".to_owned()),
         (None, Some(file)) => (Key::File(file.as_ref().into()), checks.place_of(file)),
         (None, None) => {
-            checks.problems.push(Problem {
+            checks.complain(Problem {
                 place: checks.place_of(&written.selector),
-                key: KEY_FILE.to_owned(),
+                key: place.key("key_file"),
                 value: String::new(),
-                problem: format!("is missing; name a file with a private key in PEM, or set {VARIABLE} to the PEM"),
+                problem: format!("is missing; name a file with a private key in PEM, or set {variable} to the PEM"),
             });
             return None;
         }
     };
-    Some(Signing { selector: selector?, domain: domain?, key, place })
+    Some(Signing { selector: selector?, domain: domain?, key, line, place })
 }
 
-fn signing_domain(written: &Written, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
+fn signing_domain(place: Place, written: &Written, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
+    let key = place.key("domain");
     let from = sender.address.rsplit_once('@').map_or("", |(_, domain)| domain);
     let from = url::Host::parse(from).map_or_else(|_| from.to_owned(), |host| host.to_string());
     if written.domain.is_some() {
-        return checks.value("mail.dkim.domain", written.domain.as_ref(), |text| domain(text, &from));
+        return checks.value(&key, written.domain.as_ref(), |text| domain(text, &from, place.from));
     }
     let problem = |_| Problem {
         place: checks.place_of(&written.selector),
-        key: "mail.dkim.domain".to_owned(),
+        key,
         value: from.clone(),
-        problem: "is mail.from's domain, but none in DNS; set mail.from to an address of yours".to_owned(),
+        problem: format!("is {0}'s domain, but none in DNS; set {0} to an address of yours", place.from),
     };
-    let result = domain(&from, &from).map_err(problem);
+    let result = domain(&from, &from, place.from).map_err(problem);
     checks.keep(result)
 }
 
@@ -103,7 +139,7 @@ fn selector(text: &str) -> Result<String, String> {
     Err("is no DNS name of up to 63 characters; write for example \"s1\"".to_owned())
 }
 
-fn domain(text: &str, from: &str) -> Result<String, String> {
+fn domain(text: &str, from: &str, whose: &str) -> Result<String, String> {
     if !(text.contains('.') && text.len() <= DOMAIN_CHARS && is_dns_name(text)) {
         return Err("is no domain in ASCII; write for example \"acme.example\"".to_owned());
     }
@@ -112,7 +148,7 @@ fn domain(text: &str, from: &str) -> Result<String, String> {
     if name == from || below(&name, &from) || below(&from, &name) {
         return Ok(name);
     }
-    Err(format!("is not aligned with mail.from, so that DMARC would not count the signature; write \"{from}\""))
+    Err(format!("is not aligned with {whose}, so that DMARC would not count the signature; write \"{from}\""))
 }
 
 /// Labels of letters, digits and inner hyphens (RFC 6376 3.1, RFC 1035 2.3.4).
@@ -158,10 +194,10 @@ impl Signing {
 
     fn problem(&self, problem: String) -> Problem {
         let (key, value) = match &self.key {
-            Key::File(path) => (KEY_FILE, path.display().to_string()),
-            Key::Pem(_) => (VARIABLE, "***".to_owned()),
+            Key::File(path) => (self.place.key("key_file"), path.display().to_string()),
+            Key::Pem(_) => (self.place.variable.to_owned(), "***".to_owned()),
         };
-        Problem { place: self.place.clone(), key: key.to_owned(), value, problem }
+        Problem { place: self.line.clone(), key, value, problem }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_activities::{mailer, settings::Cap};
+use tidings_activities::settings::Cap;
 use tidings_workflows::{names, words};
 use toml::Spanned;
 use url::Url;
@@ -15,15 +15,13 @@ use url::Url;
 use super::{
     Config, SecretUrl, Temporal, digest, dkim, mail,
     problem::{Checks, Overridable, Problem, place_of},
-    tenant,
+    relay, stream, tenant,
 };
 
 const DATABASE: Overridable =
     Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
-const SMTP: Overridable =
-    Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     database_url: Option<Spanned<String>>,
@@ -32,6 +30,10 @@ pub(super) struct File {
     task_queue: Option<Spanned<String>>,
     #[serde(default)]
     mail: mail::Written,
+    #[serde(default)]
+    relay: BTreeMap<String, Spanned<relay::Written>>,
+    #[serde(default)]
+    stream: stream::Written,
     #[serde(default)]
     recipients: Recipients,
     #[serde(default)]
@@ -98,12 +100,22 @@ impl File {
     /// The settings that it stands for; `None` where something is missing because it was wrong.
     pub fn check(self, checks: &mut Checks<'_>, temporal: Result<Temporal, Problem>) -> Option<Config> {
         let database_url = checks.secret_url(DATABASE, self.database_url.as_ref(), database_url);
-        let relay = checks
-            .secret_url(SMTP, self.smtp_url.as_ref(), |url| url.parse().map_err(|e: mailer::Error| e.to_string()));
+        let relays = self.relays(checks);
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
         let sender = self.mail.check(checks);
-        let dkim = sender.as_ref().map(|sender| dkim::check(self.mail.dkim.as_ref(), sender, checks));
+        let dkim = sender.as_ref().map(|sender| dkim::check(dkim::MAIL, self.mail.dkim.as_ref(), sender, checks));
+        let streams = sender.as_ref().and_then(|sender| {
+            let dkim = dkim.as_ref().and_then(Option::as_ref);
+            let everybodys = stream::Everybodys {
+                mail: &self.mail,
+                sender,
+                dkim,
+                relays: &self.relay,
+                smtp_url: self.smtp_url.as_ref(),
+            };
+            self.stream.check(&everybodys, checks)
+        });
         // Every type is checked, also after one that is wrong.
         let digests: Vec<_> = self
             .digest
@@ -117,7 +129,8 @@ impl File {
         let temporal = checks.keep(temporal);
         Some(Config {
             database_url: database_url?,
-            relay: relay?,
+            relays: relays?,
+            streams: streams?,
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
             sender: sender?,
@@ -127,6 +140,20 @@ impl File {
             cap,
             temporal: temporal?,
         })
+    }
+
+    /// The relays of the tables, and the one of `smtp_url`.
+    fn relays(&self, checks: &mut Checks<'_>) -> Option<BTreeMap<String, relay::Relay>> {
+        let simple = self.smtp_url.as_ref();
+        let named = self.relay.iter().map(|(name, written)| {
+            let relay = relay::check(name, written, simple, checks);
+            Some((name.clone(), relay?))
+        });
+        let mut named: Vec<_> = named.collect();
+        if !self.relay.contains_key(relay::DEFAULT) {
+            named.push(relay::simple(simple, checks).map(|relay| (relay::DEFAULT.to_owned(), relay)));
+        }
+        named.into_iter().collect()
     }
 }
 

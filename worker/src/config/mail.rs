@@ -2,7 +2,7 @@
 
 use lettre::{Address, message::Mailbox};
 use serde::Deserialize;
-use tidings_activities::{mailer::Relay, settings::Sender};
+use tidings_activities::settings::{RelaySettings, Sender};
 use toml::Spanned;
 
 use super::{
@@ -37,7 +37,7 @@ impl Written {
 }
 
 /// The default sender and a relay elsewhere: mail that nobody can answer, and that relays refuse or call spam.
-pub(super) fn nobody(sender: &Sender, relay: &Relay) -> Option<Problem> {
+pub(super) fn nobody(sender: &Sender, RelaySettings { relay, .. }: &RelaySettings) -> Option<Problem> {
     let is_nobody = sender.address == ADDRESS && !relay.is_loopback();
     is_nobody.then(|| Problem {
         place: "default".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn nobody(sender: &Sender, relay: &Relay) -> Option<Problem> {
     })
 }
 
-fn from(text: &str) -> Result<(String, String), String> {
+pub(super) fn from(text: &str) -> Result<(String, String), String> {
     let mailbox: Mailbox =
         text.parse().map_err(|_| "is no sender; write for example \"Acme <digest@acme.example>\"".to_owned())?;
     Ok((mailbox.name.unwrap_or_default(), mailbox.email.to_string()))
@@ -63,7 +63,7 @@ pub fn address(text: &str) -> Result<String, String> {
     Ok(address.to_string())
 }
 
-fn host(text: &str) -> Result<String, String> {
+pub(super) fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(url::Host::Domain(host)) if host == text => Ok(host),
         _ => Err("is no host name; write for example \"mail.acme.example\"".to_owned()),

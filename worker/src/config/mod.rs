@@ -4,17 +4,16 @@
 
 use std::{collections::BTreeMap, env, fs, io, path::Path, path::PathBuf};
 
-use tidings_activities::{
-    mailer::Relay,
-    settings::{Cap, DigestSettings, Sender, Settings, UnknownRecipients},
-};
+use tidings_activities::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
 mod digest;
 mod dkim;
 mod file;
 mod mail;
 mod problem;
+mod relay;
 mod secret;
+mod stream;
 mod temporal;
 mod tenant;
 #[cfg(test)]
@@ -24,7 +23,9 @@ pub use digest::zone;
 pub use dkim::Signing;
 pub use mail::address;
 pub use problem::Problem;
+pub use relay::Relay;
 pub use secret::SecretUrl;
+pub use stream::{Stream, Streams};
 pub use temporal::{Temporal, Unreachable};
 
 /// Where the configuration is, unless somebody says otherwise.
@@ -35,15 +36,17 @@ pub const DEFAULT_PATH: &str = "tidings.toml";
 pub struct Config {
     /// `sqlite://FILE` or `postgres://...`.
     pub database_url: SecretUrl,
-    /// Where the mail goes.
-    pub relay: Relay,
+    /// Where mail can go, by name.
+    pub relays: BTreeMap<String, Relay>,
+    /// How it goes there.
+    pub streams: Streams,
     /// Folder of templates that override and add to the embedded ones.
     pub templates: Option<PathBuf>,
     /// Temporal's task queue for the digests.
     pub task_queue: String,
-    /// Who the mail is from.
+    /// Who the mail is from, unless its stream says otherwise.
     pub sender: Sender,
-    /// Who signs the mail, unless the relay does.
+    /// Who signs it, unless its stream says otherwise or the relay does.
     pub dkim: Option<Signing>,
     /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
@@ -75,27 +78,65 @@ pub enum Error {
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Config {
-    /// What the activities need of it. Reads the DKIM key.
+    /// What the activities need of it. Reads the DKIM keys.
     ///
     /// # Errors
-    /// The DKIM key cannot be read, or signs nothing.
+    /// A DKIM key cannot be read, or signs nothing; a relay's address is not in the environment.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
-        let dkim = self.dkim.as_ref().map(Signing::signer).transpose();
-        let dkim = dkim.map_err(|problem| Error::Wrong(vec![problem]))?;
-        Ok(Settings { dkim, unknown_recipients, ..self.unsigned() })
+        let mut problems = Vec::new();
+        let mut kept = |signed: Result<_, Problem>| signed.map_err(|problem| problems.push(problem)).ok();
+        let streams = (kept(self.streams.bulk.signed()), kept(self.streams.transactional.signed()));
+        problems.extend(self.named_relays().filter_map(|(_, relay)| relay.settings().err()));
+        problems.dedup();
+        match streams {
+            (Some(bulk), Some(transactional)) if problems.is_empty() => {
+                let streams = settings::Streams { bulk, transactional };
+                Ok(Settings { streams, unknown_recipients, ..self.unsigned() })
+            }
+            _ => Err(Error::Wrong(problems)),
+        }
     }
 
-    /// The same for what sends no mail: nobody signs, and nobody is invented.
+    /// The same for what sends no mail: nobody signs, nobody is invented, and a relay may be missing.
     #[must_use]
     pub fn unsigned(&self) -> Settings {
+        let relays = self.named_relays().filter_map(|(name, relay)| Some((name.clone(), relay.settings().ok()?)));
         Settings {
             digests: self.digests.clone(),
             tenants: self.tenants.clone(),
             cap: self.cap,
-            sender: self.sender.clone(),
-            dkim: None,
+            relays: relays.collect(),
+            streams: settings::Streams {
+                bulk: self.streams.bulk.settings.clone(),
+                transactional: self.streams.transactional.settings.clone(),
+            },
             unknown_recipients: UnknownRecipients::Wait,
         }
+    }
+
+    /// What works, but is not safe.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        let signings = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
+        let mut warnings: Vec<_> = signings.into_iter().flatten().filter_map(Signing::warning).collect();
+        warnings.dedup();
+        warnings
+    }
+
+    /// All mail goes to this relay, and nobody signs it.
+    pub fn send_by(&mut self, relay: Relay) {
+        self.relays = BTreeMap::from([(relay::DEFAULT.to_owned(), relay)]);
+        self.dkim = None;
+        for stream in [&mut self.streams.bulk, &mut self.streams.transactional] {
+            stream.settings.relays = vec![relay::DEFAULT.to_owned()];
+            stream.dkim = None;
+        }
+    }
+
+    /// The relays by which a stream sends.
+    pub fn named_relays(&self) -> impl Iterator<Item = (&String, &Relay)> {
+        let streams = [&self.streams.bulk, &self.streams.transactional];
+        self.relays.iter().filter(move |(name, _)| streams.iter().any(|stream| stream.settings.relays.contains(name)))
     }
 
     /// Reads `path`, or [`DEFAULT_PATH`] where that exists, and the process's environment.
@@ -118,10 +159,19 @@ impl Config {
     /// # Errors
     /// Says what to set.
     pub fn ready_to_send(self) -> Result<Self, Error> {
-        match mail::nobody(&self.sender, &self.relay) {
-            Some(problem) => Err(Error::Wrong(vec![problem])),
-            None => Ok(self),
+        let streams = [&self.streams.bulk.settings, &self.streams.transactional.settings];
+        let relays: BTreeMap<_, _> = self.named_relays().map(|(name, relay)| (name, relay.settings())).collect();
+        let mut problems: Vec<_> = relays.values().filter_map(|relay| relay.clone().err()).collect();
+        let nobody = |stream: &settings::Stream| {
+            let relays = stream.relays.iter().filter_map(|name| relays.get(name)?.as_ref().ok());
+            relays.filter_map(|relay| mail::nobody(&stream.sender, relay)).collect::<Vec<_>>()
+        };
+        for problem in streams.into_iter().flat_map(nobody) {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
         }
+        if problems.is_empty() { Ok(self) } else { Err(Error::Wrong(problems)) }
     }
 
     fn read(

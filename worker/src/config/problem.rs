@@ -83,7 +83,18 @@ impl<'a> Checks<'a> {
             (None, Some(url)) => (self.place_of(url), key, url.as_ref().clone()),
             (None, None) => ("default".to_owned(), key, default.to_owned()),
         };
-        let result = read(&url).map_err(|problem| Problem { place, key: key.to_owned(), value: masked(&url), problem });
+        self.secret(place, key, &url, read)
+    }
+
+    /// What a value that may hold a password stands for.
+    pub fn secret<T>(
+        &mut self,
+        place: String,
+        key: &str,
+        text: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let result = read(text).map_err(|problem| Problem { place, key: key.to_owned(), value: masked(text), problem });
         self.keep(result)
     }
 

@@ -2,9 +2,17 @@
 
 use super::*;
 
+mod streams;
+
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
     let variable = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     Config::read(Path::new("tidings.toml"), text, &variable, Temporal::load())
+}
+
+/// Name and address of each relay by which mail goes.
+fn urls(config: &Config) -> Vec<String> {
+    let relays = config.unsigned().relays;
+    relays.into_iter().map(|(name, relay)| format!("{name} {}", relay.relay)).collect()
 }
 
 fn complaint(text: &str) -> String {
@@ -15,7 +23,7 @@ fn complaint(text: &str) -> String {
 fn without_a_file_the_defaults_serve_one_machine() {
     let config = read("", &[]).unwrap();
     assert_eq!(config.database_url.to_string(), "sqlite://.tidings/tidings.db");
-    assert_eq!(config.relay.to_string(), "smtp://127.0.0.1:1025");
+    assert_eq!(urls(&config), ["default smtp://127.0.0.1:1025"]);
     assert_eq!(config.task_queue, "tidings");
     assert!(config.digests.is_empty());
 }
@@ -36,7 +44,7 @@ fn the_environment_is_over_the_file() {
     let text = "database_url = \"sqlite://a.db\"\nsmtp_url = \"smtp://127.0.0.1:1\"";
     let config = read(text, &[("TIDINGS_DATABASE_URL", "postgres://u:p@db.example/t")]).unwrap();
     assert_eq!(config.database_url.reveal(), "postgres://u:p@db.example/t");
-    assert_eq!(config.relay.to_string(), "smtp://127.0.0.1:1");
+    assert_eq!(urls(&config), ["default smtp://127.0.0.1:1"]);
 }
 
 #[test]
@@ -201,7 +209,7 @@ fn dkim(rest: &str) -> String {
 #[test]
 fn a_signature_is_of_the_senders_domain_and_its_key_is_never_shown() {
     let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", KEY)]).unwrap();
-    let dkim = config.settings(UnknownRecipients::Wait).unwrap().dkim.unwrap();
+    let dkim = config.settings(UnknownRecipients::Wait).unwrap().streams.bulk.dkim.unwrap();
     assert_eq!((dkim.record_name().as_str(), dkim.algorithm()), ("s1._domainkey.mail.acme.example", "rsa-sha256"));
     let shown = format!("{config:?} {dkim:?}");
     assert!(KEY.lines().skip(1).all(|line| !shown.contains(line)), "{shown}");

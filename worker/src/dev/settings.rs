@@ -7,7 +7,10 @@ use tidings_activities::settings::DigestSettings;
 use url::Url;
 
 use super::Args;
-use crate::{Config, config::SecretUrl};
+use crate::{
+    Config,
+    config::{Relay, SecretUrl},
+};
 
 /// Short enough to watch.
 const CADENCE: &str = "after 5s";
@@ -20,11 +23,10 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     let mut config = Config::load(path)?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
-    config.relay = args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?;
+    // Nobody signs: the key is where the worker is.
+    config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
     config.temporal.connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     config.temporal.client.namespace = "default".to_owned();
-    // The key is where the worker is.
-    config.dkim = None;
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;
         config.tenants = BTreeMap::new();

@@ -24,6 +24,7 @@ mod contents;
 mod directory;
 mod ledger;
 mod messages;
+mod relays;
 mod reopen;
 mod same;
 mod size;
@@ -200,6 +201,11 @@ conformance! {
         what_the_recipient_may_have_is_sent_again_only_where_that_does_no_harm,
         events_that_were_returned_come_back_unless_another_digest_has_them,
         what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest,
+    }
+    relays {
+        what_is_remembered_of_a_relay_comes_back,
+        of_many_changes_of_a_relay_at_once_one_counts,
+        an_operators_change_of_a_relay_is_audited_when_it_counts,
     }
     zombies {
         any_call_repeated_after_any_other_is_harmless,

@@ -16,6 +16,7 @@ mod ledger;
 mod messages;
 mod outbox;
 mod postgres;
+mod relays;
 mod reopen;
 mod rows;
 mod sqlite;

@@ -144,6 +144,24 @@ pub const LATE_END: &str = "
 UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, late_reply = $6
 WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
 
+pub const RELAYS: &str = "
+SELECT name, revision, failures, failing_since, sent, bounced, cause, why, opened_at, until_at, times, probe_message,
+       probe_until
+FROM relays";
+
+/// Of a revision that is not the one after the row's, nothing is taken.
+pub const PUT_RELAY: &str = "
+INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
+                    probe_message, probe_until, changed_at)
+VALUES ($1, $2, $3, NULLIF($4, 0), $5, $6, $7, NULLIF($8, ''), NULLIF($9, ''), NULLIF($10, 0), NULLIF($11, 0), $12,
+        NULLIF($13, ''), NULLIF($14, 0), $15)
+ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = excluded.failures,
+    failing_since = excluded.failing_since, sent = excluded.sent, bounced = excluded.bounced, state = excluded.state,
+    cause = excluded.cause, why = excluded.why, opened_at = excluded.opened_at, until_at = excluded.until_at,
+    times = excluded.times, probe_message = excluded.probe_message, probe_until = excluded.probe_until,
+    changed_at = excluded.changed_at
+WHERE relays.revision = excluded.revision - 1";
+
 pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id = $1 AND sent_at IS NULL";
 
 pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";

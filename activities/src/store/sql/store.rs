@@ -1,6 +1,6 @@
 //! [`Store`], method by method.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -17,9 +17,12 @@ use super::{
     rows::{self, DigestRow},
     statements,
 };
-use crate::store::{
-    AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-    MessageFilter, MessageRecord, Preferences, Recipient, Result, Store, Suppression, Terms,
+use crate::{
+    relays::Kept,
+    store::{
+        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
+        MessageFilter, MessageRecord, Preferences, Recipient, Result, Store, Suppression, Terms,
+    },
 };
 
 #[async_trait]
@@ -137,6 +140,14 @@ impl<D: Dialect> Store for Sql<D> {
 
     async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
         self.write_letters(input, now).await
+    }
+
+    async fn breakers(&self) -> Result<BTreeMap<String, Kept>> {
+        self.read_breakers().await
+    }
+
+    async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
+        self.write_breaker(name, kept, entry, now).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {

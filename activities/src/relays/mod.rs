@@ -1,0 +1,300 @@
+//! The relays that mail goes by: which one takes a message, what it is told beside the message, and when it is left
+//! alone.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::{
+    mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal},
+    settings::RelaySettings,
+    store::{self, AuditEntry, Store},
+};
+
+mod breaker;
+mod provider;
+
+pub use breaker::{Answer, Breaker, Cause, Open, Probe, Sign};
+pub use provider::Provider;
+
+/// How long a worker goes by what it has read: so late it notices what others did.
+const FRESH: Duration = Duration::from_secs(1);
+/// Successes are written when there are so many, so that not every mail waits for one more write.
+const WELL_AT_ONCE: u32 = 50;
+/// Others who change the same relay at the same time are outwaited so many times. What a sign says then, the next one
+/// says, too.
+const TRIES: u32 = 20;
+
+/// The relays of the configuration. Their breakers are in the store, shared by all workers.
+pub struct Relays {
+    relays: BTreeMap<String, Relay>,
+    seen: Mutex<Seen>,
+}
+
+struct Relay {
+    mailer: Mailer,
+    provider: Provider,
+    pool: Option<String>,
+    /// Successes that are not written.
+    well: AtomicU32,
+}
+
+#[derive(Default)]
+struct Seen {
+    read_at: Option<Instant>,
+    breakers: BTreeMap<String, Kept>,
+}
+
+/// A breaker as the store has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Counts its changes; 0: there was none.
+    pub revision: u64,
+    pub breaker: Breaker,
+}
+
+/// Which relay takes a message.
+pub enum Choice<'a> {
+    /// This one.
+    By(Route<'a>),
+    /// None of them, now.
+    Wait {
+        /// When to ask again.
+        until: Timestamp,
+        /// Why each of them is left alone.
+        why: String,
+    },
+}
+
+/// A message's way by a relay. What became of it must be told to [`Relays::learn`].
+pub struct Route<'a> {
+    name: &'a str,
+    relay: &'a Relay,
+    message: Uuid,
+}
+
+impl Route<'_> {
+    /// The relay's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Whether the relay drops a second copy of a message.
+    #[must_use]
+    pub fn deduplicates(&self) -> bool {
+        self.relay.provider.deduplicates()
+    }
+
+    /// [`Mailer::offer`], with the provider's headers in front of the stored bytes.
+    ///
+    /// # Errors
+    /// The end of the attempt.
+    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, Delivery> {
+        let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
+        if headers.is_empty() {
+            return self.relay.mailer.offer(from, to, bytes).await;
+        }
+        self.relay.mailer.offer(from, to, &[headers.as_bytes(), bytes].concat()).await
+    }
+}
+
+impl Relays {
+    /// Prepares for each relay; opens no connection.
+    ///
+    /// # Errors
+    /// See [`Mailer::new`].
+    pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, mailer::Error> {
+        let relays = settings.iter().map(|(name, settings)| {
+            let limits = Limits { messages: settings.per_connection, ..Limits::default() };
+            let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
+            let RelaySettings { provider, pool, .. } = settings.clone();
+            Ok((name.clone(), Relay { mailer, provider, pool, well: AtomicU32::new(0) }))
+        });
+        Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
+    }
+
+    /// The first of `names` that takes `message` now.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn choose(
+        &self,
+        store: &dyn Store,
+        names: &[String],
+        message: Uuid,
+        now: Timestamp,
+    ) -> Result<Choice<'_>, store::Error> {
+        self.look(store).await?;
+        let (mut until, mut why) = (Timestamp::MAX, Vec::new());
+        for (name, relay) in names.iter().filter_map(|name| self.relays.get_key_value(name)) {
+            let kept = self.seen(name);
+            match kept.breaker.ask(message, now) {
+                Answer::Go => return Ok(Choice::By(Route { name, relay, message })),
+                Answer::Try(next) => {
+                    if self.put(store, name, kept.revision, next, None, now).await? {
+                        return Ok(Choice::By(Route { name, relay, message }));
+                    }
+                    // Another message was faster: look again at once.
+                    self.forget();
+                    until = now;
+                }
+                Answer::Wait { until: again } => until = until.min(again),
+            }
+            let left_alone = kept.breaker.open.map(|open| format!("{name}: {}: {}", open.cause.name(), open.why));
+            why.extend(left_alone);
+        }
+        let none = || format!("none of the relays {} is configured", names.join(", "));
+        Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
+    }
+
+    /// Takes note of what the end of an attempt says of its relay. What the store cannot take is lost: the next attempt
+    /// will say it again.
+    pub async fn learn(&self, store: &dyn Store, route: &Route<'_>, delivery: &Delivery, now: Timestamp) {
+        let well = match Sign::of(delivery) {
+            Sign::Well(count) => route.relay.well.fetch_add(count, Ordering::Relaxed) + count,
+            _ => 0,
+        };
+        let seen = self.seen(route.name).breaker;
+        let unremarkable = seen.open.is_none() && seen.failures == 0;
+        if (1..WELL_AT_ONCE).contains(&well) && unremarkable {
+            return;
+        }
+        if let Err(error) = self.note(store, route, delivery, now).await {
+            tracing::warn!(relay = route.name, %error, "what an attempt says of its relay cannot be recorded");
+        }
+    }
+
+    /// Another message may try the relay: this one did not.
+    pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
+        if self.seen(route.name).breaker.open.is_some() {
+            self.learn(store, route, &Withdrawal::Cancelled.into(), now).await;
+        }
+    }
+
+    /// When one of `names` may take `message`, after an attempt that the relay was to blame for.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn again_at(
+        &self,
+        store: &dyn Store,
+        names: &[String],
+        message: Uuid,
+        now: Timestamp,
+    ) -> Result<Timestamp, store::Error> {
+        self.look(store).await?;
+        let answers = names.iter().filter(|name| self.relays.contains_key(*name)).map(|name| {
+            match self.seen(name).breaker.ask(message, now) {
+                Answer::Go | Answer::Try(_) => now,
+                Answer::Wait { until } => until,
+            }
+        });
+        Ok(answers.min().unwrap_or(now))
+    }
+
+    /// Says goodbye to each relay.
+    pub async fn close(&self) {
+        join_all(self.relays.values().map(|relay| relay.mailer.close())).await;
+    }
+
+    /// Reads, decides and writes, until nobody else wrote meanwhile.
+    async fn note(
+        &self,
+        store: &dyn Store,
+        route: &Route<'_>,
+        delivery: &Delivery,
+        now: Timestamp,
+    ) -> Result<(), store::Error> {
+        for _ in 0..TRIES {
+            let kept = store.breakers().await?.remove(route.name).unwrap_or_default();
+            let well = route.relay.well.load(Ordering::Relaxed);
+            let sign = match Sign::of(delivery) {
+                Sign::Well(_) => Sign::Well(well),
+                other => other,
+            };
+            let Some(next) = kept.breaker.after(route.message, sign, &delivery.detail, now) else {
+                self.remember(route.name, kept);
+                return Ok(());
+            };
+            if self.put(store, route.name, kept.revision, next.clone(), None, now).await? {
+                if matches!(sign, Sign::Well(_)) {
+                    route.relay.well.fetch_sub(well, Ordering::Relaxed);
+                }
+                report(route.name, &kept.breaker, &next);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        revision: u64,
+        breaker: Breaker,
+        entry: Option<&AuditEntry>,
+        now: Timestamp,
+    ) -> Result<bool, store::Error> {
+        let kept = Kept { revision: revision + 1, breaker };
+        let put = store.put_breaker(name, &kept, entry, now).await?;
+        if put {
+            self.remember(name, kept);
+        }
+        Ok(put)
+    }
+
+    async fn look(&self, store: &dyn Store) -> Result<(), store::Error> {
+        if self.lock().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
+            return Ok(());
+        }
+        let breakers = store.breakers().await?;
+        *self.lock() = Seen { read_at: Some(Instant::now()), breakers };
+        Ok(())
+    }
+
+    fn seen(&self, name: &str) -> Kept {
+        self.lock().breakers.get(name).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, name: &str, kept: Kept) {
+        let mut seen = self.lock();
+        let known = seen.breakers.entry(name.to_owned()).or_default();
+        if known.revision < kept.revision {
+            *known = kept;
+        }
+    }
+
+    fn forget(&self) {
+        self.lock().read_at = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What operators watch for: the names are stable.
+fn report(relay: &str, before: &Breaker, after: &Breaker) {
+    match (&before.open, &after.open) {
+        (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
+            let (cause, why, until) = (open.cause.name(), &open.why, open.until);
+            tracing::error!(alert = "relay_open", relay, cause, why, %until, times = open.times, "a relay is left alone");
+        }
+        (Some(open), None) => {
+            tracing::warn!(alert = "relay_closed", relay, cause = open.cause.name(), "a relay works again");
+        }
+        _ => {}
+    }
+}

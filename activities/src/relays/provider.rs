@@ -1,0 +1,148 @@
+//! What a provider wants to hear of a message beside its bytes: headers by which its webhooks name the message again, by
+//! which it drops a second copy, and by which it chooses among IP addresses.
+//!
+//! They go in front of the stored bytes when these are sent. The same relay gets the same headers every time; another
+//! one never sees them. None of them is signed, so the signature holds with them and without (see `dkim`).
+
+use serde_json::json;
+use uuid::Uuid;
+
+/// Whose relay it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// Amazon SES.
+    Ses,
+    /// Twilio SendGrid.
+    SendGrid,
+    Mailgun,
+    Postmark,
+    Resend,
+    Mailjet,
+    /// A server of one's own, or a provider of which nothing is known. It hears `X-Tidings-Message`, as all of them do:
+    /// that one is in the stored bytes.
+    #[default]
+    Other,
+}
+
+impl Provider {
+    /// Each of them.
+    pub const ALL: [Self; 7] =
+        [Self::Ses, Self::SendGrid, Self::Mailgun, Self::Postmark, Self::Resend, Self::Mailjet, Self::Other];
+
+    /// The word in `tidings.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ses => "ses",
+            Self::SendGrid => "sendgrid",
+            Self::Mailgun => "mailgun",
+            Self::Postmark => "postmark",
+            Self::Resend => "resend",
+            Self::Mailjet => "mailjet",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether a second copy of a message is dropped there, so that an ambiguous attempt can be repeated without harm
+    /// (rule 26). Resend remembers for 24 hours; Mailjet does not say how long.
+    #[must_use]
+    pub const fn deduplicates(self) -> bool {
+        matches!(self, Self::Resend | Self::Mailjet)
+    }
+
+    /// Whether a header chooses the pool there: SES's configuration set, SendGrid's IP pool, Postmark's message stream.
+    #[must_use]
+    pub const fn has_pools(self) -> bool {
+        matches!(self, Self::Ses | Self::SendGrid | Self::Postmark)
+    }
+
+    /// The headers for a message, each line ended by CR LF. `pool` is ASCII letters, digits, `-` and `_`.
+    #[must_use]
+    pub fn headers(self, message_id: Uuid, pool: Option<&str>) -> String {
+        let lines = match self {
+            Self::Ses => vec![
+                Some(format!("X-SES-MESSAGE-TAGS: tidings_message={message_id}")),
+                pool.map(|set| format!("X-SES-CONFIGURATION-SET: {set}")),
+            ],
+            // One header with all of it: of several SendGrid reads the first.
+            Self::SendGrid => vec![Some(format!("X-SMTPAPI: {}", smtpapi(message_id, pool)))],
+            Self::Mailgun => vec![Some(format!("X-Mailgun-Variables: {}", json!({ "tidings_message": message_id })))],
+            Self::Postmark => vec![
+                Some(format!("X-PM-Metadata-tidings-message: {message_id}")),
+                pool.map(|stream| format!("X-PM-Message-Stream: {stream}")),
+            ],
+            Self::Resend => vec![Some(format!("Resend-Idempotency-Key: {message_id}"))],
+            // A campaign of one message: its recipient gets it once.
+            Self::Mailjet => vec![
+                Some(format!("X-MJ-CustomID: {message_id}")),
+                Some(format!("X-Mailjet-Campaign: {message_id}")),
+                Some("X-Mailjet-DeduplicateCampaign: 1".to_owned()),
+            ],
+            Self::Other => Vec::new(),
+        };
+        lines.into_iter().flatten().map(|line| line + "\r\n").collect()
+    }
+}
+
+fn smtpapi(message_id: Uuid, pool: Option<&str>) -> serde_json::Value {
+    let arguments = json!({ "tidings_message": message_id });
+    match pool {
+        Some(pool) => json!({ "unique_args": arguments, "ip_pool": pool }),
+        None => json!({ "unique_args": arguments }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
+
+    fn headers(provider: Provider, pool: Option<&str>) -> String {
+        provider.headers(ID.parse().unwrap(), pool)
+    }
+
+    #[test]
+    fn each_provider_hears_what_it_understands() {
+        for (provider, pool, expected) in [
+            (Provider::Ses, None, format!("X-SES-MESSAGE-TAGS: tidings_message={ID}\r\n")),
+            (
+                Provider::Ses,
+                Some("marketing"),
+                format!("X-SES-MESSAGE-TAGS: tidings_message={ID}\r\nX-SES-CONFIGURATION-SET: marketing\r\n"),
+            ),
+            (Provider::SendGrid, None, format!("X-SMTPAPI: {{\"unique_args\":{{\"tidings_message\":\"{ID}\"}}}}\r\n")),
+            (
+                Provider::SendGrid,
+                Some("marketing"),
+                format!(
+                    "X-SMTPAPI: {{\"ip_pool\":\"marketing\",\"unique_args\":{{\"tidings_message\":\"{ID}\"}}}}\r\n"
+                ),
+            ),
+            (Provider::Mailgun, None, format!("X-Mailgun-Variables: {{\"tidings_message\":\"{ID}\"}}\r\n")),
+            (
+                Provider::Postmark,
+                Some("broadcasts"),
+                format!("X-PM-Metadata-tidings-message: {ID}\r\nX-PM-Message-Stream: broadcasts\r\n"),
+            ),
+            (Provider::Resend, None, format!("Resend-Idempotency-Key: {ID}\r\n")),
+            (
+                Provider::Mailjet,
+                None,
+                format!("X-MJ-CustomID: {ID}\r\nX-Mailjet-Campaign: {ID}\r\nX-Mailjet-DeduplicateCampaign: 1\r\n"),
+            ),
+            (Provider::Other, None, String::new()),
+        ] {
+            assert_eq!(headers(provider, pool), expected, "{}", provider.name());
+        }
+    }
+
+    #[test]
+    fn a_header_for_a_provider_fits_in_a_line() {
+        let longest = "x".repeat(64);
+        for provider in Provider::ALL {
+            let headers = headers(provider, provider.has_pools().then_some(longest.as_str()));
+            assert!(headers.is_ascii() && headers.split_inclusive("\r\n").all(|line| line.len() < 300), "{headers}");
+        }
+    }
+}

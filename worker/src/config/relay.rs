@@ -1,0 +1,169 @@
+//! The relays, as `[relay.NAME]` of `tidings.toml` says them. `smtp_url` is short for the one named `default`.
+//!
+//! Where an address comes from the environment it may be missing: other commands run where it is not.
+
+use serde::Deserialize;
+use tidings_activities::{
+    mailer::{self, Relay as Address},
+    relays::Provider,
+    settings::{Per, Rate, RelaySettings},
+};
+use toml::Spanned;
+
+use super::problem::{Checks, Overridable, Problem};
+
+/// The relay of `smtp_url`.
+pub(super) const DEFAULT: &str = "default";
+const SMTP: Overridable =
+    Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
+/// Characters of a relay's and of a pool's name.
+const NAME_CHARS: usize = 64;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    url: Option<Spanned<String>>,
+    url_env: Option<Spanned<String>>,
+    provider: Option<Spanned<String>>,
+    pub rate: Option<Spanned<String>>,
+    per_connection: Option<Spanned<i64>>,
+    pool: Option<Spanned<String>>,
+}
+
+/// A relay whose address may still be missing.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    address: Result<Address, Problem>,
+    provider: Provider,
+    rate: Option<Rate>,
+    per_connection: Option<u32>,
+    pool: Option<String>,
+}
+
+impl Relay {
+    /// A relay of which nothing else is known.
+    #[must_use]
+    pub fn at(address: Address) -> Self {
+        Self { address: Ok(address), provider: Provider::default(), rate: None, per_connection: None, pool: None }
+    }
+
+    /// What whoever sends needs.
+    ///
+    /// # Errors
+    /// The environment variable with its address is not set.
+    pub fn settings(&self) -> Result<RelaySettings, Problem> {
+        let settings = RelaySettings::new(self.address.clone()?);
+        Ok(RelaySettings {
+            provider: self.provider,
+            rate: self.rate,
+            per_connection: self.per_connection.unwrap_or(settings.per_connection),
+            pool: self.pool.clone(),
+            ..settings
+        })
+    }
+}
+
+/// The relay `name`. `simple` is `smtp_url`, which is asked for where `default` says no address of its own.
+pub(super) fn check(
+    name: &str,
+    written: &Spanned<Written>,
+    simple: Option<&Spanned<String>>,
+    checks: &mut Checks<'_>,
+) -> Option<Relay> {
+    let table = format!("relay.{name}");
+    let header = Spanned::new(written.span(), name);
+    checks.value(&table, Some(&header), |name| word(name, "\"ses\"").map(drop));
+    let written = written.as_ref();
+    let provider = checks.value(&format!("{table}.provider"), written.provider.as_ref(), provider);
+    let rate = checks.value(&format!("{table}.rate"), written.rate.as_ref(), rate);
+    let per_connection = checks.count(&format!("{table}.per_connection"), written.per_connection.as_ref());
+    let provider = provider.unwrap_or_default();
+    let pool = checks.value(&format!("{table}.pool"), written.pool.as_ref(), |text| pool(text, provider));
+    let address = address(&table, name, &header, written, simple, checks)?;
+    Some(Relay { address, provider, rate, per_connection, pool })
+}
+
+/// The relay of `smtp_url` alone.
+pub(super) fn simple(url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
+    checks.secret_url(SMTP, url, parse).map(Relay::at)
+}
+
+fn address(
+    table: &str,
+    name: &str,
+    header: &Spanned<&str>,
+    written: &Written,
+    simple: Option<&Spanned<String>>,
+    checks: &mut Checks<'_>,
+) -> Option<Result<Address, Problem>> {
+    let problem = |place, key: &str, value: &str, problem: String| Problem {
+        place,
+        key: format!("{table}.{key}"),
+        value: value.to_owned(),
+        problem,
+    };
+    match (&written.url, &written.url_env) {
+        (Some(_), Some(variable)) => {
+            let said = "is one address too many beside url; leave one of them out".to_owned();
+            checks.complain(problem(checks.place_of(variable), "url_env", variable.as_ref(), said));
+            None
+        }
+        (Some(url), None) => checks.secret(checks.place_of(url), &format!("{table}.url"), url.as_ref(), parse).map(Ok),
+        (None, Some(variable)) => match checks.variable(variable.as_ref()) {
+            Some(url) => checks.secret("environment".to_owned(), variable.as_ref(), &url, parse).map(Ok),
+            None => {
+                let said = "is not set; it holds the relay's address, like smtp://user:password@mail.example.com:587";
+                let place = checks.place_of(variable);
+                Some(Err(problem(place, "url_env", variable.as_ref(), said.to_owned())))
+            }
+        },
+        (None, None) if name == DEFAULT => checks.secret_url(SMTP, simple, parse).map(Ok),
+        (None, None) => {
+            let said = "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the \
+                        name of a variable that holds it";
+            checks.complain(problem(checks.place_of(header), "url", "", said.to_owned()));
+            None
+        }
+    }
+}
+
+fn parse(url: &str) -> Result<Address, String> {
+    url.parse().map_err(|error: mailer::Error| error.to_string())
+}
+
+fn provider(text: &str) -> Result<Provider, String> {
+    Provider::ALL.into_iter().find(|provider| provider.name() == text).ok_or_else(|| {
+        let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.name()).collect();
+        format!("is no provider that Tidings knows; write one of {}", names.join(", "))
+    })
+}
+
+/// `14/s`.
+fn rate(text: &str) -> Result<Rate, String> {
+    let wrong = || "is no rate; write for example \"14/s\", \"600/m\" or \"10000/h\"".to_owned();
+    let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
+    let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
+    let per = Per::ALL.into_iter().find(|known| known.name() == per).ok_or_else(wrong)?;
+    Ok(Rate { mails, per })
+}
+
+fn pool(text: &str, provider: Provider) -> Result<String, String> {
+    if !provider.has_pools() {
+        let known: Vec<_> = Provider::ALL.iter().filter(|p| p.has_pools()).map(|p| p.name()).collect();
+        return Err(format!(
+            "is nothing that {} takes in a header; leave it out, or set provider to one of {}",
+            provider.name(),
+            known.join(", ")
+        ));
+    }
+    word(text, "\"marketing\"")
+}
+
+/// What is safe in a header, in a log and in a table's name.
+fn word(text: &str, example: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("is no name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
+}

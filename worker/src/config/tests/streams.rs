@@ -1,0 +1,176 @@
+//! Relays and streams: what is in force, and what is said of slips.
+
+use std::time::Duration;
+
+use tidings_activities::{relays::Provider, settings::Guarantee};
+
+use super::*;
+
+const TWO: &str = "\
+[mail]
+from = \"Acme <digest@acme.example>\"
+[relay.ses]
+url = \"smtps://u:hunter2@ses.example\"
+provider = \"ses\"
+rate = \"14/s\"
+per_connection = 50
+pool = \"marketing\"
+[relay.own]
+url_env = \"OWN_URL\"
+[stream.bulk]
+relays = [\"ses\", \"own\"]
+retry_delays = [\"1m\", \"2h\"]
+[stream.transactional]
+relays = [\"own\"]
+guarantee = \"at_most_once\"
+from = \"Acme <hello@mail.acme.example>\"
+";
+const OWN: &[(&str, &str)] = &[("OWN_URL", "smtp://own.example:25")];
+
+fn settings(text: &str, environment: &[(&str, &str)]) -> Settings {
+    read(text, environment).unwrap().settings(UnknownRecipients::Wait).unwrap()
+}
+
+#[test]
+fn each_stream_has_relays_retries_a_guarantee_and_a_sender_of_its_own() {
+    let settings = settings(TWO, OWN);
+    let ses = &settings.relays["ses"];
+    assert_eq!((ses.provider, ses.per_connection, ses.pool.as_deref()), (Provider::Ses, 50, Some("marketing")));
+    assert_eq!(
+        (ses.rate.unwrap().to_string().as_str(), ses.relay.to_string().as_str()),
+        ("14/s", "smtps://ses.example:465")
+    );
+    assert_eq!((settings.relays["own"].per_connection, settings.relays.len()), (100, 2));
+
+    let bulk = settings.streams.bulk;
+    assert_eq!((bulk.relays, bulk.guarantee), (vec!["ses".to_owned(), "own".to_owned()], Guarantee::AtLeastOnce));
+    assert_eq!(bulk.retry_delays, [Duration::from_mins(1), Duration::from_hours(2)]);
+    assert_eq!((bulk.sender.address.as_str(), bulk.sender.domain.as_str()), ("digest@acme.example", "acme.example"));
+    let transactional = settings.streams.transactional;
+    assert_eq!((transactional.relays, transactional.guarantee), (vec!["own".to_owned()], Guarantee::AtMostOnce));
+    assert_eq!(transactional.retry_delays.len(), 5);
+    assert_eq!(transactional.sender.domain, "mail.acme.example");
+}
+
+#[test]
+fn without_tables_both_streams_send_by_smtp_url_as_the_sender_of_mail() {
+    let settings = settings("smtp_url = \"smtp://127.0.0.1:1\"\n[mail]\nreply_to = \"help@acme.example\"", &[]);
+    for stream in [settings.streams.bulk, settings.streams.transactional] {
+        assert_eq!((stream.relays, stream.guarantee), (vec!["default".to_owned()], Guarantee::AtLeastOnce));
+        assert_eq!(stream.sender.reply_to.as_deref(), Some("help@acme.example"));
+    }
+    assert_eq!(settings.relays["default"].provider, Provider::Other);
+}
+
+#[test]
+fn the_relay_of_smtp_url_can_be_described_further() {
+    let text = "[relay.default]\nprovider = \"postmark\"";
+    let config = read(text, &[("TIDINGS_SMTP_URL", "smtp://127.0.0.1:2")]).unwrap();
+    assert_eq!(urls(&config), ["default smtp://127.0.0.1:2"]);
+    assert_eq!(config.unsigned().relays["default"].provider, Provider::Postmark);
+}
+
+#[test]
+fn an_address_that_is_not_in_the_environment_stops_only_those_who_send() {
+    let config = read(TWO, &[]).unwrap();
+    assert_eq!(urls(&config), ["ses smtps://ses.example:465"]);
+    let missing = "tidings.toml:10: relay.own.url_env = \"OWN_URL\": is not set; it holds the relay's address";
+    for error in [config.settings(UnknownRecipients::Wait).unwrap_err(), config.ready_to_send().unwrap_err()] {
+        assert!(error.to_string().starts_with(missing), "{error}");
+    }
+    let wrong = read(TWO, &[("OWN_URL", "smpt://u:hunter2@own.example")]).unwrap_err().to_string();
+    assert!(wrong.starts_with("environment: OWN_URL = \"smpt://u:***@own.example\": relay: scheme"), "{wrong}");
+}
+
+#[test]
+fn a_stream_that_sends_elsewhere_as_nobody_is_refused() {
+    let text = "[relay.own]\nurl = \"smtp://own.example\"\n[stream.transactional]\nrelays = [\"own\"]";
+    let error = read(text, &[]).unwrap().ready_to_send().unwrap_err().to_string();
+    assert!(error.contains("mail.from") && error.contains("smtp://own.example:587"), "{error}");
+    let own = format!("{text}\nfrom = \"hello@acme.example\"");
+    assert!(read(&own, &[]).unwrap().ready_to_send().is_ok());
+}
+
+#[test]
+fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
+    let ses = "[stream.bulk]\nrelays = [\"ses\"]\n[relay.ses]\n";
+    let with = |key: &str| format!("{ses}url = \"smtp://u:hunter2@h.example\"\n{key}");
+    for (text, said) in [
+        (ses.to_owned(), "tidings.toml:3: relay.ses.url: is missing; write for example \"smtp://user:password@"),
+        (
+            format!("{ses}url = \"http://u:hunter2@x\""),
+            "tidings.toml:4: relay.ses.url = \"http://u:***@x/\": relay: scheme",
+        ),
+        (with("url_env = \"SES_URL\""), "tidings.toml:5: relay.ses.url_env = \"SES_URL\": is one address too many"),
+        (
+            with("provider = \"aws\""),
+            "relay.ses.provider = \"aws\": is no provider that Tidings knows; write one of ses,",
+        ),
+        (with("rate = \"14\""), "tidings.toml:5: relay.ses.rate = \"14\": is no rate; write for example \"14/s\""),
+        (with("rate = \"0/s\""), "relay.ses.rate = \"0/s\": is no rate"),
+        (with("rate = \"1/d\""), "relay.ses.rate = \"1/d\": is no rate"),
+        (with("per_connection = 0"), "relay.ses.per_connection = \"0\": write a whole number from 1"),
+        (with("pool = \"m\""), "relay.ses.pool = \"m\": is nothing that other takes in a header; leave it out, or set"),
+        (with("provider = \"ses\"\npool = \"a b\""), "relay.ses.pool = \"a b\": is no name of up to 64 letters"),
+        (with("pol = \"m\""), "pol: no such key; did you mean \"pool\"?"),
+        (
+            format!("{}[relay.spare]\nurl = \"smtp://127.0.0.1\"", with("")),
+            "tidings.toml:5: relay.spare: no stream sends by it; add \"spare\" to stream.bulk.relays",
+        ),
+        (
+            format!("{}rate = \"1/s\"\n[stream.transactional]\nrelays = [\"ses\"]", with("")),
+            "tidings.toml:5: relay.ses.rate = \"1/s\": is of one stream, and both send by it",
+        ),
+        (
+            format!("smtp_url = \"smtp://127.0.0.1:9\"\n{}[stream.transactional]\nrelays = [\"ses\"]", with("")),
+            "tidings.toml:1: smtp_url = \"smtp://127.0.0.1:9\": no stream sends by it",
+        ),
+        (
+            "[stream.bulk]\nrelays = []".to_owned(),
+            "tidings.toml:2: stream.bulk.relays: names no relay; leave it out for",
+        ),
+        (
+            with("[stream.transactional]\nrelays = [\"sess\"]"),
+            "stream.transactional.relays = \"sess\": there is no [relay.sess]; did you mean \"ses\"?",
+        ),
+        (
+            "[stream.bulk]\nretry_delays = [\"1m\", \"soon\"]".to_owned(),
+            "tidings.toml:2: stream.bulk.retry_delays = \"soon\": \"soon\" is not a duration",
+        ),
+        (
+            "[stream.bulk]\nguarantee = \"exactly_once\"".to_owned(),
+            "stream.bulk.guarantee = \"exactly_once\": is no guarantee; write",
+        ),
+        ("[stream.bulk]\nfrom = \"Acme\"".to_owned(), "stream.bulk.from = \"Acme\": is no sender"),
+        ("[stream.bluk]\n".to_owned(), "no such key; did you mean \"bulk\"?"),
+        (
+            "[relay.\"a b\"]\nurl = \"smtp://127.0.0.1\"\n[stream.bulk]\nrelays = [\"a b\"]".to_owned(),
+            "relay.a b = \"a b\": is no name of up to 64",
+        ),
+    ] {
+        let complaint = complaint(&text);
+        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
+        assert!(!complaint.contains("hunter2"), "{complaint}");
+    }
+}
+
+#[test]
+fn a_stream_signs_in_the_name_of_its_own_sender() {
+    let stream = "[stream.bulk]\nfrom = \"news@news.example\"\n";
+    let names = |text: &str, environment: &[(&str, &str)]| {
+        let Streams { bulk, transactional } = read(text, environment).unwrap().streams;
+        [bulk, transactional].map(|stream| stream.dkim.map(|dkim| dkim.domain))
+    };
+    let environment = &[("TIDINGS_DKIM_KEY", KEY), ("TIDINGS_BULK_DKIM_KEY", KEY)];
+    let [news, mail] = ["news.example", "mail.acme.example"].map(|domain| Some(domain.to_owned()));
+    // The key of [mail.dkim] signs for both.
+    assert_eq!(names(&format!("{}{stream}", dkim("")), &environment[..1]), [news.clone(), mail.clone()]);
+    // And so does a key of the stream's own, alone or beside the other.
+    let own = format!("{stream}[stream.bulk.dkim]\nselector = \"b1\"\n");
+    assert_eq!(names(&format!("{}{own}", dkim("")), environment), [news.clone(), mail]);
+    assert_eq!(names(&own, &environment[1..]), [news, None]);
+    // A domain that was named for one sender is not aligned with another.
+    let error = complaint(&format!("{}{stream}", dkim("key_file = \"k\"\ndomain = \"acme.example\"\n")));
+    let said = "mail.dkim.domain = \"acme.example\": is not aligned with stream.bulk.from";
+    assert!(error.contains(said), "{error}");
+}

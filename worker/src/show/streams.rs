@@ -1,0 +1,97 @@
+//! Relays and streams, as `tidings.toml` would say them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidings_activities::settings::{RelaySettings, Sender};
+use tidings_workflows::words;
+
+use super::{ShownDkim, from};
+use crate::{
+    Config,
+    config::{Problem, Signing, Stream},
+};
+
+#[derive(Serialize)]
+pub(super) struct ShownRelay {
+    url: String,
+    provider: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    per_connection: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+}
+
+/// Those by which mail goes; without those whose address is missing here.
+pub(super) fn relays(config: &Config) -> BTreeMap<&str, ShownRelay> {
+    let known = config.named_relays().filter_map(|(name, relay)| Some((name.as_str(), relay.settings().ok()?.into())));
+    known.collect()
+}
+
+impl From<RelaySettings> for ShownRelay {
+    fn from(RelaySettings { relay, provider, rate, per_connection, pool }: RelaySettings) -> Self {
+        let rate = rate.map(|rate| rate.to_string());
+        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, pool }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ShownStreams<'a> {
+    bulk: ShownStream<'a>,
+    transactional: ShownStream<'a>,
+}
+
+/// All that is in force for a stream; its sender and signature only where they differ from `[mail]`'s.
+#[derive(Serialize)]
+struct ShownStream<'a> {
+    relays: &'a [String],
+    retry_delays: Vec<String>,
+    guarantee: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dkim: Option<ShownDkim<'a>>,
+}
+
+/// The streams, and which of their keys do not serve.
+pub(super) fn streams(config: &Config) -> (ShownStreams<'_>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut shown = |stream| ShownStream::new(stream, config, &mut problems);
+    let streams =
+        ShownStreams { bulk: shown(&config.streams.bulk), transactional: shown(&config.streams.transactional) };
+    (streams, problems)
+}
+
+/// A stream's own signatures, beside that of `[mail.dkim]`.
+pub(super) fn own_signing<'a>(config: &'a Config, stream: &'a Stream) -> Option<&'a Signing> {
+    stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own))
+}
+
+impl<'a> ShownStream<'a> {
+    fn new(stream: &'a Stream, config: &'a Config, problems: &mut Vec<Problem>) -> Self {
+        let settings = &stream.settings;
+        let (own, usual): (&Sender, &Sender) = (&settings.sender, &config.sender);
+        let differs = |same: bool| (!same).then_some(());
+        let dkim = own_signing(config, stream).and_then(|signing| match signing.signer() {
+            Ok(dkim) => Some(ShownDkim::new(signing, &dkim)),
+            Err(problem) => {
+                problems.push(problem);
+                None
+            }
+        });
+        Self {
+            relays: &settings.relays,
+            retry_delays: settings.retry_delays.iter().map(|wait| words::written(*wait)).collect(),
+            guarantee: settings.guarantee.name(),
+            from: differs((&own.name, &own.address) == (&usual.name, &usual.address)).map(|()| from(own)),
+            reply_to: own.reply_to.as_deref().filter(|reply_to| usual.reply_to.as_deref() != Some(*reply_to)),
+            domain: differs(own.domain == usual.domain).map(|()| own.domain.as_str()),
+            dkim,
+        }
+    }
+}
