@@ -8,7 +8,9 @@ use tidings_workflows::Key;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{choices, config::Config, dev, emit, log, migrate, operate, recipients, retract, run, show, template};
+use crate::{
+    choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, retract, run, send, show, template,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +20,8 @@ Examples:
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
   tidings digest hold acme/activity/ann --why 'wrong prices'
+  tidings send --tenant acme --to ann --key welcome-ann --template welcome
+                                                one e-mail, at once
 
 For production:
   tidings config check                          is tidings.toml right?
@@ -65,6 +69,11 @@ enum Command {
     /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(operate::command::Command),
+    /// Sends one e-mail, from a template or from ready parts
+    Send(Box<send::Options>),
+    /// What became of each e-mail: list, show, retry, cancel
+    #[command(subcommand)]
+    Messages(messages::Command),
     /// Takes up what a terminated run left behind
     Recover(operate::recover::Options),
     /// The directory of those who get mail
@@ -119,6 +128,8 @@ impl Arguments {
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,
+            Command::Send(options) => send::run(*options, &config()?.ready_to_send()?).await,
+            Command::Messages(command) => messages::run(command, &config()?).await,
             Command::Recover(options) => operate::recover::run(options, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,

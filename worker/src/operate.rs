@@ -18,7 +18,7 @@ mod deed;
 mod many;
 mod preview;
 pub(crate) mod recover;
-mod reopen;
+pub(crate) mod reopen;
 mod selection;
 mod words;
 

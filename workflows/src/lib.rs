@@ -30,7 +30,7 @@ pub use digest::Digest;
 pub use event::Event;
 pub use inbound::{Inbound, Sorted};
 pub use key::Key;
-pub use message::MessageKey;
+pub use message::{Message, MessageKey};
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use quiet::{Quiet, QuietTime, WholeWeek};
 pub use retract::Retract;

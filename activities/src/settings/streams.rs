@@ -3,9 +3,11 @@
 
 use std::{fmt, time::Duration};
 
+use jiff::Timestamp;
+
 use super::Sender;
 use crate::{
-    mailer::{Dkim, Limits, Relay},
+    mailer::{self, Dkim, Limits, Relay},
     relays::Provider,
 };
 
@@ -69,6 +71,17 @@ impl Stream {
             guarantee: Guarantee::default(),
             sender,
             dkim: None,
+        }
+    }
+
+    /// The message as it goes out. Without its signature none does: receivers would take it for forged.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn signed(&self, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, mailer::Error> {
+        match &self.dkim {
+            Some(dkim) => dkim.sign(&bytes, at),
+            None => Ok(bytes),
         }
     }
 

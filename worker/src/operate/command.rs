@@ -96,7 +96,7 @@ pub struct Options {
 
 /// Who and why.
 #[derive(Debug, Args)]
-pub(super) struct Reason {
+pub(crate) struct Reason {
     /// Why, for the audit trail and workflow history, which must not keep addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
@@ -142,6 +142,14 @@ impl Options {
     }
 }
 
+/// `tidings messages cancel` of a digest's message.
+///
+/// # Errors
+/// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
+pub(crate) async fn drop_key(config: &Config, key: &Key, reason: Reason, as_json: bool) -> anyhow::Result<bool> {
+    one(config, key, &Deed::Drop(reason.order()?), as_json).await
+}
+
 async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
     let answer = deed.tell(config, &config.temporal.connect().await?, key).await?;
     let text = if as_json { answer.json.to_string() } else { answer.words };
@@ -154,7 +162,7 @@ impl Reason {
     ///
     /// # Errors
     /// [`Usage`] where one of them will not do.
-    pub(super) fn order(self) -> Result<Order, Usage> {
+    pub(crate) fn order(self) -> Result<Order, Usage> {
         let by = self.by.or_else(login).ok_or_else(|| Usage(BY_WHOM.to_owned()))?;
         let order = Order { by, why: self.why };
         order.check().map_err(|error| Usage(format!("--{error}")))?;

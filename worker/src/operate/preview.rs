@@ -1,12 +1,13 @@
 //! `tidings digest preview`: the mail of the open window, as it would go out now. Nothing is claimed, stored or sent.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::{
     DigestActivities, Preview,
-    mailer::{Limits, Mailer, Timeouts},
+    mailer::Timeouts,
+    relays::Relays,
     renderer::{Rendered, Renderer},
     settings::UnknownRecipients,
 };
@@ -78,7 +79,7 @@ async fn activities(config: &Config) -> anyhow::Result<DigestActivities> {
     Ok(DigestActivities {
         store: Storage::connect(&config.database_url).await?.ready().await?,
         renderer: Renderer::new(config.templates.as_deref())?,
-        mailer: Mailer::new(config.relay.clone(), Limits::default(), Timeouts::default())?,
+        relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
         settings,
     })
 }

@@ -39,12 +39,20 @@ pub struct Options {
 /// # Errors
 /// [`crate::cli::Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { key, digest_id, reason, may_duplicate, json: as_json } = options;
-    let reopen = Reopen { order: reason.order()?, digest_id, may_duplicate };
+    let Options { key, digest_id, reason, may_duplicate, json } = options;
+    reopen(config, &key, Reopen { order: reason.order()?, digest_id, may_duplicate }, json).await
+}
+
+/// The same for whoever has found the key by other ways. `false`: the digest stays as it is.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn reopen(config: &Config, key: &Key, reopen: Reopen, as_json: bool) -> anyhow::Result<bool> {
+    let digest_id = reopen.digest_id;
     let client = emit::client(config).await?;
-    let asking = timeout(PATIENCE, client.reopen(&key, reopen)).await;
+    let asking = timeout(PATIENCE, client.reopen(key, reopen)).await;
     let reopened = asking.map_err(anyhow::Error::from).and_then(|answer| Ok(answer?));
-    let reopened = reopened.with_context(|| heard_later(config, &key))?;
+    let reopened = reopened.with_context(|| heard_later(config, key))?;
     let text = in_words(digest_id, &reopened);
     let text = match text.starts_with(&key.to_string()) {
         _ if as_json => json!(reopened).to_string(),
