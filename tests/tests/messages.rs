@@ -6,7 +6,6 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use prost::Message as _;
 use temporalio_client::{
     WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
     WorkflowHandle, WorkflowQueryOptions,
@@ -168,7 +167,8 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> Result<()> {
     let post = Post::start(waits(&[])).await?;
-    let (first, second) = tokio::try_join!(post.send(&submission("k")), post.send(&submission("k")))?;
+    let handed_over = submission("k");
+    let (first, second) = tokio::try_join!(post.send(&handed_over), post.send(&handed_over))?;
     assert_eq!(first.message.id, second.message.id);
     assert_eq!(post.ended(&of("k")).await?, MessageState::Sent);
 
