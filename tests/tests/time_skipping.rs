@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     env,
-    net::TcpListener,
     process::{Child, Command},
     sync::Arc,
     time::Duration,
@@ -28,6 +27,7 @@ use tidings_activities::{
     store::{DigestRecord, Recipient, Sqlite, Store},
 };
 use tidings_tests::{
+    port::Port,
     relay::Relay,
     stage::{Running, activities, eventually, key, settings, signal, sqlite},
 };
@@ -41,20 +41,21 @@ use tidings_workflows::{
 struct Skipping {
     client: Client,
     process: Child,
+    _port: Port,
 }
 
 impl Skipping {
     async fn start() -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = Port::take()?;
         let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
-        let process = Command::new(&binary).arg(port.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
+        let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
         let client = eventually("the test server is ready", Duration::from_secs(60), async || {
-            let url = Url::parse(&format!("http://127.0.0.1:{port}"))?;
+            let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
             let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
         })
         .await??;
-        Ok(Self { client, process })
+        Ok(Self { client, process, _port: port })
     }
 
     async fn now(&self) -> Result<Timestamp> {

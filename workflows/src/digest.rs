@@ -117,6 +117,8 @@ impl Digest {
         for letter in sorted.refused {
             state.refuse(letter);
         }
+        // What arrives need not wake the run, and is shown all the same.
+        ctx.set_current_details(Status::new(&self.state, self.trouble.clone(), now).to_string());
     }
 
     /// The recipient chose something else.

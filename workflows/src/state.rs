@@ -195,7 +195,8 @@ impl State {
 
     /// How many events the open window takes, as long as none of them is stashed.
     fn limit(&self) -> Option<usize> {
-        let open = self.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty())?;
+        // A flush takes all that is pending.
+        let open = self.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty() && !self.flushed)?;
         open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
     }
 

@@ -195,7 +195,7 @@ fn a_choice_that_moves_no_deadline_moves_none() {
     let chosen = Preferences { paused_until: until, off, ..Preferences::default() };
     // Not even when the configuration has changed as well (rule 16).
     let plan = replanned(&daily, &before, chosen, "2026-10-24T20:00:00Z");
-    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, ..before });
+    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, paused_until: until, ..before });
 }
 
 #[test]
@@ -264,4 +264,17 @@ fn what_has_collected_is_one_mail_also_under_instant() {
     let before = planned(&settings("daily 08:00"), &facts());
     let chosen = replanned(&instant, &before, chose("instant"), "2026-10-24T20:00:00Z");
     assert_eq!((chosen.max_events, chosen.due_at), (None, at(OPENED_AT)), "until the recipient chose it");
+}
+
+#[test]
+fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
+    let mut urgent = input();
+    urgent.signs.urgent_at = Some(at(OPENED_AT));
+    let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
+    let instant = plan(&settings("instant"), &recent, &urgent, Vec::new());
+    assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
+    let night =
+        DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
+    let hastened = plan(&night, &facts(), &urgent, Vec::new());
+    assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
 }

@@ -17,7 +17,10 @@ pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
             format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
         }
         Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
-        Flushed { behind: None, .. } => format!("{key}: sending {events} now"),
+        // Whether the recipient paused or opted out is seen when the window is claimed.
+        Flushed { behind: None, .. } => {
+            format!("{key}: sending {events} now, unless the recipient's choices forbid it")
+        }
         Flushed { behind: Some(digest), .. } => {
             format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
         }
@@ -87,7 +90,7 @@ mod tests {
         for (events, behind, held, said) in [
             (0, None, false, "acme/activity/ann: nothing pending"),
             (0, digest, false, "nothing pending; digest 00000000-0000-0000-0000-000000000000 is on its way"),
-            (1, None, false, "acme/activity/ann: sending 1 event now"),
+            (1, None, false, "acme/activity/ann: sending 1 event now, unless the recipient's choices forbid it"),
             (1, None, true, "on hold; 1 event will be sent when that ends"),
             (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
         ] {

@@ -68,6 +68,9 @@ pub struct Plan {
     /// An urgent event made the window due: throttle and quiet hours do not apply (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
+    /// The recipient wants no mail before then; what is due waits (rule 15). For the status: admission looks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
     /// The revision of the recipient's choices that were looked at.
     #[serde(default)]
     pub revision: u64,

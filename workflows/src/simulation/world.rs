@@ -303,6 +303,7 @@ impl World {
             max_events: self.cadence.max_events.filter(|most| *most > 1 || !input.waited),
             slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
             urgent: urgent_at.is_some(),
+            paused_until: None,
             revision: self.ledger.revision,
             follows: String::new(),
             linger: None,
