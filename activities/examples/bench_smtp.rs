@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
-use tidings_activities::mailer::{Class, Draft, Limits, Mailer, Person, Timeouts};
+use tidings_activities::mailer::{Class, Draft, Limits, Mailer, Of, Person, Timeouts};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -50,15 +50,12 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
         to: Person { name: "Ann", address: "ann@example.net" },
         reply_to: None,
         subject: "3 new comments",
-        html: &html,
+        html: Some(&html),
         text: "Three new comments\n",
-        digest_id: Uuid::from_u128(1),
-        events: 3,
-        tenant: "acme",
-        digest_type: "activity",
+        id: Uuid::from_u128(1),
+        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
-        list_host: "lists.example.com",
     };
     Ok(draft.compose()?.bytes)
 }

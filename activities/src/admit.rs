@@ -55,22 +55,41 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
     if input.flushed {
         return Admission::Admitted;
     }
-    if input.urgent {
-        let again = plan::urgent_again_at(facts).filter(|at| *at > now);
-        return again.map_or(Admission::Admitted, |until| Admission::Later {
-            until,
-            why: format!("urgent, a minute after the last digest -> {until:.0}"),
-        });
+    match ordinary(settings, facts, input, &effective, now) {
+        Admission::Later { until, why } if input.urgent => hastened(facts, until, why, now),
+        admission => admission,
     }
+}
+
+/// What holds where nobody is in a hurry.
+fn ordinary(
+    settings: &DigestSettings,
+    facts: &Facts,
+    input: &LoadInput,
+    effective: &Effective,
+    now: Timestamp,
+) -> Admission {
+    let window = &input.window;
     if input.revision != facts.revision {
         return Admission::Changed;
     }
     if let Some(later) = throttled(settings, facts, now) {
         return later;
     }
-    match Timing::new(settings, &window.key, &effective).put_off(window.due_at, now) {
+    match Timing::new(settings, &window.key, effective).put_off(window.due_at, now) {
         Some(later) => Admission::Later { until: later.at, why: later.why },
         None => Admission::Admitted,
+    }
+}
+
+/// An urgent event is never later than it would be without the haste, and not past its minute.
+fn hastened(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
+    match plan::urgent_again_at(facts).filter(|at| *at > now) {
+        None => Admission::Admitted,
+        Some(again) if again < until => {
+            Admission::Later { until: again, why: format!("urgent, a minute after the last digest -> {again:.0}") }
+        }
+        Some(_) => Admission::Later { until, why },
     }
 }
 

@@ -46,7 +46,9 @@ pub async fn choose(
     order: &Order,
     now: Timestamp,
 ) -> Result<u64, Error> {
-    check::preferences(digest(settings, key)?, preferences, now)?;
+    let settings = digest(settings, key)?;
+    let before = store.facts(key).await?.preferences;
+    check::preferences(settings, &before, preferences, now)?;
     Ok(store.put_preferences(key, preferences, &entry(order, "preferences", now)?).await?)
 }
 

@@ -41,7 +41,9 @@ impl DigestActivities {
 }
 
 fn capped(cap: Option<Cap>, until: Timestamp) -> String {
-    let digests = cap.map(|Cap { most, within }| format!("{most} digests in {}", words::written(within)));
+    let digests = cap.map(|Cap { most, within }| {
+        format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::written(within))
+    });
     format!("the recipient had {}, as many as they get -> {until:.0}", digests.unwrap_or_default())
 }
 

@@ -1,15 +1,14 @@
 //! `render`: the mail of a claimed digest, made once and put in the outbox.
 
-use jiff::Timestamp;
 use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered, Window};
 
 use crate::{
     digest::{DigestActivities, Error, now},
     effective::Effective,
-    mailer::{self, Draft, Person},
+    mailer::{self, Draft, Of, Person},
     renderer::{Input, Links, Rendered as Mail, View},
     settings::{DigestSettings, Streams},
-    store::{Closing, Contents, Facts, Message, Recipient},
+    store::{Closing, Contents, Facts, Message, Origin, Recipient},
 };
 
 impl DigestActivities {
@@ -49,21 +48,24 @@ impl DigestActivities {
             // Why may quote an event; `tidings template check` says it of the sample.
             tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
         }
-        let sender = &self.settings.streams.bulk.sender;
+        let stream = &self.settings.streams.bulk;
+        let sender = &stream.sender;
         let draft = Draft {
             from: Person { name: &sender.name, address: &sender.address },
             to: Person { name: &recipient.name, address: &recipient.address },
             reply_to: sender.reply_to.as_deref(),
             subject: &rendered.subject,
-            html: &rendered.html,
+            html: Some(&rendered.html),
             text: &rendered.text,
-            digest_id: window.digest_id,
-            events: contents.items,
-            tenant: &window.key.tenant,
-            digest_type: &window.key.digest_type,
+            id: window.digest_id,
+            of: Of::Digest {
+                tenant: &window.key.tenant,
+                digest_type: &window.key.digest_type,
+                events: contents.items,
+                list_host: &sender.domain,
+            },
             date,
             message_domain: &sender.domain,
-            list_host: &sender.domain,
         };
         let composed = match draft.compose() {
             Ok(composed) => composed,
@@ -73,14 +75,14 @@ impl DigestActivities {
             Err(error) => return Err(Error::Render(error.to_string())),
         };
         Ok(Ok(Message {
-            digest_id: window.digest_id,
-            key: window.key.clone(),
+            id: window.digest_id,
+            origin: Origin::Digest(window.key.clone()),
             stream: Streams::BULK.to_owned(),
             envelope_from: sender.address.clone(),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,
-            bytes: self.signed(composed.bytes, date)?,
+            bytes: stream.signed(composed.bytes, date).map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
             created_at: date,
         }))
@@ -100,13 +102,5 @@ impl DigestActivities {
         let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
         let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
         self.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
-    }
-
-    /// Without its signature no mail goes out: receivers would take it for forged.
-    fn signed(&self, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
-        match &self.settings.streams.bulk.dkim {
-            Some(dkim) => dkim.sign(&bytes, at).map_err(|error| Error::Render(error.to_string())),
-            None => Ok(bytes),
-        }
     }
 }

@@ -148,7 +148,7 @@ impl DigestActivities {
     }
 }
 
-async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
+pub(crate) async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
     loop {
         // A heartbeat that cannot be sent is one that the server misses, and that is the server's to judge.
         ctx.record_heartbeat(()).await.ok();

@@ -4,9 +4,11 @@ mod admit;
 pub mod choices;
 mod claim;
 mod compose;
+mod deliver;
 mod digest;
 mod effective;
 pub mod mailer;
+pub mod message;
 mod plan;
 mod preview;
 pub mod read_back;
@@ -19,5 +21,6 @@ pub mod settings;
 pub mod store;
 mod timing;
 
+pub use deliver::MessageActivities;
 pub use digest::{DigestActivities, Error};
 pub use preview::Preview;

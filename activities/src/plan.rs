@@ -34,6 +34,7 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
         max_events: None,
         slide: None,
         urgent: false,
+        paused_until: facts.preferences.paused_until,
         revision: facts.revision,
         follows: effective.words(),
         linger: settings.linger,
@@ -74,7 +75,7 @@ fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool 
 
 /// The deadline as it is, or where the latest event has moved it (rule 9).
 fn kept(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
-    let kept = Plan { known: plan.known, revision: plan.revision, ..before.clone() };
+    let kept = Plan { known: plan.known, revision: plan.revision, paused_until: plan.paused_until, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
             let Deadline { at, why } = timing.slid(slide, signs.last_at);
@@ -98,6 +99,8 @@ fn made(
         Some((cadence, words)) => (cadence, Some(words), None),
         None => (effective.cadence.clone(), None, effective.cadence.max_events()),
     };
+    // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
+    let limit = limit.filter(|_| !input.waited && input.before.is_none());
     // A slot counts from the moment at which it was chosen: an earlier one was never announced.
     let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
     let from = chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(opened_at, |at| at.max(opened_at));
@@ -125,14 +128,16 @@ fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &P
     Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))
 }
 
-/// Brings the deadline forward where an event is urgent, past spread, quiet hours and throttle (rule 14).
+/// Brings the deadline forward where an event is urgent, past spread, quiet hours and throttle (rule 14). What has collected
+/// goes along, also under `instant`.
 fn hastened(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
     let Some(urgent_at) = signs.urgent_at else { return plan };
     let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
         Some(at) => (at, format!("urgent, a minute after the last digest -> {at:.0}")),
         None => (urgent_at, format!("urgent -> {urgent_at:.0}")),
     };
-    if at < plan.due_at { Plan { due_at: at, why, urgent: true, ..plan } } else { Plan { urgent: true, ..plan } }
+    let plan = Plan { urgent: true, ..plan };
+    if at < plan.due_at { Plan { due_at: at, why, max_events: None, ..plan } } else { plan }
 }
 
 /// Before then no urgent event makes a window due.

@@ -1,4 +1,4 @@
-//! `send`: one attempt to deliver a digest's message, and what its end means.
+//! One attempt to deliver a message of the outbox, and what its end means.
 //!
 //! The store fences attempts: each takes the next number, and only the latest may send the final dot (rule 26).
 
@@ -12,55 +12,115 @@ use crate::{
     admit::forbidden,
     digest::{DigestActivities, Error, now},
     mailer::{Class, Delivery, Phase, Withdrawal},
-    relays::{Choice, Route},
-    store::{self, AttemptEnd, Begun, Closing, Message, Suppression},
+    relays::{Choice, Relays, Route},
+    settings::{Guarantee, Stream},
+    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Store, Suppression},
 };
 
 /// Between attempts to record what happened past the dot.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
 impl DigestActivities {
-    /// One attempt. `None`: it was cancelled before the dot, and nothing was sent.
+    /// One attempt to deliver a digest's message. `None`: it was cancelled before the dot, and nothing was sent.
     ///
     /// # Errors
     /// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
     /// ambiguous, as a crash does.
     pub async fn deliver(&self, input: &SendInput, cancelled: impl Future<Output = ()>) -> Result<Option<Sent>, Error> {
         let now = now(input.asked_at);
-        let digest_id = input.window.digest_id;
         let facts = self.facts(&input.window.key).await?;
         if let Some(closed) = forbidden(&facts) {
             let closing =
                 Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
             return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
         }
-        let relays = &self.settings.streams.bulk.relays;
-        let route = match self.relays.choose(&*self.store, relays, digest_id, now).await? {
+        let courier = Courier { store: &*self.store, relays: &self.relays, stream: &self.settings.streams.bulk };
+        let again_in = courier.stream.retry_delay(input.failed.saturating_add(1));
+        let sent = courier.attempt(input.window.digest_id, again_in.is_none(), now, cancelled).await?;
+        Ok(sent.map(|sent| match sent {
+            Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
+            other => other,
+        }))
+    }
+}
+
+/// What delivers the messages of a stream, whether they are of digests or single ones.
+pub(crate) struct Courier<'a> {
+    pub store: &'a dyn Store,
+    pub relays: &'a Relays,
+    pub stream: &'a Stream,
+}
+
+impl Courier<'_> {
+    /// One attempt. `last`: none follows a failure. `None`: it was cancelled before the dot, and nothing was sent.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun.
+    pub async fn attempt(
+        &self,
+        id: Uuid,
+        last: bool,
+        now: Timestamp,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Option<Sent>, Error> {
+        let names = &self.stream.relays;
+        let route = match self.relays.choose(self.store, names, id, now).await? {
             Choice::By(route) => route,
             Choice::Wait { until, why } => return Ok(Some(Sent::Waiting { until, why })),
         };
-        let (number, message) = match self.store.begin_attempt(digest_id, route.name(), now).await? {
-            Begun::Go { number, message, .. } => (number, message),
-            Begun::Closed(closed) => {
-                self.relays.give_up(&*self.store, &route, now).await;
+        let (number, message) = match self.begin(id, &route, now).await? {
+            Ok(begun) => begun,
+            Err(closed) => {
+                self.relays.give_up(self.store, &route, now).await;
                 return Ok(Some(Sent::Closed(closed)));
             }
         };
         let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
-        let verdict = verdict(&delivery, &message, input.last, now);
-        self.record(digest_id, number, &delivery, &verdict, now).await?;
-        self.relays.learn(&*self.store, &route, &delivery, now).await;
-        report(digest_id, &delivery, &verdict);
+        let repeats = self.stream.guarantee == Guarantee::AtLeastOnce || route.deduplicates();
+        let verdict = verdict(&delivery, &message, repeats, last, now);
+        self.record(id, number, &delivery, &verdict, now).await?;
+        self.relays.learn(self.store, &route, &delivery, now).await;
+        report(&message, &delivery, &verdict);
         match (delivery.class, verdict.sent) {
             (Class::Cancelled, _) => Ok(None),
             (Class::Fenced, _) => Err(Error::Fenced),
             // Another relay of the stream may take it at once.
             (_, Sent::Waiting { why, .. }) => {
-                let until = self.relays.again_at(&*self.store, relays, digest_id, now).await?;
+                let until = self.relays.again_at(self.store, names, id, now).await?;
                 Ok(Some(Sent::Waiting { until, why }))
             }
             (_, sent) => Ok(Some(sent)),
         }
+    }
+
+    /// The attempt's number and the bytes to send, or the end that the message has.
+    async fn begin(
+        &self,
+        id: Uuid,
+        route: &Route<'_>,
+        now: Timestamp,
+    ) -> Result<Result<(u32, Message), Closed>, Error> {
+        let (number, ambiguous, message) = match self.store.begin_attempt(id, route.name(), now).await? {
+            Begun::Go { number, ambiguous, message } => (number, ambiguous, message),
+            Begun::Closed(closed) => return Ok(Err(closed)),
+        };
+        if ambiguous > 0 && !self.may_repeat(id, route).await? {
+            let (end, closed) = withheld();
+            self.store.end_attempt(id, number, &end, now).await?;
+            return Ok(Err(closed));
+        }
+        Ok(Ok((number, *message)))
+    }
+
+    /// Whether a second copy of an ambiguous message does no harm there (rule 26): the stream says so, or the relay that
+    /// has the first one, if any has, drops the second.
+    async fn may_repeat(&self, id: Uuid, route: &Route<'_>) -> Result<bool, store::Error> {
+        if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
+            return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
+        }
+        let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(Class::Ambiguous.name());
+        let attempts = self.store.attempts(id).await?;
+        Ok(attempts.iter().filter(|attempt| ambiguous(attempt)).all(|attempt| attempt.relay == route.name()))
     }
 
     async fn up_to_the_dot_and_over(
@@ -79,7 +139,7 @@ impl DigestActivities {
             Ok(ready) => ready,
             Err(delivery) => return delivery,
         };
-        match self.store.past_the_dot(message.digest_id, number, now).await {
+        match self.store.past_the_dot(message.id, number, now).await {
             Ok(true) => ready.dot().await,
             Ok(false) => ready.withdraw(Withdrawal::Fenced),
             Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
@@ -89,14 +149,14 @@ impl DigestActivities {
     /// Past the dot nobody else knows what happened, so the record is tried until the store takes it.
     async fn record(
         &self,
-        digest_id: Uuid,
+        id: Uuid,
         number: u32,
         delivery: &Delivery,
         verdict: &Verdict,
         now: Timestamp,
     ) -> Result<(), store::Error> {
         loop {
-            match self.store.end_attempt(digest_id, number, &verdict.end, now).await {
+            match self.store.end_attempt(id, number, &verdict.end, now).await {
                 Err(store::Error::Unavailable(_)) if matches!(delivery.phase, Phase::Dot | Phase::Done) => {
                     tokio::time::sleep(RECORD_AGAIN).await;
                 }
@@ -112,17 +172,36 @@ struct Verdict {
     sent: Sent,
 }
 
-/// The one place that says what each class of outcome leads to (rules 25 to 27).
-fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -> Verdict {
+/// The end of an attempt that must not be made: an earlier one was past the dot, and the stream never repeats that.
+fn withheld() -> (AttemptEnd, Closed) {
+    let why = "an earlier attempt was past the dot, and the stream sends at most once".to_owned();
+    let closed = Closed { outcome: Outcome::Ambiguous, why };
+    let end = AttemptEnd {
+        phase: Phase::Connect.name(),
+        class: Class::Cancelled.name(),
+        reply: String::new(),
+        closed: Some(closed.clone()),
+        suppress: None,
+        return_events: false,
+    };
+    (end, closed)
+}
+
+/// The one place that says what each class of outcome leads to (rules 25 to 27). `repeats`: an ambiguous attempt may be
+/// made again.
+fn verdict(delivery: &Delivery, message: &Message, repeats: bool, last: bool, now: Timestamp) -> Verdict {
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     let sent = match delivery.class {
         Class::Sent => closed(Outcome::Sent, String::new()),
         Class::Deferred if last => exhausted(Outcome::Failed),
+        Class::Ambiguous if !repeats => closed(Outcome::Ambiguous, why.clone()),
         // The recipient may have it: that many attempts cannot tell, and another digest must not repeat it.
         Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
-        Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why: why.clone() },
+        Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => {
+            Sent::Deferred { why: why.clone(), again_in: None }
+        }
         // The relay is at fault, and when it or another one may be asked is for its breaker to say.
         Class::Throttled | Class::Configuration | Class::Policy => Sent::Waiting { until: now, why: why.clone() },
         Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => {
@@ -138,7 +217,7 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
             Sent::Deferred { .. } | Sent::Waiting { .. } => None,
         },
         suppress: (delivery.class == Class::HardBounce).then(|| Suppression {
-            tenant: message.key.tenant.clone(),
+            tenant: message.tenant().to_owned(),
             address: message.envelope_to.clone(),
             reason: "hard_bounce".to_owned(),
             detail: why.clone(),
@@ -150,12 +229,17 @@ fn verdict(delivery: &Delivery, message: &Message, last: bool, now: Timestamp) -
 }
 
 /// What operators watch for: the names are stable.
-fn report(digest_id: Uuid, delivery: &Delivery, verdict: &Verdict) {
-    let detail = &delivery.detail;
-    match &verdict.sent {
-        Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) => {
-            tracing::error!(alert = "digest_failed", %digest_id, detail, "a digest could not be delivered");
+fn report(message: &Message, delivery: &Delivery, verdict: &Verdict) {
+    let (id, detail) = (message.id, &delivery.detail);
+    match (&verdict.sent, &message.origin) {
+        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Digest(_)) => {
+            tracing::error!(alert = "digest_failed", digest_id = %id, detail, "a digest could not be delivered");
         }
-        _ => tracing::info!(%digest_id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended"),
+        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Single { .. }) => {
+            tracing::error!(alert = "message_failed", message = %id, detail, "a message could not be delivered");
+        }
+        _ => {
+            tracing::info!(message = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
+        }
     }
 }

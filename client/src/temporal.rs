@@ -6,6 +6,7 @@ use temporalio_client::{
     RetryOptions, RpcOptions, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
     WorkflowUpdateWithStartOptions,
     errors::{WorkflowStartError, WorkflowUpdateError, WorkflowUpdateWithStartError},
+    tonic::Code,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow, UpdateDefinition,
@@ -69,6 +70,9 @@ impl UpdateDefinition for Reopening {
     }
 }
 
+/// Between a workflow task that failed and the next try.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Asks for the digest and returns what the workflow answered.
 pub(crate) async fn reopen(
     temporal: &temporalio_client::Client,
@@ -77,13 +81,27 @@ pub(crate) async fn reopen(
     reopen: Reopen,
     time_left: Duration,
 ) -> Result<Reopened, Error> {
-    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
-    let options = WorkflowUpdateWithStartOptions::new(task_queue, key.workflow_id(), CONFLICT)
-        .id_reuse_policy(REUSE)
-        .search_attributes(search_attributes(key))
-        .rpc_options(rpc_options(time_left))
-        .build();
-    let call = temporal.execute_update_with_start_workflow(workflow, RawValue::default(), Reopening, reopen, options);
+    let call = async {
+        loop {
+            let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+            let options = WorkflowUpdateWithStartOptions::new(task_queue, key.workflow_id(), CONFLICT)
+                .id_reuse_policy(REUSE)
+                .search_attributes(search_attributes(key))
+                .rpc_options(rpc_options(time_left))
+                .build();
+            let (input, reopen) = (RawValue::default(), reopen.clone());
+            match temporal.execute_update_with_start_workflow(workflow, input, Reopening, reopen, options).await {
+                // An event came as the run was about to complete: the server has that workflow task done again, and has
+                // forgotten the command.
+                Err(WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Rpc(status)))
+                    if status.code() == Code::FailedPrecondition =>
+                {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                answer => break answer,
+            }
+        }
+    };
     timely(time_left, call).await?.map_err(|error| match error {
         WorkflowUpdateWithStartError::Start(error) => not_started(error),
         WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Failed(failure)) => {

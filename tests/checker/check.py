@@ -81,7 +81,7 @@ def read_mail(path):
 
 DIGESTS = "SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL FROM digests"
 EVENTS = "SELECT tenant, digest_type, user_id, event_id, digest_id, returned_at IS NOT NULL FROM events"
-AMBIGUOUS = "SELECT digest_id FROM attempts WHERE class = 'ambiguous'"
+AMBIGUOUS = "SELECT message FROM attempts WHERE class = 'ambiguous'"
 
 
 def read_ledger(place):

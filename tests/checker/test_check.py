@@ -14,7 +14,7 @@ import check
 SCHEMA = """
 CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER);
 CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
-CREATE TABLE attempts (digest_id TEXT, class TEXT);
+CREATE TABLE attempts (message TEXT, class TEXT);
 """
 
 

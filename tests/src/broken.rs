@@ -16,13 +16,14 @@ use temporalio_sdk::workflow_interceptors::{
 use tidings_activities::{
     relays::Kept,
     store::{
-        AttemptEnd, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message, Preferences,
-        Recipient, Result, Sqlite, Store, Suppression, Terms,
+        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
+        MessageFilter, MessageRecord, Preferences, Recipient, Result, Sqlite, Store, Suppression, Terms,
     },
 };
 use tidings_workflows::{
-    Carried, Event, Key, Retract,
-    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
+    Carried, Event, Key, MessageKey, Retract,
+    contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
+    message::contract::{Retried, RetryInput},
 };
 use uuid::Uuid;
 
@@ -59,11 +60,11 @@ impl Store for BrokenStore {
         }
     }
 
-    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
         if self.bug == Bug::OutcomeNotRecorded && !self.struck.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        self.store.end_attempt(digest_id, number, end, now).await
+        self.store.end_attempt(message, number, end, now).await
     }
 
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
@@ -124,12 +125,42 @@ impl Store for BrokenStore {
         self.store.put_message(message).await
     }
 
-    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
-        self.store.begin_attempt(digest_id, relay, now).await
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
+        self.store.begin_attempt(message, relay, now).await
     }
 
-    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool> {
-        self.store.past_the_dot(digest_id, number, now).await
+    async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
+        self.store.message(message).await
+    }
+
+    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>> {
+        self.store.messages(filter).await
+    }
+
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
+        self.store.attempts(message).await
+    }
+
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>> {
+        self.store.suppressed(tenant, address).await
+    }
+
+    async fn close_message(
+        &self,
+        key: &MessageKey,
+        closed: &Closed,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Closed>> {
+        self.store.close_message(key, closed, by, now).await
+    }
+
+    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried> {
+        self.store.retry_message(input, now).await
+    }
+
+    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool> {
+        self.store.past_the_dot(message, number, now).await
     }
 
     async fn audit(&self, input: &AuditInput) -> Result<()> {

@@ -4,6 +4,7 @@ pub mod broken;
 pub mod checker;
 pub mod faulty;
 pub mod outside;
+pub mod port;
 pub mod postgres;
 pub mod proxy;
 pub mod python;

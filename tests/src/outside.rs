@@ -80,7 +80,7 @@ impl Outside {
         let rows = keys.iter().map(|Key { tenant, user, .. }| format!("{tenant},{user},{user}@example.test\n"));
         let csv = format!("tenant,user,address\n{}", rows.collect::<String>());
         fs::write(self.folder.path().join("people.csv"), csv)?;
-        self.run(&["recipients", "import", "people.csv"]).await
+        self.run(&["recipients", "import", "people.csv"]).await.map(drop)
     }
 
     /// Starts `tidings worker`.
@@ -143,7 +143,7 @@ impl Outside {
     /// # Errors
     /// When it fails.
     pub async fn flush(&self, key: &Key) -> Result<()> {
-        self.run(&["flush", &key.to_string()]).await
+        self.run(&["flush", &key.to_string()]).await.map(drop)
     }
 
     /// The exit code of `tidings` with these arguments, and what it printed.
@@ -216,11 +216,15 @@ impl Outside {
         self.folder.path().join("worker.log")
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<()> {
+    /// What `tidings` prints.
+    ///
+    /// # Errors
+    /// When it fails: with its exit code and all that it said.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         let output = self.tidings().args(arguments).output().await?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "tidings {}: {}: {said}", arguments.join(" "), output.status);
-        Ok(())
+        let [out, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        ensure!(output.status.success(), "tidings {}: {}: {said}{out}", arguments.join(" "), output.status);
+        Ok(out)
     }
 
     fn tidings(&self) -> Command {

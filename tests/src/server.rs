@@ -3,7 +3,6 @@
 use std::{
     env,
     fs::File,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
@@ -14,12 +13,14 @@ use tempfile::TempDir;
 use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowCountOptions};
 use tidings_workflows::names;
 
+use crate::port::Port;
+
 /// How long a server may take to be ready. It needs about a second on an idle machine.
 const READY: Duration = Duration::from_mins(1);
 
 /// A server of this test alone; gone when dropped.
 pub struct DevServer {
-    port: u16,
+    port: Port,
     database: PathBuf,
     process: Option<Child>,
     /// Holds the database of [`DevServer::start`].
@@ -37,8 +38,7 @@ impl DevServer {
 
     /// Starts a server on a free port, with a database that stays.
     pub async fn start_with(database: &Path) -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut server = Self { port, database: database.to_owned(), process: None, directory: None };
+        let mut server = Self { port: Port::take()?, database: database.to_owned(), process: None, directory: None };
         server.restart().await?;
         Ok(server)
     }
@@ -58,7 +58,7 @@ impl DevServer {
         let log = File::create(self.database.with_extension("log"))?;
         let cli = env::var_os("TEMPORAL_CLI").unwrap_or_else(|| "temporal".into());
         let process = Command::new(&cli)
-            .args(["server", "start-dev", "--headless", "--log-level", "warn", "--port", &self.port.to_string()])
+            .args(["server", "start-dev", "--headless", "--log-level", "warn", "--port", &self.port.number.to_string()])
             .arg("--db-filename")
             .arg(&self.database)
             .args(["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"])
@@ -75,7 +75,7 @@ impl DevServer {
     /// `127.0.0.1:PORT`, as `TEMPORAL_ADDRESS` takes it.
     #[must_use]
     pub fn target(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port.number)
     }
 
     /// A new connection to the namespace `default`.
@@ -101,7 +101,7 @@ impl DevServer {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        bail!("the dev server on port {} was not ready within {READY:?}", self.port)
+        bail!("the dev server on port {} was not ready within {READY:?}", self.port.number)
     }
 }
 

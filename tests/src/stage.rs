@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use temporalio_client::{
     Client, NamespacedClient, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionInfo,
     WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
-    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
+    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions, errors::WorkflowStartError, tonic::Code,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::history::v1::HistoryEvent,
@@ -266,17 +266,25 @@ impl SignalDefinition for Events {
     }
 }
 
-/// One SignalWithStart, as a producer in another language sends it: unpaced, unchecked, without search attributes.
+/// One SignalWithStart, as a producer in another language sends it: unpaced, unchecked, without search attributes, and
+/// again when the server says that it is too much at the moment.
 ///
 /// # Errors
 /// When the server refuses it.
 pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
-    let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
-        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
-        .build();
-    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
-    temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, inbound, options).await?;
-    Ok(())
+    eventually("the server takes the signal", Duration::from_secs(60), async || {
+        let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
+            .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+            .build();
+        let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+        let signal = inbound.clone();
+        match temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, signal, options).await {
+            Ok(_) => Ok(Some(())),
+            Err(WorkflowStartError::Rpc(status)) if status.code() == Code::ResourceExhausted => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
 }
 
 /// A worker on a thread of its own: [`Worker::run`] is not `Send`.

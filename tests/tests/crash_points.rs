@@ -188,7 +188,7 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     let mut sent = None;
     for attempt in 0..6 {
         let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
-        let send = SendInput { asked_at, window: window.clone(), last: false };
+        let send = SendInput { asked_at, window: window.clone(), failed: 0 };
         let answer = step(&mut dice, &mut zombies, || {
             let send = send.clone();
             Box::pin(async move { activities.deliver(&send, futures::future::pending()).await })

@@ -85,6 +85,26 @@ async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
+    let key = key("activity", "ann");
+    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
+    let run_id = stage.run(&key).await?;
+    let left_behind = stage.status(&key).await?.delivering.map(|delivery| delivery.digest_id);
+    terminated(&stage, &key).await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    eventually("a later run's digest waits for its next attempt", MINUTE, retrying).await?;
+
+    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) }.dry_run().await?;
+    let digests: Vec<_> = recovered.digests.iter().map(|digest| Some(digest.digest_id)).collect();
+    assert_eq!(digests, [left_behind]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");

@@ -17,6 +17,7 @@ use tidings_tests::{
     relay::{self, Act, At, FROM, Fault, Relay, told},
     stage::{Stage, event, eventually, key, mails, settings, sqlite},
 };
+use tidings_workflows::contract::Outcome;
 use uuid::Uuid;
 
 const ANN: &str = "ann@example.net";
@@ -115,6 +116,29 @@ async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed(
         stage.count("SELECT COUNT(*) FROM audit WHERE action = 'relay_close second' AND actor = 'carol'").await?,
         1
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_is_retried_as_its_stream_says_and_then_gives_its_events_to_the_next() -> Result<()> {
+    let relay = Relay::start().await?;
+    relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(3));
+    let mut settings = by(&[("own", at(&relay)?)]);
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(1), Duration::ZERO];
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    stage.completed(&key).await?;
+    let digests = stage.store.digests(&key, 10).await?;
+    assert!(
+        matches!(&digests[..], [d] if d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Failed)),
+        "{digests:?}"
+    );
+    assert_eq!(stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
+
+    stage.events.emit(event(&key, "e2")).await?;
+    mails(&relay, 1, MINUTE).await?;
+    assert_eq!(told(&relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     env,
-    net::TcpListener,
     process::{Child, Command},
     sync::Arc,
     time::Duration,
@@ -16,7 +15,8 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowDescribeOptions, WorkflowGetResultOptions,
+    tonic::IntoRequest,
 };
 use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
@@ -27,6 +27,7 @@ use tidings_activities::{
     store::{DigestRecord, Recipient, Sqlite, Store},
 };
 use tidings_tests::{
+    port::Port,
     relay::Relay,
     stage::{Running, activities, eventually, key, settings, signal, sqlite},
 };
@@ -40,20 +41,21 @@ use tidings_workflows::{
 struct Skipping {
     client: Client,
     process: Child,
+    _port: Port,
 }
 
 impl Skipping {
     async fn start() -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = Port::take()?;
         let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
-        let process = Command::new(&binary).arg(port.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
+        let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
         let client = eventually("the test server is ready", Duration::from_secs(60), async || {
-            let url = Url::parse(&format!("http://127.0.0.1:{port}"))?;
+            let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
             let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
         })
         .await??;
-        Ok(Self { client, process })
+        Ok(Self { client, process, _port: port })
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -412,5 +414,26 @@ async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Re
     }
     sent.sort_unstable();
     assert_eq!(sent, [(0, "ann"), (1, "ann"), (2, "bo"), (24, "ann"), (25, "ann")]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_lingers_for_the_next_event_and_no_longer() -> Result<()> {
+    let mut settings = settings("after 1m", "instant");
+    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    let mut runs = Vec::new();
+    for minute in [0, 10, 60] {
+        days.server.sleep_until(start + minute.minutes()).await?;
+        days.emit(&key, &minute.to_string()).await?;
+        let workflow = days.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        runs.push(workflow.describe(WorkflowDescribeOptions::default()).await?.run_id().to_owned());
+    }
+    assert_eq!(runs[0], runs[1], "nine minutes after its digest the run was still there");
+    assert_ne!(runs[1], runs[2], "49 minutes after it was not");
+    let summary = days.completed(&key).await?;
+    assert_eq!((summary.digests, days.relay.mails().len()), (1, 3));
     Ok(())
 }

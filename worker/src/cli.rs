@@ -9,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    choices, config::Config, dev, emit, log, migrate, operate, recipients, relays, retract, run, show, template,
+    choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, relays, retract, run, send, show,
+    template,
 };
 
 const EXAMPLES: &str = "\
@@ -20,6 +21,8 @@ Examples:
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
   tidings digest hold acme/activity/ann --why 'wrong prices'
+  tidings send --tenant acme --to ann --key welcome-ann --template welcome
+                                                one e-mail, at once
 
 For production:
   tidings config check                          is tidings.toml right?
@@ -57,12 +60,21 @@ enum Command {
     /// Takes events back, before or after they arrive
     Retract(retract::Options),
     /// Says what is pending for a key, when it goes out, and why then
+    #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
+        In a part of the key, / is written %2F and % is written %25. In JSON, `null` says that nothing is pending.")]
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
+    #[command(after_help = "Example: tidings flush acme/activity/ann\n\n\
+        In a part of the key, / is written %2F and % is written %25.")]
     Flush(KeyOptions),
-    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen
+    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(operate::command::Command),
+    /// Sends one e-mail, from a template or from ready parts
+    Send(Box<send::Options>),
+    /// What became of each e-mail: list, show, retry, cancel
+    #[command(subcommand)]
+    Messages(messages::Command),
     /// Takes up what a terminated run left behind
     Recover(operate::recover::Options),
     /// The directory of those who get mail
@@ -88,14 +100,11 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: tidings status acme/activity/ann\n\nIn a part, / is written %2F and % is written %25."
-)]
 struct KeyOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Answer in JSON; `null` when the key has no open digest
+    /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
@@ -123,6 +132,8 @@ impl Arguments {
             Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
             Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
             Command::Digest(command) => operate::command::run(command, &config()?).await,
+            Command::Send(options) => send::run(*options, &config()?.ready_to_send()?).await,
+            Command::Messages(command) => messages::run(command, &config()?).await,
             Command::Recover(options) => operate::recover::run(options, &config()?).await,
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
@@ -159,7 +170,28 @@ fn until_signalled() -> anyhow::Result<CancellationToken> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
+
+    /// Whether the command line is understood.
+    fn understood(words: &str) -> bool {
+        super::Arguments::try_parse_from(words.split(' ')).is_ok()
+    }
+
+    #[test]
+    fn what_is_for_many_keys_is_refused_beside_one() {
+        for command in ["flush", "hold", "release", "drop", "retime"] {
+            let one = format!("tidings digest {command} acme/activity/ann --why test");
+            let many = format!("tidings digest {command} --where tenant=acme --why test");
+            assert!(understood(&one) && understood(&many), "{command}");
+            for flag in ["--dry-run", "--rate 5"] {
+                assert!(!understood(&format!("{one} {flag}")), "{command} {flag}");
+                assert!(understood(&format!("{many} {flag}")), "{command} {flag}");
+            }
+            for rate in ["0", "1001", "4294967295", "-1"] {
+                assert!(!understood(&format!("{many} --rate {rate}")), "{command} --rate {rate}");
+            }
+        }
+    }
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {

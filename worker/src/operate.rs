@@ -1,13 +1,13 @@
-//! One key's workflow: `tidings status` asks it, and [`command`] tells it what to do.
+//! One key's workflow: `tidings status` asks it, [`command`] tells it what to do, and [`recover`] takes up what a
+//! terminated one left behind.
 
 use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use temporalio_client::{
-    Client, QueryRejectCondition, WorkflowHandle, WorkflowQueryOptions, errors::WorkflowQueryError,
-};
+use temporalio_client::{QueryRejectCondition, WorkflowQueryOptions, errors::WorkflowQueryError};
+use temporalio_common::{HasWorkflowDefinition, QueryDefinition};
 use tidings_workflows::{Digest, Key, Status, command::Hold};
 use tokio::time::timeout;
 
@@ -16,27 +16,22 @@ use crate::Config;
 pub(crate) mod command;
 mod deed;
 mod many;
+mod preview;
 pub(crate) mod recover;
-mod reopen;
+pub(crate) mod reopen;
 mod selection;
 mod words;
 
-/// How long a worker may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a worker may take to answer. A workflow that is busy with local activities answers when its workflow task ends,
+/// every eight seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says what the key is doing.
 ///
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
-    let workflow = workflow(config, key).await?;
-    let answer = timeout(PATIENCE, workflow.query(Digest::status, (), only_open)).await;
-    let status = match answer.with_context(|| unanswered(config, key))? {
-        Ok(status) => Some(status),
-        Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => None,
-        Err(error) => return Err(error).with_context(|| unanswered(config, key)),
-    };
+    let status = query(config, key, Digest::status).await?;
     let text = match &status {
         _ if as_json => json!(status).to_string(),
         None => nothing_pending(key),
@@ -46,12 +41,28 @@ pub(crate) async fn status(config: &Config, key: &Key, as_json: bool) -> anyhow:
     Ok(true)
 }
 
-async fn workflow(config: &Config, key: &Key) -> anyhow::Result<WorkflowHandle<Client, Digest>> {
-    Ok(config.temporal.connect().await?.get_workflow_handle(key.workflow_id()))
+/// What the key's workflow answers; `None`: none runs.
+async fn query<Q>(config: &Config, key: &Key, query: Q) -> anyhow::Result<Option<Q::Output>>
+where
+    Q: QueryDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run, Input = ()>,
+{
+    let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
+    let workflow = config.temporal.connect().await?.get_workflow_handle::<Digest>(key.workflow_id());
+    let answer = timeout(PATIENCE, workflow.query(query, (), only_open)).await;
+    match answer.with_context(|| unanswered(config, key))? {
+        Ok(answer) => Ok(Some(answer)),
+        Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => Ok(None),
+        Err(error) => Err(error).with_context(|| unanswered(config, key)),
+    }
 }
 
 fn unanswered(config: &Config, key: &Key) -> String {
     format!("{key} does not answer; is a worker running on task queue {:?}?", config.task_queue)
+}
+
+/// A command that nobody answered in time waits at Temporal, and the next worker may carry it out.
+fn heard_later(config: &Config, key: &Key) -> String {
+    format!("{}; it may obey yet, see tidings status {key}", unanswered(config, key))
 }
 
 fn nothing_pending(key: &Key) -> String {

@@ -3,23 +3,41 @@
 use std::time::Duration;
 
 use temporalio_sdk::WorkerOptions;
-use tidings_activities::DigestActivities;
-use tidings_workflows::Digest;
+use tidings_activities::{DigestActivities, MessageActivities};
+use tidings_workflows::{Digest, Message, names};
 
 /// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// A worker for digests on `task_queue`.
+/// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
 pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result<WorkerOptions> {
-    let settings = &activities.settings;
+    let DigestActivities { store, relays, settings, .. } = &activities;
+    let messages = MessageActivities { store: store.clone(), relays: relays.clone(), settings: settings.clone() };
     let rate = settings.rate(&settings.streams.bulk);
     Ok(WorkerOptions::new(task_queue)
         // In fair weather deliveries are the only activities that go by the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
+        .register_workflow::<Message>()?
+        .register_activities(activities)
+        .register_activities(messages)
+        .graceful_shutdown_period(GRACE)
+        .build())
+}
+
+/// A worker beside the one on `task_queue`: for single messages of the stream `transactional`, which wait for nobody.
+///
+/// # Errors
+/// Never in practice: the SDK refuses a workflow that is registered twice.
+pub fn transactional(task_queue: &str, activities: MessageActivities) -> anyhow::Result<WorkerOptions> {
+    let settings = &activities.settings;
+    let rate = settings.rate(&settings.streams.transactional);
+    Ok(WorkerOptions::new(names::transactional(task_queue))
+        .maybe_max_task_queue_activities_per_second(rate)
+        .register_workflow::<Message>()?
         .register_activities(activities)
         .graceful_shutdown_period(GRACE)
         .build())

@@ -30,18 +30,22 @@ pub struct Options {
     /// All events of this category about one entity
     #[arg(long)]
     category: Option<String>,
-    /// What they happened to; without it, those about nothing
+    /// What they happened to; without it, those about no entity
     #[arg(long, value_name = "TYPE", requires = "category")]
     entity_type: Option<String>,
     /// Which one they happened to
     #[arg(long, value_name = "ID", requires = "category")]
     entity_id: Option<String>,
     /// Only what occurred until then [default: now]
-    #[arg(long, value_name = "TIME", requires = "category")]
+    #[arg(long, value_name = "TIME", requires = "category", value_parser = time)]
     until: Option<Timestamp>,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "is no time; write for example 2026-01-31T08:00:00Z")
 }
 
 /// Hands the retract over. `true`: Temporal has recorded it.
@@ -81,8 +85,8 @@ fn in_words(key: &Key, retract: &Retract) -> String {
         Retract::Entity { category, entity_type, entity_id, until } => {
             let entity = [entity_type, entity_id].into_iter().filter(|part| !part.is_empty());
             let about: Vec<_> = entity.map(String::as_str).collect();
-            let about = if about.is_empty() { String::new() } else { format!(" about {}", about.join(" ")) };
-            format!("every {category}{about} until {until:.0} is")
+            let about = if about.is_empty() { "no entity".to_owned() } else { about.join(" ") };
+            format!("every {category} about {about} until {until:.0} is")
         }
     };
     format!("{key}: {what} taken back, unless its mail was made already")
@@ -111,7 +115,7 @@ mod tests {
     fn a_retract_is_of_one_event_or_of_a_category_until_a_time() {
         for (arguments, says) in [
             (&["--event", "e1"][..], "acme/activity/ann: event e1 is taken back"),
-            (&["--category", "comment"], "every comment until 1970-01-01T00:00:00Z is taken back"),
+            (&["--category", "comment"], "every comment about no entity until 1970-01-01T00:00:00Z is taken back"),
             (
                 &["--category", "comment", "--entity-type", "page", "--entity-id", "7"],
                 "every comment about page 7 until",

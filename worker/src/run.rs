@@ -1,16 +1,17 @@
-//! The digests' worker, until it is told to stop.
+//! The workers of both streams, until they are told to stop.
 
 use std::sync::Arc;
 
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings_activities::{
-    DigestActivities, mailer::Timeouts, relays::Relays, renderer::Renderer, settings::UnknownRecipients,
+    DigestActivities, MessageActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
+    settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{Config, registration, storage::Storage};
 
-/// Runs the worker until `shutdown` is cancelled; activities in progress finish first.
+/// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
 /// # Errors
 /// The DKIM key is wrong, Temporal or the database do not answer, or a template is broken.
@@ -25,34 +26,39 @@ pub async fn run(
     }
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    let activities = DigestActivities {
-        store,
-        renderer: Renderer::new(config.templates.as_deref())?,
-        relays: relays.clone(),
-        settings,
-    };
-    let options = registration::digests(&config.task_queue, activities)?;
+    // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.
+    let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
+    let (bulk, transactional) = (connect()?, connect()?);
+    let messages =
+        MessageActivities { store: store.clone(), relays: transactional.clone(), settings: settings.clone() };
+    let renderer = Renderer::new(config.templates.as_deref())?;
+    let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
     let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
-    let mut worker = Worker::new(&runtime, client, options)?;
+    let worker = |options| Worker::new(&runtime, client.clone(), options);
+    let mut workers = (
+        worker(registration::digests(&config.task_queue, digests)?)?,
+        worker(registration::transactional(&config.task_queue, messages)?)?,
+    );
     tracing::info!(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
         task_queue = config.task_queue,
-        relays = config.streams.bulk.settings.relays.join(", "),
+        bulk = config.streams.bulk.settings.relays.join(", "),
+        transactional = config.streams.transactional.settings.relays.join(", "),
         "the worker runs"
     );
-    let stop = worker.shutdown_handle();
-    let running = worker.run();
+    let stop = (workers.0.shutdown_handle(), workers.1.shutdown_handle());
+    let running = async { tokio::try_join!(workers.0.run(), workers.1.run()) };
     tokio::pin!(running);
     tokio::select! {
-        ended = &mut running => ended?,
+        ended = &mut running => ended.map(drop)?,
         () = shutdown.cancelled() => {
             tracing::info!("the worker stops");
-            stop();
+            stop.0();
+            stop.1();
             running.await?;
         }
     }
-    relays.close().await;
+    tokio::join!(bulk.close(), transactional.close());
     Ok(())
 }

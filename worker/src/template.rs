@@ -41,12 +41,16 @@ pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
             }
             Ok(true)
         }
-        Command::Preview { name, out } => preview(&renderer.preview(&name)?, out.as_deref()).map(|()| true),
+        Command::Preview { name, out } => show(&renderer.preview(&name)?, out.as_deref()).map(|()| true),
         Command::Check => Ok(check(&renderer)),
     }
 }
 
-fn preview(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
+/// Prints the text, or writes all parts to the folder.
+///
+/// # Errors
+/// The folder cannot be written.
+pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
     let Some(folder) = out else {
         anstream::println!("{BOLD}{}{BOLD:#}\n\n{}", mail.subject, mail.text.trim_end());
         return Ok(());

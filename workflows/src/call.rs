@@ -29,7 +29,7 @@ const DELIVERY_ATTEMPT: Duration = Duration::from_secs(45 * 60);
 /// The server gives up on a delivery of a silent worker after this long, and a running one learns of a cancel as fast.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Remote attempts back off to this.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// The longest single timer: what lies further away is looked at again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -148,7 +148,7 @@ where
 
 impl How {
     /// The options of a remote call.
-    fn options(self, token: WorkflowCancellationToken) -> ActivityOptions {
+    pub(crate) fn options(self, token: WorkflowCancellationToken) -> ActivityOptions {
         let retries = RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build();
         match self {
             Self::Quickly => ActivityOptions::with_start_to_close_timeout(REMOTE_ATTEMPT)

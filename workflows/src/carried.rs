@@ -1,5 +1,6 @@
 //! The workflow's start argument: what the run before handed over. Producers start a workflow without any.
 
+use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
     protos::temporal::api::common::v1::Payload,
@@ -15,7 +16,7 @@ impl Carried {
     /// Reads the start argument of a run.
     #[must_use]
     pub fn read(payloads: &[Payload]) -> Self {
-        Self(payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok()))
+        Self(read(payloads))
     }
 
     /// What takes events back, as far as the store did not know it yet.
@@ -39,8 +40,7 @@ impl Carried {
 
 impl TemporalSerializable for Carried {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        let data = serde_json::to_vec(&self.0).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
-        Ok(Payload { metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(), data, ..Payload::default() })
+        written(&self.0)
     }
 }
 
@@ -48,4 +48,15 @@ impl TemporalDeserializable for Carried {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         Ok(Self::read(&payloads))
     }
+}
+
+/// A start argument, if it is one.
+pub(crate) fn read<S: DeserializeOwned>(payloads: &[Payload]) -> Option<S> {
+    payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok())
+}
+
+/// A start argument.
+pub(crate) fn written(state: &impl Serialize) -> Result<Payload, PayloadConversionError> {
+    let data = serde_json::to_vec(state).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
+    Ok(Payload { metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(), data, ..Payload::default() })
 }

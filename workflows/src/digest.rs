@@ -20,7 +20,7 @@ use crate::{
     state::{Decision, State, Summary},
 };
 
-/// Signals that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
+/// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
 /// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.
 const STEPS_PER_RUN: u32 = 1_000;
 
@@ -102,27 +102,29 @@ impl Digest {
     pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
         let next_seq = self.state.malformed;
-        self.steps += 1;
         self.bytes += inbound.bytes();
         let sorted = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
             None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
         };
+        let state = self.told();
         for event in sorted.events {
-            self.state.add(event, now);
+            state.add(event, now);
         }
         for retract in sorted.retracts {
-            self.state.retract(retract);
+            state.retract(retract);
         }
         for letter in sorted.refused {
-            self.state.refuse(letter);
+            state.refuse(letter);
         }
+        // What arrives need not wake the run, and is shown all the same.
+        ctx.set_current_details(Status::new(&self.state, self.trouble.clone(), now).to_string());
     }
 
     /// The recipient chose something else.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn preferences(&mut self, _: &mut SyncWorkflowContext<Self>) {
-        self.state.change();
+        self.told().change();
     }
 
     /// What the key is doing, and why.
@@ -140,25 +142,25 @@ impl Digest {
     /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Flushed {
-        self.state.flush(order, timestamp(ctx.workflow_time()))
+        self.told().flush(order, timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
     pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Hold) -> Held {
-        self.state.hold(hold, timestamp(ctx.workflow_time()))
+        self.told().hold(hold, timestamp(ctx.workflow_time()))
     }
 
     /// Ends a hold. What is overdue goes out.
     #[update(name = "release")]
     pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Released {
-        self.state.release(order, timestamp(ctx.workflow_time()))
+        self.told().release(order, timestamp(ctx.workflow_time()))
     }
 
     /// Ends what is pending and what is on its way, in no mail. The ledger keeps the events.
     #[update(name = "drop")]
     pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Order) -> Dropped {
-        self.state.discard(order)
+        self.told().discard(order)
     }
 
     /// Gives the open window another deadline.
@@ -167,7 +169,7 @@ impl Digest {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = w.state.deadline();
-            (was, w.state.retime(retime, now))
+            (was, w.told().retime(retime, now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -180,7 +182,7 @@ impl Digest {
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Reopen) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| w.state.reopen(reopen, now)) {
+        if let Some(refused) = ctx.state_mut(|w| w.told().reopen(reopen, now)) {
             return refused;
         }
         until(ctx, |w| w.state.reopening.is_none()).await;
@@ -219,6 +221,12 @@ impl Digest {
 }
 
 impl Digest {
+    /// The state, for a signal or a command.
+    const fn told(&mut self) -> &mut State {
+        self.steps += 1;
+        &mut self.state
+    }
+
     /// Whether this run should hand over to the next before it does anything else.
     pub(crate) const fn must_roll(&self) -> bool {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::limits::{self, Invalid};
 
 /// RFC 3986's unreserved characters stay as they are; everything else is percent-encoded.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Namespace of every `digest_id` (UUIDv5, RFC 9562): drawn once, fixed for ever.
 const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_11f0_7a63);

@@ -8,6 +8,15 @@ pub const SIGNAL: &str = "events";
 pub const PREFERENCES_SIGNAL: &str = "preferences";
 /// Task queue of the digest workflows, unless configured otherwise.
 pub const TASK_QUEUE: &str = "tidings";
+/// Workflow type of a single message.
+pub const MESSAGE_WORKFLOW_TYPE: &str = "message";
+
+/// Task queue of the messages of the stream `transactional`, beside the digests' one: a flood there delays nothing here.
+#[must_use]
+pub fn transactional(task_queue: &str) -> String {
+    format!("{task_queue}-transactional")
+}
+
 /// Search attribute (Keyword), set at start: the key's tenant.
 pub const TENANT_ATTRIBUTE: &str = "TidingsTenant";
 /// Search attribute (Keyword), set at start: the key's digest type.

@@ -49,6 +49,9 @@ pub(crate) struct State {
     pub open: Option<Open>,
     #[serde(default)]
     pub delivering: Option<Delivering>,
+    /// The pending events waited for a digest that was not delivered at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// An operator wants the pending events now.
     #[serde(default)]
     pub flushed: bool,
@@ -165,6 +168,7 @@ impl State {
             pending: Pending::default(),
             open: None,
             delivering: None,
+            waited: false,
             flushed: false,
             hold: None,
             changed: false,
@@ -191,7 +195,8 @@ impl State {
 
     /// How many events the open window takes, as long as none of them is stashed.
     fn limit(&self) -> Option<usize> {
-        let open = self.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty())?;
+        // A flush takes all that is pending.
+        let open = self.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty() && !self.flushed)?;
         open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
     }
 

@@ -59,7 +59,7 @@ impl Status {
             pending: state.collected(),
             digest_id: open.map(|open| open.window.digest_id),
             due_at: state.deadline(),
-            why: open.map(|open| open.why.clone()).unwrap_or_default(),
+            why: state.why(),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
                 digest_id: digest.window.digest_id,

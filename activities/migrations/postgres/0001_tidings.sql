@@ -107,26 +107,41 @@ CREATE TABLE retracts (
     PRIMARY KEY (tenant, digest_type, user_id, event_id, category, entity_type, entity_id)
 );
 
--- The outbox: the bytes that every attempt sends.
+-- The outbox: the bytes that every attempt sends. A message is the mail of a digest, or a single one that a service
+-- handed over under a key of its own.
 CREATE TABLE messages (
-    digest_id     TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES digests (digest_id),
-    tenant        TEXT COLLATE "C" NOT NULL,
-    digest_type   TEXT COLLATE "C" NOT NULL,
-    user_id       TEXT COLLATE "C" NOT NULL,
-    stream        TEXT NOT NULL,
-    envelope_from TEXT NOT NULL,
-    envelope_to   TEXT NOT NULL,
-    message_id    TEXT NOT NULL,
-    subject       TEXT NOT NULL,
-    bytes         BYTEA NOT NULL,
-    template      TEXT NOT NULL,
-    created_at    BIGINT NOT NULL
+    id              TEXT COLLATE "C" NOT NULL PRIMARY KEY, -- the digest_id; of a single one made of tenant and idempotency_key
+    digest_id       TEXT COLLATE "C" REFERENCES digests (digest_id),
+    tenant          TEXT COLLATE "C" NOT NULL,
+    digest_type     TEXT COLLATE "C" NOT NULL, -- empty for a single one
+    user_id         TEXT COLLATE "C" NOT NULL, -- empty for an address that no directory has
+    idempotency_key TEXT COLLATE "C",
+    content_sha256  TEXT, -- in hex: of what was handed over under the key
+    stream          TEXT NOT NULL, -- `transactional` or `bulk`
+    envelope_from   TEXT NOT NULL,
+    envelope_to     TEXT NOT NULL,
+    message_id      TEXT NOT NULL,
+    subject         TEXT NOT NULL,
+    bytes           BYTEA NOT NULL,
+    template        TEXT NOT NULL, -- empty for parts that came ready
+    created_at      BIGINT NOT NULL,
+    state           TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'sent', 'delivered', 'deferred', 'failed',
+                                                   'ambiguous', 'suppressed', 'cancelled')),
+    sent_at         BIGINT, -- first acceptance by the relay, whatever the state says
+    closed_at       BIGINT, -- its end, which stays
+    why             TEXT,
+    may_repeat      BIGINT NOT NULL, -- an operator let attempts up to this number be repeated, past the dot or not
+    UNIQUE (tenant, idempotency_key),
+    CHECK ((digest_id IS NULL) = (idempotency_key IS NOT NULL) AND (digest_id IS NULL OR digest_id = id)),
+    CHECK ((digest_id IS NULL) = (content_sha256 IS NOT NULL)),
+    CHECK ((closed_at IS NULL) = (state IN ('queued', 'sending', 'deferred')))
 );
+CREATE INDEX messages_by_age ON messages (tenant, created_at);
 
 -- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new
 -- attempt fences every earlier one.
 CREATE TABLE attempts (
-    digest_id       TEXT COLLATE "C" NOT NULL REFERENCES messages (digest_id),
+    message         TEXT COLLATE "C" NOT NULL REFERENCES messages (id),
     number          BIGINT NOT NULL,
     tenant          TEXT COLLATE "C" NOT NULL,
     relay           TEXT NOT NULL,
@@ -141,9 +156,9 @@ CREATE TABLE attempts (
     late_phase      TEXT,
     late_class      TEXT,
     late_reply      TEXT,
-    PRIMARY KEY (digest_id, number)
+    PRIMARY KEY (message, number)
 );
-CREATE UNIQUE INDEX attempts_under_way ON attempts (digest_id) WHERE class IS NULL;
+CREATE UNIQUE INDEX attempts_under_way ON attempts (message) WHERE class IS NULL;
 
 -- What is remembered of relays, by all workers: when one is left alone, and which message tries it.
 CREATE TABLE relays (
@@ -186,6 +201,7 @@ CREATE TABLE audit (
     digest_type TEXT COLLATE "C" NOT NULL,
     user_id     TEXT COLLATE "C" NOT NULL,
     digest_id   TEXT COLLATE "C",
+    message     TEXT COLLATE "C", -- of a single one; digest_type and user_id are empty
     actor       TEXT COLLATE "C" NOT NULL,
     action      TEXT NOT NULL,
     why         TEXT NOT NULL

@@ -197,3 +197,15 @@ fn a_recipient_s_own_quiet_hours_take_the_place_of_the_digest_type_s() {
     let strict = settings("daily 08:00", &["22:00-07:00"]);
     assert_eq!(admit(&strict, &awake, &asked(DUE, false), night), Admission::Admitted);
 }
+
+#[test]
+fn an_urgent_window_is_never_later_than_it_would_be_without_the_haste() {
+    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    // Nothing is in the way, not even the digest of a moment ago.
+    assert_eq!(admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)), Admission::Admitted);
+    // The throttle is over before the minute is.
+    let quick = DigestSettings { throttle: Some(Duration::from_secs(10)), ..settings("instant", &[]) };
+    let admission = admit(&quick, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
+    assert!(matches!(admission, Admission::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
+}

@@ -12,9 +12,17 @@ use crate::{settings::DigestSettings, store::Preferences};
 /// Quiet times, and categories that are off. Every plan reads them.
 const MOST: usize = 100;
 
-/// The first field that is wrong, and what would be right.
-pub(super) fn preferences(settings: &DigestSettings, chosen: &Preferences, now: Timestamp) -> Result<(), Invalid> {
-    cadence(settings, chosen)?;
+/// The first field that is wrong, and what would be right. A cadence that was chosen `before` may stay where the digest
+/// type no longer offers it: who cannot change it must be able to pause.
+pub(super) fn preferences(
+    settings: &DigestSettings,
+    before: &Preferences,
+    chosen: &Preferences,
+    now: Timestamp,
+) -> Result<(), Invalid> {
+    if (&chosen.cadence, &chosen.at) != (&before.cadence, &before.at) {
+        cadence(settings, chosen)?;
+    }
     if let Some(zone) = &chosen.zone {
         let right = "is no IANA time zone; write for example \"Europe/Berlin\"";
         TimeZone::get(zone).map_err(|_| wrong("zone", zone, right))?;
@@ -72,8 +80,15 @@ fn few(field: &str, count: usize) -> Result<(), Invalid> {
     if count <= MOST { Ok(()) } else { Err(Invalid { field: field.to_owned(), problem }) }
 }
 
+/// A problem that quotes its word stands alone where that is all that was written.
 fn wrong(field: &str, written: &str, problem: &str) -> Invalid {
-    Invalid { field: field.to_owned(), problem: format!("{written:?} {problem}") }
+    let quoted = format!("{written:?}");
+    let problem = match problem {
+        _ if problem.starts_with(&quoted) => problem.to_owned(),
+        _ if problem.starts_with("is ") || problem.starts_with("means ") => format!("{quoted} {problem}"),
+        _ => format!("{quoted}: {problem}"),
+    };
+    Invalid { field: field.to_owned(), problem }
 }
 
 #[cfg(test)]
@@ -91,7 +106,7 @@ mod tests {
     }
 
     fn said(chosen: &Preferences) -> String {
-        let checked = preferences(&settings(), chosen, NOW.parse().unwrap());
+        let checked = preferences(&settings(), &Preferences::default(), chosen, NOW.parse().unwrap());
         checked.map_err(|invalid| invalid.to_string()).err().unwrap_or_default()
     }
 
@@ -119,23 +134,43 @@ mod tests {
         ] {
             assert_eq!(said(&cadence(chosen, at)), problem);
         }
-        let problem = said(&cadence(Some("dayly 08:00"), None));
-        assert!(
-            problem.starts_with("cadence: \"dayly 08:00\" \"dayly\" is not a cadence; write \"instant\""),
-            "{problem}"
-        );
+        for (words, problem) in [
+            ("dayly 08:00", "cadence: \"dayly 08:00\": \"dayly\" is not a cadence; write \"instant\""),
+            ("dayly", "cadence: \"dayly\" is not a cadence; write \"instant\""),
+            ("", "cadence: \"\" is empty; write"),
+        ] {
+            let said = said(&cadence(Some(words), None));
+            assert!(said.starts_with(problem), "{said}");
+        }
     }
 
     #[test]
     fn without_choices_there_is_none_and_everything_else_may_be_chosen() {
         let settings = DigestSettings { choices: crate::choices::Choices::new(Vec::new()), ..settings() };
+        let check =
+            |chosen: &Preferences| preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
         let zone = Preferences { zone: Some("Asia/Tokyo".into()), ..Preferences::default() };
-        assert!(preferences(&settings, &zone, NOW.parse().unwrap()).is_ok());
-        let refused = preferences(&settings, &cadence(Some("instant"), None), NOW.parse().unwrap()).unwrap_err();
+        assert!(check(&zone).is_ok());
+        let refused = check(&cadence(Some("instant"), None)).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "cadence: \"instant\" is not offered; recipients of this digest type have no choice"
         );
+    }
+
+    #[test]
+    fn a_cadence_that_is_no_longer_offered_may_stay_and_nothing_else_is_refused_for_it() {
+        let now = NOW.parse().unwrap();
+        let before = cadence(Some("hourly"), None);
+        let paused = Preferences { paused_until: Some("2026-11-01T00:00:00Z".parse().unwrap()), ..before.clone() };
+        assert!(preferences(&settings(), &before, &paused, now).is_ok());
+        let at = cadence(None, Some("18:30"));
+        let instant = DigestSettings { cadence: Cadence::Instant, ..settings() };
+        assert!(
+            preferences(&instant, &at, &Preferences { off: ["share".to_owned()].into(), ..at.clone() }, now).is_ok()
+        );
+        let other = cadence(Some("hourly at :30"), None);
+        assert!(preferences(&settings(), &before, &other, now).is_err());
     }
 
     #[test]
@@ -151,7 +186,9 @@ mod tests {
                 Preferences { zone: Some("Europe/Berln".into()), ..default() },
                 "zone: \"Europe/Berln\" is no IANA time zone",
             ),
-            (quiet(&["22:00-07:00", "22"]), "quiet: \"22\" "),
+            (quiet(&["22:00-07:00", "none"]), "quiet: \"none\": write for example \"22:00-07:00\""),
+            (quiet(&["fri 22"]), "quiet: \"fri 22\": \"22\": write for example \"22:00-07:00\""),
+            (quiet(&[""]), "quiet: \"\": write for example \"22:00-07:00\""),
             (quiet(&["00:00-12:00", "12:00-24:00"]), "quiet: covers the whole week"),
             (off(""), "off: is required"),
             (off("a\nb"), "off: has the control character"),

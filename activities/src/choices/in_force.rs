@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_workflows::{Cadence, Key};
+use tidings_workflows::Key;
 
 use crate::{effective::Effective, settings::DigestSettings, store::Facts, timing::Timing};
 
@@ -33,15 +33,15 @@ impl InForce {
     #[must_use]
     pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
         let effective = Effective::new(settings, facts);
-        let (cadence, timing) = (&effective.cadence, Timing::new(settings, key, &effective));
         let paused = facts.preferences.paused_until.is_some_and(|until| until > now);
-        let wanted = facts.consent && facts.suppressed.is_none() && !paused && *cadence != Cadence::Never;
-        let deadline = wanted.then(|| timing.deadline(cadence, None, now));
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never().is_none();
+        let timing = Timing::new(settings, key, &effective);
+        let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));
         Self {
-            cadence: cadence.to_string(),
-            quiet: timing.quiet.times().iter().map(ToString::to_string).collect(),
             next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
-            zone: effective.zone_name.clone(),
+            cadence: effective.cadence.to_string(),
+            quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
+            zone: effective.zone_name,
         }
     }
 }

@@ -27,7 +27,23 @@ pub struct Person<'a> {
     pub address: &'a str,
 }
 
-/// A digest as a mail. The same draft makes the same bytes.
+/// What a mail is: decides the headers that tell programs so.
+#[derive(Clone, Copy)]
+pub enum Of<'a> {
+    /// One of many of its kind, which recipients filter and end by.
+    Digest {
+        tenant: &'a str,
+        digest_type: &'a str,
+        /// Events in the digest.
+        events: u64,
+        /// The right side of the List-Id: a host name of the sender.
+        list_host: &'a str,
+    },
+    /// A single one.
+    Single { tenant: &'a str, stream: &'a str },
+}
+
+/// A digest or a single message as a mail. The same draft makes the same bytes.
 #[derive(Clone, Copy)]
 pub struct Draft<'a> {
     pub from: Person<'a>,
@@ -35,19 +51,16 @@ pub struct Draft<'a> {
     /// Where answers go, if not to `from`.
     pub reply_to: Option<&'a str>,
     pub subject: &'a str,
-    pub html: &'a str,
+    /// Without it the mail is plain text.
+    pub html: Option<&'a str>,
     pub text: &'a str,
-    pub digest_id: Uuid,
-    /// Events in the digest.
-    pub events: u64,
-    pub tenant: &'a str,
-    pub digest_type: &'a str,
+    /// The id of the message, which for a digest is its own.
+    pub id: Uuid,
+    pub of: Of<'a>,
     /// When the message was rendered first.
     pub date: Timestamp,
     /// The right side of the Message-ID: a host name of the sender.
     pub message_domain: &'a str,
-    /// The right side of the List-Id: a host name of the sender.
-    pub list_host: &'a str,
 }
 
 /// What [`Draft::compose`] made.
@@ -69,7 +82,7 @@ impl Draft<'_> {
     /// # Errors
     /// [`Error::Message`] names the address or host name that is none.
     pub fn compose(&self) -> Result<Composed, Error> {
-        let message_id = format!("{}@{}", self.digest_id, host("message domain", self.message_domain)?);
+        let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
         let to = mailbox("recipient address", self.to)?;
         let subject = one_line(self.subject, SUBJECT_CHARS);
         let envelope_to = to.email.to_string();
@@ -82,35 +95,50 @@ impl Draft<'_> {
         if let Some(reply_to) = self.reply_to {
             builder = builder.reply_to(Mailbox::new(None, address("reply-to address", reply_to)?));
         }
-        let message = builder
-            .raw_header(raw("List-Id", self.list_id()?))
+        if let Some(list_id) = self.of.list_id()? {
+            builder = builder.raw_header(raw("List-Id", list_id));
+        }
+        builder = builder
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
-            .raw_header(raw("Feedback-ID", self.feedback_id()))
-            .raw_header(raw("X-Tidings-Message", self.digest_id.to_string()))
-            .raw_header(raw("X-Tidings-Events", self.events.to_string()))
-            .multipart(self.content())
-            .map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
+            .raw_header(raw("Feedback-ID", self.of.feedback_id()))
+            .raw_header(raw("X-Tidings-Message", self.id.to_string()));
+        if let Of::Digest { events, .. } = self.of {
+            builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
+        }
+        let message = match self.html {
+            Some(html) => builder.multipart(self.alternatives(html)),
+            None => builder.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
+        };
+        let message = message.map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
         Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
-    }
-
-    /// Stable per tenant and digest type (RFC 2919): filters go by it.
-    fn list_id(&self) -> Result<String, Error> {
-        let host = host("list host", self.list_host)?;
-        Ok(format!("<{}.{}.{host}>", label(self.digest_type), label(self.tenant)))
-    }
-
-    /// Campaign, customer, kind of mail, sender (Gmail's feedback loop): none of them tells a person.
-    fn feedback_id(&self) -> String {
-        format!("{}:{}:digest:tidings", label(self.digest_type), opaque(self.tenant))
     }
 
     /// Text first: the last alternative is the preferred one (RFC 2046 5.1.4). Neither encoding can make `=_`, so no
     /// content can contain the boundary.
-    fn content(&self) -> MultiPart {
+    fn alternatives(&self, html: &str) -> MultiPart {
         MultiPart::alternative()
-            .boundary(format!("=_{}", self.digest_id.simple()))
+            .boundary(format!("=_{}", self.id.simple()))
             .singlepart(part(ContentType::TEXT_PLAIN, self.text))
-            .singlepart(part(ContentType::TEXT_HTML, self.html))
+            .singlepart(part(ContentType::TEXT_HTML, html))
+    }
+}
+
+impl Of<'_> {
+    /// Stable per tenant and digest type (RFC 2919): filters go by it. A single message is of no list.
+    fn list_id(self) -> Result<Option<String>, Error> {
+        let Self::Digest { tenant, digest_type, list_host, .. } = self else { return Ok(None) };
+        let host = host("list host", list_host)?;
+        Ok(Some(format!("<{}.{}.{host}>", label(digest_type), label(tenant))))
+    }
+
+    /// Campaign, customer, kind of mail, sender (Gmail's feedback loop): none of them tells a person.
+    fn feedback_id(self) -> String {
+        match self {
+            Self::Digest { tenant, digest_type, .. } => {
+                format!("{}:{}:digest:tidings", label(digest_type), opaque(tenant))
+            }
+            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", label(stream), opaque(tenant)),
+        }
     }
 }
 
@@ -145,16 +173,25 @@ mod tests {
             to: Person { name: "Ann", address: "ann@example.net" },
             reply_to: None,
             subject: "3 new comments",
-            html: "<p>Three new comments</p>\n",
+            html: Some("<p>Three new comments</p>\n"),
             text: "Three new comments\n",
-            digest_id: Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef),
-            events: 7,
-            tenant: "acme",
-            digest_type: "activity",
+            id: Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef),
+            of: Of::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
             date: "2026-03-02T08:00:00Z".parse().unwrap(),
             message_domain: "mail.example.com",
-            list_host: "lists.example.com",
         }
+    }
+
+    #[test]
+    fn a_single_message_is_of_no_list_and_may_be_plain_text() {
+        let of = Of::Single { tenant: "acme", stream: "transactional" };
+        let made = Draft { of, html: None, ..draft() }.compose().unwrap();
+        let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+        assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");
+        assert_eq!((parsed.parts.len(), parsed.header_raw("List-Id")), (1, None));
+        let headers = header_names(&made.bytes);
+        assert!(headers.contains(&"X-Tidings-Message".to_owned()), "{headers:?}");
+        assert!(!headers.contains(&"X-Tidings-Events".to_owned()), "{headers:?}");
     }
 
     fn header_names(bytes: &[u8]) -> Vec<String> {
@@ -181,7 +218,7 @@ mod tests {
         ] {
             let to = Person { name, ..draft().to };
             let html = format!("<p>{body}</p>");
-            let made = Draft { to, subject, text: body, html: &html, ..draft() }.compose().unwrap();
+            let made = Draft { to, subject, text: body, html: Some(&html), ..draft() }.compose().unwrap();
             let parsed = MessageParser::default().parse(&made.bytes).unwrap();
             assert_eq!(parsed.subject(), Some(subject));
             let recipient = parsed.to().unwrap().first().unwrap();
@@ -214,7 +251,8 @@ mod tests {
         assert_eq!(error.to_string(), "message: recipient address is not like name@example.com");
         assert!(Draft { from: bad, ..draft() }.compose().is_err());
         assert!(Draft { reply_to: Some("x"), ..draft() }.compose().is_err());
-        assert!(Draft { list_host: "a\r\nBcc: b", ..draft() }.compose().is_err());
+        let of = Of::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "a\r\nBcc: b" };
+        assert!(Draft { of, ..draft() }.compose().is_err());
         assert!(Draft { message_domain: "", ..draft() }.compose().is_err());
     }
 
@@ -234,10 +272,8 @@ mod tests {
         ) {
             let to = Person { name: &name, ..draft().to };
             let from = Person { name: &subject, ..draft().from };
-            let hostile = Draft {
-                to, from, subject: &subject, text: &text, html: &html, tenant: &tenant, digest_type: &digest_type,
-                ..draft()
-            };
+            let of = Of::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com" };
+            let hostile = Draft { to, from, subject: &subject, text: &text, html: Some(&html), of, ..draft() };
             let made = hostile.compose().unwrap();
             prop_assert_eq!(header_names(&made.bytes), header_names(&draft().compose().unwrap().bytes));
             prop_assert!(made.bytes.is_ascii());

@@ -19,7 +19,7 @@ mod reply;
 mod tls;
 mod wire;
 
-pub use compose::{Composed, Draft, Person};
+pub use compose::{Composed, Draft, Of, Person};
 pub use connection::Timeouts;
 pub use deliver::{Delivery, Mailer, Ready, Withdrawal};
 pub use dkim::Dkim;

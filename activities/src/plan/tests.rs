@@ -40,6 +40,7 @@ fn input() -> PlanInput {
         signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
         open: None,
         event_ids: vec!["a".into(), "b".into()],
+        waited: false,
         before: None,
         anew_at: None,
     }
@@ -194,7 +195,7 @@ fn a_choice_that_moves_no_deadline_moves_none() {
     let chosen = Preferences { paused_until: until, off, ..Preferences::default() };
     // Not even when the configuration has changed as well (rule 16).
     let plan = replanned(&daily, &before, chosen, "2026-10-24T20:00:00Z");
-    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, ..before });
+    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, paused_until: until, ..before });
 }
 
 #[test]
@@ -252,4 +253,28 @@ fn a_recipient_chooses_the_time_of_day_alone() {
     let facts = Facts { preferences, ..facts() };
     assert_eq!(planned(&settings("weekdays 08:00"), &facts).due_at, at("2026-10-26T17:30:00Z"));
     assert_eq!(planned(&settings("after 1h"), &facts).due_at, at("2026-10-24T19:00:00Z"));
+}
+
+#[test]
+fn what_has_collected_is_one_mail_also_under_instant() {
+    let instant = DigestSettings { max_events: None, ..settings("instant") };
+    assert_eq!(planned(&instant, &facts()).max_events, Some(1));
+    let waited = PlanInput { waited: true, ..input() };
+    assert_eq!(plan(&instant, &facts(), &waited, Vec::new()).max_events, None, "behind a digest that was retried");
+    let before = planned(&settings("daily 08:00"), &facts());
+    let chosen = replanned(&instant, &before, chose("instant"), "2026-10-24T20:00:00Z");
+    assert_eq!((chosen.max_events, chosen.due_at), (None, at(OPENED_AT)), "until the recipient chose it");
+}
+
+#[test]
+fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
+    let mut urgent = input();
+    urgent.signs.urgent_at = Some(at(OPENED_AT));
+    let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
+    let instant = plan(&settings("instant"), &recent, &urgent, Vec::new());
+    assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
+    let night =
+        DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
+    let hastened = plan(&night, &facts(), &urgent, Vec::new());
+    assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
 }

@@ -8,7 +8,7 @@ use tera::{Map, Value};
 use tidings_workflows::{Key, contract::Window};
 use uuid::Uuid;
 
-use super::{Error, HTML_BYTES, Input, Links, Rendered, Renderer, View, html, source::SAMPLE};
+use super::{Error, HTML_BYTES, Input, Links, Rendered, Renderer, View, html, message, source::SAMPLE};
 use crate::store::{Contents, Recipient};
 
 /// What is wrong with a template.
@@ -63,7 +63,10 @@ impl Renderer {
     /// # Errors
     /// There is no such template or no sample, the sample cannot be read, or the template fails on it.
     pub fn preview(&self, template: &str) -> Result<Rendered, Error> {
-        self.render_strictly(template, &self.sample(template)?)
+        match self.single(template) {
+            Some(sample) => self.sample_message(template, &sample),
+            None => self.render_strictly(template, &self.sample(template)?),
+        }
     }
 
     /// What templates see of the sample of `template`.
@@ -82,8 +85,20 @@ impl Renderer {
             .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
     }
 
+    /// The sample of `template`, where that is one of a single message.
+    fn single(&self, template: &str) -> Option<message::Sample> {
+        serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
+    }
+
     /// What is wrong with one template; an error where nothing can be rendered at all.
     fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
+        if let Some(sample) = self.single(template) {
+            let html = self.sample_message(template, &sample)?.html;
+            return Ok(html::unbalanced(&html)
+                .map(|problem| format!("{template}/body.html: {problem}"))
+                .into_iter()
+                .collect());
+        }
         let full = self.sample(template)?;
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();

@@ -12,6 +12,7 @@ mod check;
 mod clean;
 mod html;
 mod line;
+mod message;
 mod source;
 mod sums;
 mod view;

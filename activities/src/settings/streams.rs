@@ -3,9 +3,13 @@
 
 use std::{fmt, time::Duration};
 
+use jiff::Timestamp;
+
+use tidings_workflows::RETRY_DELAYS;
+
 use super::Sender;
 use crate::{
-    mailer::{Dkim, Limits, Relay},
+    mailer::{self, Dkim, Limits, Relay},
     relays::Provider,
 };
 
@@ -51,24 +55,26 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// 1m, 5m, 30m, 2h, 8h (rule 25).
-    pub const RETRY_DELAYS: [Duration; 5] = [
-        Duration::from_mins(1),
-        Duration::from_mins(5),
-        Duration::from_mins(30),
-        Duration::from_hours(2),
-        Duration::from_hours(8),
-    ];
-
     /// A stream of which nothing else is configured.
     #[must_use]
     pub fn new(relays: &[&str], sender: Sender) -> Self {
         Self {
             relays: relays.iter().map(|&name| name.to_owned()).collect(),
-            retry_delays: Self::RETRY_DELAYS.to_vec(),
+            retry_delays: RETRY_DELAYS.to_vec(),
             guarantee: Guarantee::default(),
             sender,
             dkim: None,
+        }
+    }
+
+    /// The message as it goes out. Without its signature none does: receivers would take it for forged.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn signed(&self, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, mailer::Error> {
+        match &self.dkim {
+            Some(dkim) => dkim.sign(&bytes, at),
+            None => Ok(bytes),
         }
     }
 

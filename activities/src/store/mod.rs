@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_workflows::{
-    Event, Key, Retract,
-    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
+    Event, Key, MessageKey, Retract,
+    contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
+    message::contract::{Retried, RetryInput},
 };
 use uuid::Uuid;
 
@@ -19,9 +20,11 @@ use crate::relays::Kept;
 #[cfg(test)]
 mod conformance;
 mod error;
+mod messages;
 mod records;
 mod sql;
 
+pub use messages::*;
 pub use records::*;
 pub use sql::{Postgres, Sqlite};
 
@@ -107,22 +110,50 @@ pub trait Store: Send + Sync + 'static {
     /// second one does no harm.
     async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
-    /// Puts a digest's message in the outbox, unless the digest is closed. The first write wins.
+    /// Puts a message in the outbox, unless it is of a digest that is closed. The first write wins, of a single one under
+    /// its idempotency key.
     async fn put_message(&self, message: &Message) -> Result<()>;
 
     /// Starts an attempt: takes the next attempt number, which fences every earlier attempt, and answers with the
     /// stored bytes. An earlier attempt that is past the dot and has no outcome is recorded as ambiguous.
-    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun>;
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun>;
 
     /// Records that attempt `number` is about to send the final dot. `false`: a later attempt has begun or the
-    /// digest has an end, and the dot must not be sent. The same attempt may ask again.
-    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+    /// message has an end, and the dot must not be sent. The same attempt may ask again.
+    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
 
     /// Records how attempt `number` ended; the first end counts. A late answer to a fenced attempt is kept in its row,
-    /// which stays ambiguous, and changes nothing else, with one exception: a success ends a digest that has no end, so
+    /// which stays ambiguous, and changes nothing else, with one exception: a success ends a message that has no end, so
     /// that the attempt that took over does not send a second mail (rule 26). A success always moves
     /// [`Facts::last_sent_at`], also where the digest had another end.
-    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+    /// What the outbox says of a message, of a digest or a single one.
+    async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
+
+    /// The latest messages that pass the filter.
+    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>>;
+
+    /// The attempts to deliver a message, in their order.
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
+
+    /// Why a tenant must not mail an address; case does not matter.
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>>;
+
+    /// Ends a single message that has no end yet, with an audit entry. Fences the attempt that is under way; where that was
+    /// past the dot the end is ambiguous. Answers with the end that the outbox holds, which is the first one recorded;
+    /// `None`: there is no such message. `by` is the operator who wants it; empty: Tidings itself.
+    async fn close_message(
+        &self,
+        key: &MessageKey,
+        closed: &Closed,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Closed>>;
+
+    /// Takes up a single message again that failed, was cancelled or is ambiguous, or that has no end, with an audit entry.
+    /// Fences the attempt that is under way. Refuses like [`Store::reopen`].
+    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried>;
 
     /// Records commands in the audit trail, once each.
     async fn audit(&self, input: &AuditInput) -> Result<()>;

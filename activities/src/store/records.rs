@@ -175,59 +175,6 @@ pub struct Group {
     pub actors: Vec<String>,
 }
 
-/// A message of the outbox.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Message {
-    pub digest_id: Uuid,
-    pub key: Key,
-    /// `bulk` for digests.
-    pub stream: String,
-    /// RFC 5321 MAIL FROM.
-    pub envelope_from: String,
-    /// RFC 5321 RCPT TO.
-    pub envelope_to: String,
-    /// Without angle brackets.
-    pub message_id: String,
-    pub subject: String,
-    /// The whole message (RFC 5322), as every attempt sends it.
-    pub bytes: Vec<u8>,
-    /// The template that made it, `default` after a fallback.
-    pub template: String,
-    pub created_at: Timestamp,
-}
-
-/// The answer to the start of an attempt.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Begun {
-    /// Send these bytes.
-    Go {
-        number: u32,
-        /// How many earlier attempts ended past the dot without an outcome: the recipient may have the mail already.
-        ambiguous: u32,
-        message: Box<Message>,
-    },
-    /// The digest has an end.
-    Closed(Closed),
-}
-
-/// How an attempt ended.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AttemptEnd {
-    /// `connect`, `tls`, `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data`, `body`, `dot` or `done`.
-    pub phase: &'static str,
-    /// `sent`, `deferred`, `failed`, `hard_bounce`, `policy`, `configuration`, `throttled`, `too_large`, `ambiguous`,
-    /// `fenced` or `cancelled`.
-    pub class: &'static str,
-    /// The relay's reply: code, enhanced code and text, without addresses; empty when there was none.
-    pub reply: String,
-    /// Ends the digest with the attempt, in the same transaction.
-    pub closed: Option<Closed>,
-    /// The address must not be mailed again: recorded in the same transaction.
-    pub suppress: Option<Suppression>,
-    /// With `closed`: the events join the key's next claim.
-    pub return_events: bool,
-}
-
 /// An end that comes from the workflow or from admission.
 pub struct Closing<'a> {
     pub window: &'a Window,

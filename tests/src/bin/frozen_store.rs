@@ -1,12 +1,13 @@
-//! A thousand windows fall due while PostgreSQL does not answer: how long are the histories, how fast is a status
-//! query, how fast a cancel, and how long does the way back take? `./dev bench
+//! A thousand windows fall due, and events go on arriving, while PostgreSQL does not answer: how long are the histories,
+//! how fast is a status query, how fast a cancel, how long does the way back take, and is anything lost? `./dev bench
 //! frozen-store [WINDOWS] [SECONDS]`.
 
 use std::{collections::BTreeMap, env, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions};
+use sqlx::{Connection, PgConnection};
+use temporalio_client::{Url, WorkflowCancelOptions, WorkflowDescribeOptions};
 use tidings_activities::store::Postgres;
 use tidings_tests::{
     postgres::database,
@@ -30,9 +31,9 @@ const AT_ONCE: usize = 32;
 async fn main() -> Result<()> {
     let number = |at, default| env::args().nth(at).map_or(Ok(default), |arg| arg.parse::<u64>());
     let (windows, seconds) = (number(1, 1_000)?, number(2, 300)?);
-    let url = database().await?.context("set TIDINGS_TEST_DATABASE_URL")?.parse()?;
+    let url: Url = database().await?.context("set TIDINGS_TEST_DATABASE_URL")?.parse()?;
     let proxy = Proxy::start(&url).await?;
-    let store = Postgres::connect(proxy.url(url)?.as_str()).await?;
+    let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
     store.migrate().await?;
     let mut stage = Stage::with_store(settings(CADENCE, CADENCE), Arc::new(store), tempfile::tempdir()?).await?;
     stage.start_worker()?;
@@ -52,7 +53,7 @@ async fn main() -> Result<()> {
     tokio::time::sleep_until(started + DUE).await;
 
     let (mut queries, mut cancels, mut states) = (Vec::new(), Vec::new(), BTreeMap::<String, usize>::new());
-    let mut cancelled = 0;
+    let (mut cancelled, mut emitted) = (0, keys.len());
     let due = Instant::now();
     for n in 0_usize.. {
         if due.elapsed() >= Duration::from_secs(seconds) {
@@ -62,6 +63,8 @@ async fn main() -> Result<()> {
         let asked = Instant::now();
         *states.entry(stage.status(key).await?.state).or_default() += 1;
         queries.push(asked.elapsed());
+        stage.events.emit(event(&keys[(n * 6733) % keys.len()], &format!("during-{n}"))).await?;
+        emitted += 1;
         if n % CANCEL_EVERY == 0 {
             cancels.push(cancel(stage, &keys[cancelled]).await?);
             cancelled += 1;
@@ -83,8 +86,16 @@ async fn main() -> Result<()> {
     lengths.sort_unstable();
     println!("history events of a run: median {}, most {}", lengths[lengths.len() / 2], lengths[lengths.len() - 1]);
     let mails = stage.relay.mails();
-    println!("{} mails of {} digests, {cancelled} keys cancelled", mails.len(), told(&mails)?.len());
-    ensure!(mails.len() + cancelled == keys.len(), "a mail is missing, or there is one too many");
+    let told = told(&mails)?;
+    let mut ledger = PgConnection::connect(url.as_str()).await?;
+    let ends = "SELECT COALESCE(d.outcome, 'none'), COUNT(*) FROM events e JOIN digests d USING (digest_id) GROUP BY 1";
+    let ends: Vec<(String, i64)> = sqlx::query_as(ends).fetch_all(&mut ledger).await?;
+    let mailed = told.values().sum::<u64>();
+    println!("{emitted} events, {cancelled} keys cancelled; events by outcome {ends:?}; {} mails", mails.len());
+    let of =
+        |outcome: &str| ends.iter().find(|(name, _)| name == outcome).map_or(0, |(_, events)| events.unsigned_abs());
+    ensure!(of("sent") + of("dropped") == emitted as u64, "an event is lost, or in a digest without an end");
+    ensure!(of("sent") == mailed && told.len() == mails.len(), "a mail is missing, or there is one too many");
     Ok(())
 }
 

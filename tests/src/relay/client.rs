@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_activities::mailer::{Delivery, Draft, Limits, Mailer, Person, Timeouts};
+use tidings_activities::mailer::{Delivery, Draft, Limits, Mailer, Of, Person, Timeouts};
 use uuid::Uuid;
 
 /// The sender of all mails here.
@@ -43,15 +43,12 @@ pub fn bytes(text: &str) -> Vec<u8> {
         to: Person { name: "Ann", address: "ann@example.net" },
         reply_to: None,
         subject: "3 new comments",
-        html: "<p>Three new comments</p>",
+        html: Some("<p>Three new comments</p>"),
         text,
-        digest_id: Uuid::from_u128(1),
-        events: 3,
-        tenant: "acme",
-        digest_type: "activity",
+        id: Uuid::from_u128(1),
+        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
-        list_host: "lists.example.com",
     };
     draft.compose().expect("a sound draft").bytes
 }

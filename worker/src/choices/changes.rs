@@ -1,10 +1,10 @@
 //! What `tidings preferences set` changes of what was chosen.
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
+use jiff::{Timestamp, Unit};
 use tidings_activities::store::Preferences;
 
-use super::later;
+use crate::operate::command::later;
 
 /// For `--quiet`: no quiet times, whatever the digest type has.
 pub(super) const NONE: &str = "none";
@@ -32,7 +32,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "CATEGORY")]
     on: Vec<String>,
     /// No mail before then: a time as in RFC 3339, or a span from now as in `14d`
-    #[arg(long, value_name = "TIME", value_parser = later)]
+    #[arg(long, value_name = "TIME", value_parser = pause)]
     pause_until: Option<Timestamp>,
     /// Ends the pause
     #[arg(long, conflicts_with = "pause_until")]
@@ -80,6 +80,11 @@ impl Changes {
     }
 }
 
+fn pause(text: &str) -> Result<Timestamp, String> {
+    // Nobody chose the fractions.
+    later(text)?.round(Unit::Second).map_err(|error| error.to_string())
+}
+
 /// `None`: nothing is said about it. `none` alone is no quiet time at all.
 pub(super) fn quiet(words: Vec<String>) -> Option<Vec<String>> {
     match words.as_slice() {
@@ -97,6 +102,16 @@ mod tests {
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pause_ends_at_a_time_or_after_a_span_with_days() {
+        let days = |days: i64| Timestamp::now() + SignedDuration::from_hours(24 * days);
+        let until = pause("14d").unwrap();
+        assert!(days(13) < until && until < days(15) && until.subsec_nanosecond() == 0, "{until}");
+        assert!(pause("2h 30m").unwrap() < days(1));
+        assert_eq!(pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert!(pause("soon").is_err() && pause("2001-01-01T00:00:00Z").is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `tidings preferences` and `tidings consent`: what recipients chose, and whether they want a digest at all.
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use jiff::{Timestamp, tz::TimeZone};
 use temporalio_client::Client;
 use tidings_activities::{
     choices::{self, Error},
@@ -11,7 +11,7 @@ use tidings_activities::{
 };
 use tidings_workflows::{Key, command::Order};
 
-use crate::{Config, Storage, cli::Usage, config::Unreachable};
+use crate::{Config, Storage, cli::Usage, config::Unreachable, operate::command::login};
 
 mod changes;
 pub(crate) mod consent;
@@ -32,7 +32,6 @@ pub(crate) struct Reason {
 
 impl Reason {
     pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
-        let login = || ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|l| !l.is_empty()));
         let by = self.by.or_else(login).unwrap_or_else(|| "unknown".to_owned());
         let order = Order { by, why: self.why.unwrap_or_else(|| command.to_owned()) };
         order.check().map_err(|error| Usage(format!("--{error}")))?;
@@ -88,13 +87,6 @@ fn usage(error: Error) -> anyhow::Error {
         Error::UnknownType(_) => Usage(error.to_string()).into(),
         Error::Store(error) => error.into(),
     }
-}
-
-/// A time, or a span from now.
-fn later(text: &str) -> Result<Timestamp, String> {
-    let from_now = |span: SignedDuration| Timestamp::now().checked_add(span).ok();
-    let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
-    at.ok_or_else(|| "is neither a time nor a span; write for example 2026-12-01T08:00:00Z, or 14d".to_owned())
 }
 
 fn in_zone(at: Timestamp, zone: &str) -> String {

@@ -24,7 +24,7 @@ pub(super) struct Shown<'a> {
     /// Without the recipient's choices.
     default: InForce,
     /// What recipients may choose.
-    choices: String,
+    choices: Vec<String>,
     paused_until: Option<Timestamp>,
     consent: bool,
     suppressed: Option<&'a str>,
@@ -40,7 +40,7 @@ impl<'a> Shown<'a> {
             chosen: &facts.preferences,
             in_force: InForce::new(settings, facts, key, now),
             default: InForce::new(settings, &unchosen, key, now),
-            choices: settings.choices.to_string(),
+            choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             consent: facts.consent,
             suppressed: facts.suppressed.as_deref(),
@@ -81,7 +81,7 @@ impl fmt::Display for Shown<'_> {
             let off: Vec<_> = chosen.off.iter().map(String::as_str).collect();
             write!(f, "\n  off      {}", off.join(", "))?;
         }
-        write!(f, "\n  choices  {}", self.choices)?;
+        write!(f, "\n  choices  {}", self.choices.join(", "))?;
         match &in_force.next {
             Some(next) => write!(f, "\n  next     {}, if an event came now: {}", in_zone(next.due_at, zone), next.why),
             None => write!(f, "\n  next     {}", self.silence()),

@@ -1,16 +1,16 @@
 //! `tidings digest`: what an operator tells the workflow of a key, or of many. Each command is a workflow update, and is
 //! audited.
 
-use std::{env, num::NonZeroU32};
+use std::env;
 
 use clap::{Args, Subcommand};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{Span, Timestamp, tz::TimeZone};
 use tidings_workflows::{
     Key,
     command::{Hold, Order, Retime},
 };
 
-use super::{deed::Deed, many, reopen, selection::Selection};
+use super::{deed::Deed, many, preview, reopen, selection::Selection};
 use crate::{Config, cli::Usage};
 
 const EXAMPLES: &str = "\
@@ -42,8 +42,8 @@ pub enum Command {
     Hold {
         #[command(flatten)]
         options: Options,
-        /// The hold ends by itself then: a time as in RFC 3339, or a span from now as in `2h 30m`
-        #[arg(long, value_name = "TIME", value_parser = later)]
+        /// The hold ends by itself then: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d`
+        #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
         until: Option<Timestamp>,
     },
     /// Ends a hold; what is overdue goes out
@@ -61,11 +61,13 @@ pub enum Command {
         options: Options,
         /// The deadline: a time as in RFC 3339, or a span from now as in `2h 30m` [default: by today's configuration and
         /// what the recipient chose]
-        #[arg(long, value_name = "TIME", value_parser = later)]
+        #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
         at: Option<Timestamp>,
     },
     /// Sends a digest after all that was dropped, failed or was left behind
     Reopen(reopen::Options),
+    /// Shows the mail as it would go out now, and sends nothing
+    Preview(preview::Options),
 }
 
 /// Which keys, who and why.
@@ -77,12 +79,14 @@ pub struct Options {
     /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and type=alerts`
     #[arg(long = "where", id = "selection", value_name = "WORDS")]
     selection: Option<Selection>,
-    /// Only say which keys these are
-    #[arg(long, requires = "selection")]
+    // `requires` would not do: clap waives it where what is required conflicts with what is there.
+    /// Only say which keys these are; with --where
+    #[arg(long, requires = "selection", conflicts_with = "key")]
     dry_run: bool,
-    /// Keys per second, at most
-    #[arg(long, value_name = "N", requires = "selection", default_value = "10")]
-    rate: NonZeroU32,
+    /// Keys per second, at most 1000; with --where
+    #[arg(long, value_name = "N", requires = "selection", conflicts_with = "key", default_value = "10")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
     #[command(flatten)]
     reason: Reason,
     /// Answer in JSON
@@ -92,8 +96,8 @@ pub struct Options {
 
 /// Who and why.
 #[derive(Debug, Args)]
-pub(super) struct Reason {
-    /// Why, for the audit trail
+pub(crate) struct Reason {
+    /// Why, for the audit trail and workflow history, which must not keep addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
     /// Who, for the audit trail: a login, no address [default: yours on this machine]
@@ -113,6 +117,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
         Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
         Command::Reopen(options) => reopen::run(options, config).await,
+        Command::Preview(options) => preview::run(options, config).await,
     }
 }
 
@@ -137,6 +142,14 @@ impl Options {
     }
 }
 
+/// `tidings messages cancel` of a digest's message.
+///
+/// # Errors
+/// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
+pub(crate) async fn drop_key(config: &Config, key: &Key, reason: Reason, as_json: bool) -> anyhow::Result<bool> {
+    one(config, key, &Deed::Drop(reason.order()?), as_json).await
+}
+
 async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
     let answer = deed.tell(config, &config.temporal.connect().await?, key).await?;
     let text = if as_json { answer.json.to_string() } else { answer.words };
@@ -149,35 +162,46 @@ impl Reason {
     ///
     /// # Errors
     /// [`Usage`] where one of them will not do.
-    pub(super) fn order(self) -> Result<Order, Usage> {
-        let by =
-            self.by.or_else(login).ok_or_else(|| Usage("--by: is required where the login is not known".to_owned()))?;
+    pub(crate) fn order(self) -> Result<Order, Usage> {
+        let by = self.by.or_else(login).ok_or_else(|| Usage(BY_WHOM.to_owned()))?;
         let order = Order { by, why: self.why };
         order.check().map_err(|error| Usage(format!("--{error}")))?;
         Ok(order)
     }
 }
 
-fn login() -> Option<String> {
+/// There is no login to take instead.
+const BY_WHOM: &str =
+    "--by: is required, because neither USER nor LOGNAME says who you are; write for example --by ann";
+
+pub(crate) fn login() -> Option<String> {
     ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
 }
 
-fn later(text: &str) -> Result<Timestamp, String> {
-    let from_now = |span: SignedDuration| Timestamp::now().checked_add(span).ok();
+/// A time, or a span from now, in which a day is 24 hours.
+pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
+    let now = Timestamp::now();
+    let from_now = |span: Span| now.to_zoned(TimeZone::UTC).checked_add(span).map(|at| at.timestamp()).ok();
     let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
-    let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, or 2h")?;
-    if at > Timestamp::now() { Ok(at) } else { Err("is in the past".to_owned()) }
+    let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, 2h or 14d")?;
+    if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
 
     #[test]
     fn a_time_is_one_or_a_span_from_now_and_never_in_the_past() {
-        assert!(later("2h 30m").unwrap() > Timestamp::now());
+        let in_hours = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
+        for (span, hours) in [("2h 30m", 2), ("1d", 24), ("14d", 336), ("1d 2h", 26), ("500d", 12_000), ("1w", 168)] {
+            let at = later(span).unwrap();
+            assert!(in_hours(hours - 1) < at && at < in_hours(hours + 1), "{span}: {at}");
+        }
         assert_eq!(later("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
-        for wrong in ["2001-01-01T00:00:00Z", "-2h", "tomorrow", ""] {
+        for wrong in ["2001-01-01T00:00:00Z", "-2h", "tomorrow", "", "99999999d", "9999999999999999999h"] {
             assert!(later(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -1,19 +1,26 @@
 //! One command to one key's workflow, and its answer.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
-use temporalio_client::{Client, WorkflowExecuteUpdateOptions, WorkflowHandle, errors::WorkflowUpdateError};
+use temporalio_client::{
+    Client, WorkflowExecuteUpdateOptions, WorkflowHandle, errors::WorkflowUpdateError, tonic::Code,
+};
 use temporalio_common::{HasWorkflowDefinition, UpdateDefinition};
 use tidings_workflows::{
     Digest, Key,
     command::{Dropped, Held, Hold, Order, Retime},
 };
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::{PATIENCE, unanswered, words};
+use super::{PATIENCE, heard_later, words};
 use crate::Config;
+
+/// Between a workflow task that failed and the next try.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What to tell a key.
 #[derive(Clone)]
@@ -44,23 +51,23 @@ impl Deed {
         let told = Told { config, key, workflow: temporal.get_workflow_handle(key.workflow_id()) };
         Ok(match self {
             Self::Flush(order) => {
-                let flushed = told.update(Digest::flush, order.clone()).await?;
+                let flushed = told.update(|| Digest::flush, order.clone()).await?;
                 answer(&flushed, flushed.events == 0, words::flushed(key, &flushed))
             }
             Self::Hold(hold) => {
-                let held = told.update(Digest::hold, hold.clone()).await?;
+                let held = told.update(|| Digest::hold, hold.clone()).await?;
                 answer(&held, held == Held::default(), words::held(key, &held, hold.until))
             }
             Self::Release(order) => {
-                let released = told.update(Digest::release, order.clone()).await?;
+                let released = told.update(|| Digest::release, order.clone()).await?;
                 answer(&released, !released.held, words::released(key, &released, Timestamp::now()))
             }
             Self::Drop(order) => {
-                let dropped = told.update(Digest::discard, order.clone()).await?;
+                let dropped = told.update(|| Digest::discard, order.clone()).await?;
                 answer(&dropped, dropped == Dropped::default(), words::dropped(key, &dropped))
             }
             Self::Retime(retime) => {
-                let retimed = told.update(Digest::retime, retime.clone()).await?;
+                let retimed = told.update(|| Digest::retime, retime.clone()).await?;
                 answer(&retimed, retimed.events == 0, words::retimed(key, &retimed))
             }
         })
@@ -78,12 +85,24 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    async fn update<U>(&self, update: U, input: U::Input) -> anyhow::Result<U::Output>
+    async fn update<U>(&self, update: fn() -> U, input: U::Input) -> anyhow::Result<U::Output>
     where
-        U: UpdateDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run, Input: Send, Output: Default>,
+        U: UpdateDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run, Input: Clone + Send, Output: Default>,
     {
-        let silent = || unanswered(self.config, self.key);
-        let telling = self.workflow.execute_update(update, input, WorkflowExecuteUpdateOptions::default());
+        let silent = || heard_later(self.config, self.key);
+        let telling = async {
+            loop {
+                let options = WorkflowExecuteUpdateOptions::default();
+                match self.workflow.execute_update(update(), input.clone(), options).await {
+                    // An event came as the run was about to complete: the server has that workflow task done again, and
+                    // has forgotten the command.
+                    Err(WorkflowUpdateError::Rpc(status)) if status.code() == Code::FailedPrecondition => {
+                        sleep(AGAIN).await;
+                    }
+                    answer => break answer,
+                }
+            }
+        };
         match timeout(PATIENCE, telling).await.with_context(silent)? {
             Err(WorkflowUpdateError::NotFound(_)) => Ok(U::Output::default()),
             Err(WorkflowUpdateError::Failed(failure)) => Err(anyhow!("{} refuses: {}", self.key, failure.message)),

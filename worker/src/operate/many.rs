@@ -1,6 +1,6 @@
 //! One command to many keys: found, told at a pace, and summed up. Safe to run again: a key with nothing to do says so.
 
-use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -28,14 +28,14 @@ pub(super) async fn run(
     config: &Config,
     selection: &Selection,
     deed: &Deed,
-    rate: NonZeroU32,
+    rate: u32,
     json: bool,
 ) -> anyhow::Result<bool> {
     let temporal = config.temporal.connect().await?;
     let keys = selection.keys(&temporal).await.context("Temporal does not list the keys")?;
     let mut report = Report::new(keys.len(), json)?;
     let mut keys = keys.into_iter();
-    let mut turn = interval(Duration::from_secs(1) / rate.get());
+    let mut turn = interval(Duration::from_secs(1) / rate);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = FuturesUnordered::new();
     while keys.len() > 0 || !told.is_empty() {
@@ -102,7 +102,7 @@ impl Report {
         }
         self.bar.suspend(|| match answer {
             _ if self.json => anstream::println!("{said}"),
-            Err(error) => anstream::eprintln!("{RED}{key}{RED:#}: {error:#}"),
+            Err(error) => anstream::eprintln!("{RED}failed{RED:#}: {error:#}"),
             Ok(_) => {}
         });
         self.bar.inc(1);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use tidings_workflows::{Key, command::Reopened};
+use uuid::Uuid;
 
 mod recovery;
 
@@ -19,14 +20,15 @@ use crate::{Config, Storage, emit};
     tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake'\n\n\
     The run is one that was terminated, timed out or failed. First the digests that it had on its way go out, then its \
-    events are emitted again; those that the ledger has in a digest already change nothing.")]
+    events are emitted again; those that the ledger has in a digest already change nothing. It waits for up to a minute \
+    for each of those digests.")]
 pub struct Options {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
     /// The run, where the key has had a later one since [default: its last]
     #[arg(long, value_name = "ID")]
-    run: Option<String>,
+    run: Option<Uuid>,
     #[command(flatten)]
     reason: Reason,
     /// Only say what there is to recover
@@ -48,6 +50,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let temporal = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let events = emit::client(config).await?;
+    let run = run.map(|run| run.to_string());
     let recovery = Recovery { temporal: &temporal, events: &events, store: &*store, key: &key, run_id: run.as_deref() };
     let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order).await? };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
@@ -75,8 +78,6 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
 
     #[test]

@@ -9,7 +9,7 @@ use tidings_workflows::{
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{PATIENCE, command::Reason, counted, unanswered};
+use super::{PATIENCE, command::Reason, counted, heard_later};
 use crate::{Config, emit};
 
 /// Which digest, who and why.
@@ -39,13 +39,26 @@ pub struct Options {
 /// # Errors
 /// [`crate::cli::Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { key, digest_id, reason, may_duplicate, json: as_json } = options;
-    let reopen = Reopen { order: reason.order()?, digest_id, may_duplicate };
+    let Options { key, digest_id, reason, may_duplicate, json } = options;
+    reopen(config, &key, Reopen { order: reason.order()?, digest_id, may_duplicate }, json).await
+}
+
+/// The same for whoever has found the key by other ways. `false`: the digest stays as it is.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn reopen(config: &Config, key: &Key, reopen: Reopen, as_json: bool) -> anyhow::Result<bool> {
+    let digest_id = reopen.digest_id;
     let client = emit::client(config).await?;
-    let asking = timeout(PATIENCE, client.reopen(&key, reopen)).await;
+    let asking = timeout(PATIENCE, client.reopen(key, reopen)).await;
     let reopened = asking.map_err(anyhow::Error::from).and_then(|answer| Ok(answer?));
-    let reopened = reopened.with_context(|| unanswered(config, &key))?;
-    let text = if as_json { json!(reopened).to_string() } else { format!("{key}: {}", in_words(digest_id, &reopened)) };
+    let reopened = reopened.with_context(|| heard_later(config, key))?;
+    let text = in_words(digest_id, &reopened);
+    let text = match text.starts_with(&key.to_string()) {
+        _ if as_json => json!(reopened).to_string(),
+        true => text,
+        false => format!("{key}: {text}"),
+    };
     anstream::println!("{text}");
     Ok(reopened.refused.is_none())
 }
@@ -53,6 +66,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 pub(super) fn in_words(digest_id: Uuid, reopened: &Reopened) -> String {
     match &reopened.refused {
         None => format!("digest {digest_id} goes out with {}", counted(reopened.events, "event")),
+        Some(why) if why.contains(&digest_id.to_string()) => why.clone(),
         Some(why) => format!("digest {digest_id} stays as it is: {why}"),
     }
 }
@@ -67,5 +81,7 @@ mod tests {
         assert_eq!(in_words(Uuid::nil(), &reopened), format!("digest {} goes out with 2 events", Uuid::nil()));
         let refused = Reopened { events: 0, refused: Some("it was sent".to_owned()) };
         assert_eq!(in_words(Uuid::nil(), &refused), format!("digest {} stays as it is: it was sent", Uuid::nil()));
+        let named = Reopened { events: 0, refused: Some(format!("digest {} was sent", Uuid::nil())) };
+        assert_eq!(in_words(Uuid::nil(), &named), format!("digest {} was sent", Uuid::nil()));
     }
 }

@@ -17,7 +17,10 @@ pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
             format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
         }
         Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
-        Flushed { behind: None, .. } => format!("{key}: sending {events} now"),
+        // Whether the recipient paused or opted out is seen when the window is claimed.
+        Flushed { behind: None, .. } => {
+            format!("{key}: sending {events} now, unless the recipient's choices forbid it")
+        }
         Flushed { behind: Some(digest), .. } => {
             format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
         }
@@ -53,7 +56,8 @@ pub(super) fn dropped(key: &Key, dropped: &Dropped) -> String {
 
 pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
     let Retimed { events, was, due_at, why } = retimed;
-    let (0.., Some(due_at)) = (events, due_at) else { return nothing_pending(key) };
+    // Events behind a digest that is on its way have no deadline yet.
+    let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
     let events = counted(*events, "event");
     match was {
         Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
@@ -86,7 +90,7 @@ mod tests {
         for (events, behind, held, said) in [
             (0, None, false, "acme/activity/ann: nothing pending"),
             (0, digest, false, "nothing pending; digest 00000000-0000-0000-0000-000000000000 is on its way"),
-            (1, None, false, "acme/activity/ann: sending 1 event now"),
+            (1, None, false, "acme/activity/ann: sending 1 event now, unless the recipient's choices forbid it"),
             (1, None, true, "on hold; 1 event will be sent when that ends"),
             (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
         ] {
@@ -107,7 +111,7 @@ mod tests {
             (released(&key(), &Released { held: true, events: 1, due_at: Some(now) }, now), "sending 1 event now"),
             (dropped(&key(), &Dropped::default()), "nothing pending"),
             (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
-            (retimed(&key(), &Retimed::default()), "nothing pending"),
+            (retimed(&key(), &Retimed::default()), "no window is open"),
             (retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
             (retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
             (retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::{
-    mailer::{Class, Delivery, Draft, Person, Timeouts},
+    mailer::{Class, Delivery, Draft, Of, Person, Timeouts},
     relays::Relays,
     settings::{Settings, Stream, UnknownRecipients},
 };
@@ -102,15 +102,12 @@ async fn mail(
         to: Person { name: "", address: to },
         reply_to: sender.reply_to.as_deref(),
         subject: "Test of a relay",
-        html: &format!("<p>This is a test of the relay {relay} by <code>tidings relays test</code>.</p>\n"),
+        html: None,
         text: &text,
-        digest_id: route.message(),
-        events: 0,
-        tenant: "tidings",
-        digest_type: "test",
+        id: route.message(),
+        of: Of::Single { tenant: "tidings", stream: "test" },
         date: now,
         message_domain: &sender.domain,
-        list_host: &sender.domain,
     };
     let composed = draft.compose()?;
     let bytes = match &stream.dkim {

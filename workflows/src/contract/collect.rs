@@ -22,6 +22,9 @@ pub struct PlanInput {
     pub open: Option<Uuid>,
     /// The ids that have arrived so far.
     pub event_ids: Vec<String>,
+    /// The events waited for a digest that was not delivered at once: they go out together (rule 7).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// The plan so far, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Plan>,
@@ -65,6 +68,9 @@ pub struct Plan {
     /// An urgent event made the window due: throttle and quiet hours do not apply (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
+    /// The recipient wants no mail before then; what is due waits (rule 15). For the status: admission looks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
     /// The revision of the recipient's choices that were looked at.
     #[serde(default)]
     pub revision: u64,
@@ -90,7 +96,7 @@ pub struct StashInput {
 /// The answer of `stash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stashed {
-    /// See [`Ending::taken`].
+    /// See [`Ending::taken`](super::Ending::taken).
     pub taken: u64,
 }
 

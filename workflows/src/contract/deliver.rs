@@ -1,5 +1,7 @@
 //! A due window becomes a digest, a mail, and a delivery.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +19,10 @@ pub struct LoadInput {
     pub events: Vec<Event>,
     /// An operator asked for it: throttle and quiet hours do not apply. Hold, pause, consent and suppression do.
     pub flushed: bool,
-    /// See [`Plan::urgent`].
+    /// See [`Plan::urgent`](super::Plan::urgent).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// See [`Plan::revision`].
+    /// See [`Plan::revision`](super::Plan::revision).
     #[serde(default)]
     pub revision: u64,
 }
@@ -44,7 +46,7 @@ pub enum Loaded {
         items: u64,
         /// Lines that they make.
         groups: u64,
-        /// See [`Ending::taken`].
+        /// See [`Ending::taken`](super::Ending::taken).
         taken: u64,
     },
     /// Nothing will be sent, and the ledger says so.
@@ -77,8 +79,9 @@ pub struct SendInput {
     pub asked_at: Timestamp,
     /// The claimed window.
     pub window: Window,
-    /// This is the last attempt that the schedule allows.
-    pub last: bool,
+    /// Attempts so far that failed and count.
+    #[serde(default)]
+    pub failed: u32,
 }
 
 /// The answer of `send`.
@@ -92,6 +95,9 @@ pub enum Sent {
     Deferred {
         /// What went wrong, in words.
         why: String,
+        /// When, as the stream has it; `None`: as it is without a configuration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        again_in: Option<Duration>,
     },
     /// The relay, not the message, is at fault (credentials, policy, throttling): try again without counting it.
     Waiting {

@@ -195,6 +195,51 @@ fn an_instant_cadence_makes_one_mail_per_event() {
 }
 
 #[test]
+fn a_flush_takes_all_that_is_pending_also_under_an_instant_cadence() {
+    let mut world = World::new(EVERY_EVENT);
+    for id in 0..20 {
+        world.add(id, 0);
+    }
+    assert_eq!(world.state.flush(order(), world.now).events, 20);
+    world.settle();
+    assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
+fn the_status_says_what_a_later_event_and_a_pause_make_of_the_deadline() {
+    let mut world = World::new(SLIDING);
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 5 });
+    world.add(2, 0);
+    let slid = world.now.checked_add(10.minutes()).unwrap();
+    assert_eq!(world.state.deadline(), Some(slid));
+    assert_eq!(world.state.why(), format!("10m after the latest event -> {slid}"));
+    let until = world.now.checked_add(90.minutes()).unwrap();
+    world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(until);
+    assert_eq!(world.state.deadline(), Some(until));
+    assert!(world.state.why().ends_with(&format!("; paused until {until}")), "{}", world.state.why());
+}
+
+#[test]
+fn what_waited_behind_a_digest_that_was_retried_is_one_mail() {
+    let mut world = World::new(EVERY_EVENT);
+    world.add(0, 0);
+    while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
+        world.act(false, Answer::Deferred);
+    }
+    for id in 1..20 {
+        world.add(id, 0);
+    }
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 2);
+    world.add(20, 0);
+    world.add(21, 0);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 4, "and from then on each event is one again");
+}
+
+#[test]
 fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     let mut world = World::new(Model::default());
     world.add(1, 0);

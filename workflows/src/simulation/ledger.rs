@@ -65,11 +65,15 @@ impl Ledger {
             for id in std::mem::take(&mut self.returned) {
                 self.events.insert(id, digest_id);
             }
-            let taken_back =
-                self.of(digest_id).into_iter().filter(|id| self.retracts.iter().any(|r| r.covers(&event(id))));
-            self.take_back(digest_id, taken_back.collect());
+            self.take_back(digest_id, self.taken_back(digest_id));
         }
         (self.of(digest_id).len() as u64, taken)
+    }
+
+    /// Those of a digest's events that the ledger knows to be taken back.
+    fn taken_back(&self, digest_id: Uuid) -> Vec<String> {
+        let covered = |id: &String| self.retracts.iter().any(|retract| retract.covers(&event(id)));
+        self.of(digest_id).into_iter().filter(covered).collect()
     }
 
     /// What is taken back is in a digest of its own, which says so.
@@ -86,9 +90,13 @@ impl Ledger {
         let again =
             self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
         let whole = self.mails.get(&digest_id).is_none_or(|mail| *mail == content);
-        if content.is_empty() || !again || !whole {
+        let sealed = self.mails.contains_key(&digest_id);
+        let taken_back = if sealed { Vec::new() } else { self.taken_back(digest_id) };
+        if content.len() == taken_back.len() || !again || !whole {
             return Resumed::Refused { why: String::new() };
         }
+        self.take_back(digest_id, taken_back);
+        let content = self.of(digest_id);
         self.ended.remove(&digest_id);
         self.returned.retain(|id| !content.contains(id));
         let opened_at = Timestamp::UNIX_EPOCH;

@@ -262,7 +262,7 @@ impl World {
                 self.commit();
                 let input = self.state.send_input(now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
-                let sent = self.send(input.window.digest_id, input.last, answer);
+                let sent = self.send(input.window.digest_id, input.failed >= 5, answer);
                 if !lost {
                     self.state.sent(&input, sent, now);
                     self.commit();
@@ -300,9 +300,10 @@ impl World {
             known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
             due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
             why: String::new(),
-            max_events: self.cadence.max_events,
+            max_events: self.cadence.max_events.filter(|most| *most > 1 || !input.waited),
             slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
             urgent: urgent_at.is_some(),
+            paused_until: None,
             revision: self.ledger.revision,
             follows: String::new(),
             linger: None,
@@ -347,7 +348,7 @@ impl World {
             return Sent::Closed(closed.clone());
         }
         match answer {
-            Answer::Deferred if !last => Sent::Deferred { why: String::new() },
+            Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
             Answer::Deferred => {
                 self.ledger.returned.extend(self.ledger.of(digest_id));
                 Sent::Closed(self.ledger.end(digest_id, Outcome::Failed))

@@ -35,6 +35,7 @@ impl State {
             signs,
             open: open.map(|open| open.window.digest_id),
             event_ids: self.pending.event_ids(),
+            waited: self.waited,
             before: open.and_then(|open| open.plan.clone()),
             anew_at: self.retiming.as_ref().map(|_| asked_at),
         })
@@ -83,7 +84,7 @@ impl State {
 
     pub fn send_input(&mut self, asked_at: Timestamp) -> Option<SendInput> {
         let digest = self.delivering.as_ref()?;
-        Some(SendInput { asked_at, window: digest.window.clone(), last: retry_delay(digest.attempts).is_none() })
+        Some(SendInput { asked_at, window: digest.window.clone(), failed: digest.attempts })
     }
 
     pub fn close_input(&mut self, asked_at: Timestamp) -> Option<CloseInput> {
@@ -121,6 +122,7 @@ impl State {
             return;
         }
         self.note_new_deadline(asked, &plan, now);
+        self.waited = false;
         self.ensure_open(now);
         let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
         self.linger = plan.linger;
@@ -218,6 +220,7 @@ impl State {
 
     fn delivered(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
+            self.waited = digest.not_before.is_some();
             self.end(digest.window.digest_id, closed);
         }
     }
@@ -226,8 +229,9 @@ impl State {
         let Some(digest) = &mut self.delivering else { return };
         match answer {
             Sent::Closed(closed) => self.delivered(closed),
-            Sent::Deferred { why } => {
-                let delay = retry_delay(digest.attempts).unwrap_or(RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
+            Sent::Deferred { why, again_in } => {
+                let usual = || retry_delay(digest.attempts).unwrap_or(RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
+                let delay = again_in.unwrap_or_else(usual);
                 digest.attempts += 1;
                 digest.not_before = Some(later(now, delay));
                 digest.why = why;

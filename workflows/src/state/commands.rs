@@ -75,8 +75,7 @@ impl State {
 
     /// What became of a `retime`.
     pub fn retimed(&self, was: Option<Timestamp>) -> Retimed {
-        let why = self.open.as_ref().map(|open| open.why.clone()).unwrap_or_default();
-        Retimed { events: self.collected(), was, due_at: self.deadline(), why }
+        Retimed { events: self.collected(), was, due_at: self.deadline(), why: self.why() }
     }
 
     /// What a claim would take now.

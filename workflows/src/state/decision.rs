@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Open, State};
-use crate::contract::Plan;
+use crate::{contract::Plan, words};
 
 /// What the workflow does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,12 +132,32 @@ impl State {
         self.flushed || (admitted && (full || emptied || plan.due_at <= now))
     }
 
-    /// When the open window is due, as far as it is planned.
+    /// When the open window is due, as far as it is planned and nothing more comes.
     pub fn deadline(&self) -> Option<Timestamp> {
         let plan = self.open.as_ref()?.plan.as_ref()?;
-        let at = self.due_at(plan);
-        let slid = plan.slide.zip(self.pending.last()).map(|(slide, last)| slide.due_at(last.at));
-        Some(slid.map_or(at, |slid| slid.max(at)))
+        let at = self.slid(plan).unwrap_or_else(|| self.due_at(plan));
+        Some(plan.paused_until.map_or(at, |until| at.max(until)))
+    }
+
+    /// Why then, in words.
+    pub fn why(&self) -> String {
+        let Some(open) = &self.open else { return String::new() };
+        let Some(plan) = &open.plan else { return open.why.clone() };
+        let slid = self.slid(plan).zip(plan.slide);
+        let why = slid.map_or_else(
+            || open.why.clone(),
+            |(at, slide)| format!("{} after the latest event -> {at:.0}", words::written(slide.by)),
+        );
+        match plan.paused_until.filter(|until| *until > self.due_at(plan)) {
+            Some(until) => format!("{why}; paused until {until:.0}"),
+            None => why,
+        }
+    }
+
+    /// Where events that came since the plan was made would move its deadline.
+    fn slid(&self, plan: &Plan) -> Option<Timestamp> {
+        let at = plan.slide?.due_at(self.pending.last()?.at);
+        Some(at).filter(|at| *at > self.due_at(plan))
     }
 
     fn due_at(&self, plan: &Plan) -> Timestamp {

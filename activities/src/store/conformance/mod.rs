@@ -12,7 +12,9 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
-use super::{AttemptEnd, AuditEntry, Begun, Claim, Claimed, Message, Postgres, Recipient, Sqlite, Store, Terms};
+use super::{
+    AttemptEnd, AuditEntry, Begun, Claim, Claimed, Message, Origin, Postgres, Recipient, Sqlite, Store, Terms,
+};
 use crate::settings::Cap;
 
 mod aside;
@@ -21,6 +23,7 @@ mod cap;
 mod contents;
 mod directory;
 mod ledger;
+mod messages;
 mod relays;
 mod reopen;
 mod same;
@@ -164,6 +167,16 @@ conformance! {
         an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledger,
         of_many_attempts_at_once_one_passes_the_dot,
     }
+    messages {
+        a_single_message_goes_through_its_states,
+        the_first_message_of_a_key_wins_within_its_tenant,
+        a_stale_attempt_of_a_single_message_is_fenced,
+        nothing_starts_after_a_single_message_was_cancelled,
+        a_retry_takes_up_what_came_to_nothing,
+        a_digests_message_has_its_digests_end,
+        messages_are_listed_latest_first_by_tenant_and_state,
+        whether_an_address_is_suppressed_is_asked_by_tenant_and_without_case,
+    }
     aside {
         a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,
         a_retract_that_comes_first_waits,
@@ -187,6 +200,7 @@ conformance! {
         an_end_that_is_not_to_be_undone_stays,
         what_the_recipient_may_have_is_sent_again_only_where_that_does_no_harm,
         events_that_were_returned_come_back_unless_another_digest_has_them,
+        what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest,
     }
     relays {
         what_is_remembered_of_a_relay_comes_back,
@@ -284,8 +298,8 @@ pub fn recipient(user: &str, address: &str) -> Recipient {
 
 pub fn message(window: &Window, body: &str) -> Message {
     Message {
-        digest_id: window.digest_id,
-        key: window.key.clone(),
+        id: window.digest_id,
+        origin: Origin::Digest(window.key.clone()),
         stream: "bulk".into(),
         envelope_from: "digests@example.com".into(),
         envelope_to: "ann@example.com".into(),

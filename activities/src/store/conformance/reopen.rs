@@ -1,6 +1,7 @@
 //! A digest that came to nothing, or that a terminated run left behind, is taken up again (rule 30).
 
 use tidings_workflows::{
+    Retract,
     command::{Order, Reopen},
     contract::{Outcome, ReopenInput, Resumed, Window},
 };
@@ -136,4 +137,18 @@ pub async fn events_that_were_returned_come_back_unless_another_digest_has_them(
             assert_eq!(bench.claim(&super::window(4), &[], at(450)).await.items, 0, "they wait for nobody");
         }
     }
+}
+
+pub async fn what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest(bench: &Bench) {
+    for n in [0, 1] {
+        let ids = [format!("{n}a"), format!("{n}b")];
+        bench.claim(&window(n), &events(&[&ids[0], &ids[1]]), at(1)).await;
+        close(bench, &window(n), Outcome::Dropped, false).await;
+    }
+    let retracts = ["0a", "1a", "1b"].map(|id| Retract::Event(id.to_owned()));
+    bench.store.put_retracts(&key("ann"), &retracts, at(310)).await.unwrap();
+    let left = Resumed::Claimed { window: window(0), items: 1, groups: 1 };
+    assert_eq!(reopen(bench, &window(0), false).await, left);
+    let why = refused(bench, &window(1), false).await;
+    assert!(why.ends_with("its events were taken back"), "{why}");
 }

@@ -80,7 +80,11 @@ impl<D: Dialect> Sql<D> {
         Ok(digest)
     }
 
-    async fn set_retracted_aside(connection: &mut D::Connection, window: &Window, now: Timestamp) -> Result<()> {
+    pub(super) async fn set_retracted_aside(
+        connection: &mut D::Connection,
+        window: &Window,
+        now: Timestamp,
+    ) -> Result<()> {
         let id = window.digest_id.to_string();
         let (any,): (i64,) = query_as(statements::ANY_RETRACTED).bind(id.clone()).fetch_one(&mut *connection).await?;
         if any > 0 {

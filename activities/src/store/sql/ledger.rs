@@ -16,7 +16,7 @@ use super::{
     rows::{self, EventRow},
     statements,
 };
-use crate::store::{AuditEntry, Closing, Error, Result};
+use crate::store::{AuditEntry, Closing, Error, MessageState, Result};
 
 /// A digest's row, ours until the transaction ends.
 pub(super) struct Locked {
@@ -72,10 +72,16 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(super) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<Locked> {
+        let locked = Self::lock_if_any(connection, digest_id).await?;
+        locked.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))
+    }
+
+    pub(super) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<Locked>> {
         let row = query_as(D::LOCK_DIGEST).bind(digest_id.to_string()).fetch_optional(connection).await?;
-        let (state, outcome, why): (String, Option<String>, Option<String>) =
-            row.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))?;
-        Ok(Locked { state, closed: rows::closed(outcome, why)?, taken: 0 })
+        let Some((state, outcome, why)): Option<(String, Option<String>, Option<String>)> = row else {
+            return Ok(None);
+        };
+        Ok(Some(Locked { state, closed: rows::closed(outcome, why)?, taken: 0 }))
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
@@ -91,6 +97,7 @@ impl<D: Dialect> Sql<D> {
         let first = if let Some(first) = digest.closed {
             first
         } else {
+            query(D::LOCK_MESSAGE).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
             let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
             Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
             let why = format!("{}: {}", closed.outcome.name(), closed.why);
@@ -107,35 +114,41 @@ impl<D: Dialect> Sql<D> {
         Ok(Ending { closed: first, taken: digest.taken })
     }
 
-    /// Fences the attempts. Where one was past the dot nobody knows whether the recipient has the mail, and the end
-    /// says so (rule 31).
-    async fn unless_past_the_dot(
+    /// Fences the attempts of a message that is locked. Where one was past the dot nobody knows whether the recipient has the
+    /// mail, and the end says so (rule 31).
+    pub(super) async fn unless_past_the_dot(
         connection: &mut D::Connection,
-        digest_id: Uuid,
+        message: Uuid,
         closed: &Closed,
         now: Timestamp,
     ) -> Result<Closed> {
-        let id = digest_id.to_string();
+        let id = message.to_string();
         query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
         let (_, ambiguous): (i64, i64) =
-            query_as(statements::EARLIER_ATTEMPTS).bind(id).fetch_one(&mut *connection).await?;
+            query_as(statements::EARLIER_ATTEMPTS).bind(id).bind(0_i64).fetch_one(&mut *connection).await?;
         if ambiguous == 0 {
             return Ok(closed.clone());
         }
         Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
     }
 
-    /// Ends a digest that is locked and has no end.
+    /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
+    /// there is of this id. Only a digest has events to return.
     pub(super) async fn end(
         connection: &mut D::Connection,
-        digest_id: Uuid,
+        id: Uuid,
         closed: &Closed,
         return_events: bool,
         now: Timestamp,
     ) -> Result<()> {
-        let id = digest_id.to_string();
-        let close = query(statements::CLOSE_DIGEST).bind(id.clone()).bind(closed.outcome.name().to_owned());
-        close.bind(no_nul(&closed.why)).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        let id = id.to_string();
+        for (statement, name) in [
+            (statements::CLOSE_DIGEST, closed.outcome.name()),
+            (statements::CLOSE_MESSAGE, MessageState::after(closed.outcome).name()),
+        ] {
+            let close = query(statement).bind(id.clone()).bind(name.to_owned()).bind(no_nul(&closed.why));
+            close.bind(now.as_millisecond()).execute(&mut *connection).await?;
+        }
         if return_events {
             for statement in [statements::RETURN_DIGEST, statements::RETURN_EVENTS] {
                 query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;

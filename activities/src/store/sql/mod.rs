@@ -1,7 +1,7 @@
 //! The store in SQL, written once for both databases. What they say differently is in [`Dialect`].
 //!
-//! Every method that writes locks the digest's row before it decides (SQLite: the whole database), so that the calls
-//! for one digest happen one after the other, late and repeated ones included.
+//! Every method that writes locks the row of the digest, then that of the message, before it decides (SQLite: the whole
+//! database), so that the calls for one of them happen one after the other, late and repeated ones included.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,6 +13,7 @@ mod claim;
 mod contents;
 mod directory;
 mod ledger;
+mod messages;
 mod outbox;
 mod postgres;
 mod relays;
@@ -58,6 +59,8 @@ pub trait Dialect:
     const PUT_RETRACTS: &'static str;
     /// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
     const LOCK_DIGEST: &'static str;
+    /// `$1` message. Answers with (state, why, sent_at) and keeps the row for the transaction. A digest's row comes first.
+    const LOCK_MESSAGE: &'static str;
     /// Tenant, user. Keeps the row for the transaction.
     const LOCK_RECIPIENT: &'static str;
     /// `$1` digest, `$2` JSON array of events, `$3` now.
@@ -68,7 +71,7 @@ pub trait Dialect:
     const TOTAL_COUNTS: &'static str;
     /// `$1` digest, `$2` limit. Answers with the columns of a line, ranked.
     const LINES: &'static str;
-    /// `$1` digest, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
+    /// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
     const PAST_THE_DOT: &'static str;
     /// `$1` workflow id, `$2` run id, `$3` JSON array of letters, `$4` now.
     const BURY: &'static str;

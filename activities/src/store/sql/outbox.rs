@@ -1,19 +1,27 @@
 //! Messages and the attempts to deliver them (rules 24 to 27).
 //!
 //! At most one attempt of a message is under way: the one without a class. A new attempt gives every earlier one its
-//! class, and that is the fence: a fenced attempt can neither send the dot nor end the digest.
+//! class, and that is the fence: a fenced attempt can neither send the dot nor end the message.
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_workflows::contract::BuryInput;
+use tidings_workflows::contract::{BuryInput, Closed};
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, json, no_nul, number,
-    rows::{self, MessageRow},
-    statements,
+    Dialect, Sql, json,
+    messages::{self, MessageRow, OriginRow},
+    no_nul, number, statements,
 };
-use crate::store::{AttemptEnd, Begun, Error, Message, Result};
+use crate::store::{AttemptEnd, Begun, Error, Message, MessageState, Origin, Result};
+
+/// A message, ours until the transaction ends.
+pub(super) struct LockedMessage {
+    /// Its end, or its digest's.
+    pub closed: Option<Closed>,
+    /// Whether the relay took it.
+    pub sent: bool,
+}
 
 /// What an attempt's end may change.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,82 +36,121 @@ enum Standing {
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn write_message(&self, message: &Message) -> Result<()> {
-        let id = message.digest_id.to_string();
+        let id = message.id.to_string();
         let mut tx = self.write().await?;
-        if Self::lock(&mut tx, message.digest_id).await?.closed.is_none() {
-            query(statements::PUT_MESSAGE)
-                .bind(&message.key.tenant)
-                .bind(&message.key.digest_type)
-                .bind(&message.key.user)
-                .bind(id.clone())
-                .bind(&message.stream)
-                .bind(&message.envelope_from)
-                .bind(&message.envelope_to)
-                .bind(&message.message_id)
-                .bind(no_nul(&message.subject))
-                .bind(&message.bytes)
-                .bind(&message.template)
-                .bind(message.created_at.as_millisecond())
-                .execute(&mut *tx)
-                .await?;
-            query(statements::RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
+        let of_digest = matches!(message.origin, Origin::Digest(_));
+        if of_digest && Self::lock(&mut tx, message.id).await?.closed.is_some() {
+            return Ok(());
         }
+        let origin = OriginRow::new(message);
+        query(statements::PUT_MESSAGE)
+            .bind(message.tenant().to_owned())
+            .bind(origin.digest_type)
+            .bind(origin.user)
+            .bind(id.clone())
+            .bind(origin.digest_id)
+            .bind(origin.idempotency_key)
+            .bind(origin.content_sha256)
+            .bind(&message.stream)
+            .bind(&message.envelope_from)
+            .bind(&message.envelope_to)
+            .bind(&message.message_id)
+            .bind(no_nul(&message.subject))
+            .bind(&message.bytes)
+            .bind(&message.template)
+            .bind(message.created_at.as_millisecond())
+            .execute(&mut *tx)
+            .await?;
+        query(statements::RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
     }
 
-    pub(super) async fn start_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
-        let id = digest_id.to_string();
+    pub(super) async fn start_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
+        let id = message.to_string();
         let mut tx = self.write().await?;
-        if let Some(closed) = Self::lock(&mut tx, digest_id).await?.closed {
+        if let Some(closed) = Self::lock_message(&mut tx, message).await?.closed {
             return Ok(Begun::Closed(closed));
         }
         let row: Option<MessageRow> = query_as(statements::MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
-        let row = row.ok_or_else(|| Error::Broken(format!("digest {digest_id} has no message to send")))?;
-        let message = Box::new(rows::message(digest_id, row)?);
+        let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
+        let (message, may_repeat) = messages::message(message, row)?;
         query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
-        let (earlier, ambiguous): (i64, i64) =
-            query_as(statements::EARLIER_ATTEMPTS).bind(id.clone()).fetch_one(&mut *tx).await?;
-        let begin = query(statements::BEGIN_ATTEMPT).bind(&message.key.tenant).bind(id).bind(earlier + 1);
+        let earlier = query_as(statements::EARLIER_ATTEMPTS).bind(id.clone()).bind(may_repeat);
+        let (earlier, ambiguous): (i64, i64) = earlier.fetch_one(&mut *tx).await?;
+        let begin =
+            query(statements::BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
         begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        Self::set_state(&mut tx, id, MessageState::Sending).await?;
         tx.commit().await?;
-        Ok(Begun::Go { number: number(earlier + 1)?, ambiguous: number(ambiguous)?, message })
+        Ok(Begun::Go { number: number(earlier + 1)?, ambiguous: number(ambiguous)?, message: Box::new(message) })
+    }
+
+    /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
+    pub(super) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
+        let digest = Self::lock_if_any(&mut *connection, message).await?;
+        let row = query_as(D::LOCK_MESSAGE).bind(message.to_string()).fetch_optional(connection).await?;
+        let row: Option<(String, Option<String>, Option<i64>)> = row;
+        match (digest, row) {
+            (Some(digest), row) => {
+                Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|(.., sent_at)| sent_at.is_some()) })
+            }
+            (None, Some((state, why, sent_at))) => {
+                let outcome = messages::state(&state)?.outcome();
+                let closed = outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() });
+                Ok(LockedMessage { closed, sent: sent_at.is_some() })
+            }
+            (None, None) => Err(Error::Broken(format!("message {message} is not in the outbox"))),
+        }
+    }
+
+    async fn set_state(connection: &mut D::Connection, id: String, state: MessageState) -> Result<()> {
+        let set = query(statements::MESSAGE_STATE).bind(id).bind(state.name().to_owned());
+        set.execute(connection).await?;
+        Ok(())
     }
 
     /// One statement, because it stands between DATA and the dot of every mail.
-    pub(super) async fn pass_the_dot(&self, digest_id: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
-        let statement = query(D::PAST_THE_DOT).bind(digest_id.to_string()).bind(i64::from(attempt));
+    pub(super) async fn pass_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+        let statement = query(D::PAST_THE_DOT).bind(message.to_string()).bind(i64::from(attempt));
         Ok(D::rows(&statement.bind(now.as_millisecond()).execute(&self.writer).await?) > 0)
     }
 
     pub(super) async fn finish_attempt(
         &self,
-        digest_id: Uuid,
+        message: Uuid,
         attempt: u32,
         end: &AttemptEnd,
         now: Timestamp,
     ) -> Result<()> {
         let mut tx = self.write().await?;
-        let digest = Self::lock(&mut tx, digest_id).await?;
-        let standing = Self::record_end(&mut tx, digest_id, attempt, end, now).await?;
+        let locked = Self::lock_message(&mut tx, message).await?;
+        let standing = Self::record_end(&mut tx, message, attempt, end, now).await?;
         let current = standing == Standing::Current;
-        // The relay has the mail, whichever attempt brought it: ending the digest now spares the recipient a second.
+        // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
         let sent = end.class == "sent" && standing != Standing::Repeated;
         if sent {
-            let statement = query(statements::SENT_DIGEST).bind(digest_id.to_string());
-            statement.bind(now.as_millisecond()).execute(&mut *tx).await?;
+            for statement in [statements::SENT_DIGEST, statements::SENT_MESSAGE] {
+                query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            }
         }
         if let (true, Some(suppression)) = (current, &end.suppress) {
             Self::write_suppression(&mut tx, suppression).await?;
         }
-        if let (true, Some(closed), None) = (current || sent, &end.closed, digest.closed) {
-            Self::end(&mut tx, digest_id, closed, end.return_events, now).await?;
+        match (&end.closed, locked.closed) {
+            (Some(closed), None) if current || sent => {
+                Self::end(&mut tx, message, closed, end.return_events, now).await?;
+            }
+            (None, None) if current => {
+                Self::set_state(&mut tx, message.to_string(), MessageState::Deferred).await?;
+            }
+            _ => {}
         }
         Ok(tx.commit().await?)
     }
 
     async fn record_end(
         connection: &mut D::Connection,
-        digest_id: Uuid,
+        message: Uuid,
         attempt: u32,
         end: &AttemptEnd,
         now: Timestamp,
@@ -111,7 +158,7 @@ impl<D: Dialect> Sql<D> {
         for (statement, standing) in
             [(statements::END_ATTEMPT, Standing::Current), (statements::LATE_END, Standing::Late)]
         {
-            let update = query(statement).bind(digest_id.to_string()).bind(i64::from(attempt));
+            let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
             let update = update.bind(now.as_millisecond()).bind(end.phase.to_owned()).bind(end.class.to_owned());
             if D::rows(&update.bind(no_nul(&end.reply)).execute(&mut *connection).await?) > 0 {
                 return Ok(standing);

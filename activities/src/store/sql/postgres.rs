@@ -52,8 +52,7 @@ impl Dialect for sqlx::Postgres {
     const PUT_RECIPIENTS: &'static str = "
 INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
-       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2::bigint END
+       value->>'locale', 0, NULL
 FROM jsonb_array_elements($1::jsonb)
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     name = excluded.name, zone = excluded.zone, locale = excluded.locale,
@@ -71,6 +70,7 @@ FROM jsonb_array_elements($4::jsonb) WHERE TRUE
 ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
     until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
     const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE";
+    const LOCK_MESSAGE: &'static str = "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE";
     const LOCK_RECIPIENT: &'static str = "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE";
     const INSERT_EVENTS: &'static str = "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
@@ -79,7 +79,7 @@ SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.
        e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', (e.value->>'occurred_at')::bigint,
        (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean, (e.value->>'payload')::json, $3, d.returned_at
 FROM digests d CROSS JOIN jsonb_array_elements($2::jsonb) e
-WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.digest_id = d.digest_id)
+WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
 ON CONFLICT DO NOTHING";
     const RECORDED_EVENTS: &'static str = "
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
@@ -110,11 +110,11 @@ FROM lines l CROSS JOIN LATERAL (
     ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT 1) latest
 ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
     );
-    /// The digest's row is locked before it is looked at: a close that commits meanwhile wins.
+    /// The message's row is locked before it is looked at: a close that commits meanwhile wins.
     const PAST_THE_DOT: &'static str = "
 UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
-FROM (SELECT digest_id FROM digests WHERE digest_id = $1 AND state <> 'closed' FOR UPDATE) d
-WHERE attempts.digest_id = d.digest_id AND attempts.number = $2 AND attempts.class IS NULL";
+FROM (SELECT id FROM messages WHERE id = $1 AND closed_at IS NULL FOR UPDATE) m
+WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NULL";
     const BURY: &'static str = "
 INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
 SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', (value->>'size')::bigint,

@@ -23,20 +23,31 @@ impl<D: Dialect> Sql<D> {
         let Some(digest) = row.map(rows::digest).transpose()?.filter(|digest| digest.key == *key) else {
             return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
         };
+        query(D::LOCK_MESSAGE).bind(id.clone()).execute(&mut *tx).await?;
         query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         if let Some(why) = Self::not_again(&mut tx, &digest, reopen.may_duplicate).await? {
             return Ok(Resumed::Refused { why });
         }
         query(statements::TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
-        query(statements::REOPEN_DIGEST).bind(id).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        query(statements::REOPEN_DIGEST).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        query(statements::REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
+        let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
+        let window = Window { key: key.clone(), digest_id, opened_at, due_at };
+        if Self::lock(&mut tx, digest_id).await?.state == "claimed" {
+            // There is no mail yet that tells of what was taken back since.
+            Self::set_retracted_aside(&mut tx, &window, now).await?;
+        }
+        let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
+        if items == 0 {
+            let why = format!("digest {id} cannot be sent again: its events were taken back");
+            return Ok(Resumed::Refused { why });
+        }
         let order = &reopen.order;
         let entry =
             AuditEntry { at: *asked_at, actor: order.by.clone(), action: "reopen".into(), why: order.why.clone() };
-        Self::audit_once(&mut tx, key, Some(digest.digest_id), &entry).await?;
-        let (items, groups) = Self::items_and_groups(&mut tx, digest.digest_id).await?;
+        Self::audit_once(&mut tx, key, Some(digest_id), &entry).await?;
         tx.commit().await?;
-        let DigestRecord { digest_id, key, opened_at, due_at, .. } = digest;
-        Ok(Resumed::Claimed { window: Window { key, digest_id, opened_at, due_at }, items, groups })
+        Ok(Resumed::Claimed { window, items, groups })
     }
 
     /// Why a digest must stay as it is. No attempt of it is under way.
@@ -64,8 +75,8 @@ impl<D: Dialect> Sql<D> {
         Ok(None)
     }
 
-    /// Whether the statement has an answer about the digest.
-    async fn has(connection: &mut D::Connection, statement: &'static str, digest_id: Uuid) -> Result<bool> {
+    /// Whether the statement has an answer about the digest, or the message.
+    pub(super) async fn has(connection: &mut D::Connection, statement: &'static str, digest_id: Uuid) -> Result<bool> {
         let found: Option<(i64,)> = query_as(statement).bind(digest_id.to_string()).fetch_optional(connection).await?;
         Ok(found.is_some())
     }

@@ -5,10 +5,9 @@ use tidings_workflows::{
     Event, Key,
     contract::{Closed, Outcome},
 };
-use uuid::Uuid;
 
 use super::{json, number, time};
-use crate::store::{DigestRecord, Error, Facts, Group, Message, Recipient, Result};
+use crate::store::{DigestRecord, Error, Facts, Group, Recipient, Result};
 
 /// An event as the statements take it: what is JSON in a column is text here, so that neither database looks into it.
 #[derive(Serialize)]
@@ -122,25 +121,6 @@ pub fn group(row: LineRow) -> Result<Group> {
         payload: parsed("payload", &payload)?,
         actor_count: number(actor_count)?,
         actors: parsed("actors", &actors)?,
-    })
-}
-
-/// Columns of [`MESSAGE`](super::statements::MESSAGE).
-pub type MessageRow = (String, String, String, String, String, String, String, String, Vec<u8>, String, i64);
-
-pub fn message(digest_id: Uuid, row: MessageRow) -> Result<Message> {
-    let (tenant, digest_type, user, stream, envelope_from, envelope_to, message_id, subject, bytes, template, at) = row;
-    Ok(Message {
-        digest_id,
-        key: Key { tenant, digest_type, user },
-        stream,
-        envelope_from,
-        envelope_to,
-        message_id,
-        subject,
-        bytes,
-        template,
-        created_at: time(at)?,
     })
 }
 

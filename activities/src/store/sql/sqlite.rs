@@ -72,8 +72,7 @@ impl Dialect for sqlx::Sqlite {
     const PUT_RECIPIENTS: &'static str = "
 INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
-       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2 END
+       value->>'locale', 0, NULL
 FROM json_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     name = excluded.name, zone = excluded.zone, locale = excluded.locale,
@@ -91,6 +90,7 @@ FROM json_each($4) WHERE TRUE
 ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
     until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
     const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1";
+    const LOCK_MESSAGE: &'static str = "SELECT state, why, sent_at FROM messages WHERE id = $1";
     /// The whole database is ours already.
     const LOCK_RECIPIENT: &'static str = "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2";
     const INSERT_EVENTS: &'static str = "
@@ -100,7 +100,7 @@ SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.
        e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', e.value->>'occurred_at', e.value->>'counts',
        e.value->>'urgent', e.value->>'payload', $3, d.returned_at
 FROM digests d CROSS JOIN json_each($2) e
-WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.digest_id = d.digest_id)
+WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
 ON CONFLICT DO NOTHING";
     const RECORDED_EVENTS: &'static str = "
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
@@ -131,8 +131,8 @@ ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
     );
     const PAST_THE_DOT: &'static str = "
 UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
-WHERE digest_id = $1 AND number = $2 AND class IS NULL
-  AND EXISTS (SELECT 1 FROM digests WHERE digest_id = $1 AND state <> 'closed')";
+WHERE message = $1 AND number = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
     const BURY: &'static str = "
 INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
 SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'size', value->>'sha256', value->>'head', $4

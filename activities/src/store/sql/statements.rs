@@ -93,12 +93,17 @@ pub const COUNT_ASIDE: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($
 /// Attempts after which the recipient may have the mail. What the relay refused after the dot is none of them.
 pub const MAYBE_DELIVERED: &str = "
 SELECT number FROM attempts
-WHERE digest_id = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
+WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
 
 pub const REOPEN_DIGEST: &str = "
 UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, claimed_at = COALESCE(claimed_at, $2),
-    state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE digest_id = $1) THEN 'rendered' ELSE 'claimed' END
+    state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
 WHERE digest_id = $1";
+/// `$2`: attempts past the dot may be repeated.
+pub const REOPEN_MESSAGE: &str = "
+UPDATE messages SET state = 'queued', closed_at = NULL, why = NULL,
+    may_repeat = CASE WHEN $2 THEN (SELECT COALESCE(MAX(number), 0) FROM attempts WHERE message = $1) ELSE may_repeat END
+WHERE id = $1";
 pub const TAKE_BACK_EVENTS: &str =
     "UPDATE events SET returned_at = NULL WHERE digest_id = $1 AND returned_at IS NOT NULL";
 /// Answers with a row when its events were given back, and with one when the relay took its message.
@@ -106,35 +111,38 @@ pub const WAS_RETURNED: &str = "SELECT returned_at FROM digests WHERE digest_id 
 pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND sent_at IS NOT NULL";
 
 pub const PUT_MESSAGE: &str = "
-INSERT INTO messages (tenant, digest_type, user_id, digest_id, stream, envelope_from, envelope_to, message_id, subject,
-                      bytes, template, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING";
+INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, idempotency_key, content_sha256, stream, envelope_from,
+                      envelope_to, message_id, subject, bytes, template, created_at, state, may_repeat)
+VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, 'queued', 0)
+ON CONFLICT DO NOTHING";
 
 pub const RENDERED_DIGEST: &str =
     "UPDATE digests SET state = 'rendered' WHERE digest_id = $1 AND state IN ('open', 'claimed')";
 
 pub const MESSAGE: &str = "
-SELECT tenant, digest_type, user_id, stream, envelope_from, envelope_to, message_id, subject, bytes, template, created_at
-FROM messages WHERE digest_id = $1";
+SELECT tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
+       subject, bytes, template, created_at, may_repeat
+FROM messages WHERE id = $1";
 
 pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
-WHERE digest_id = $1 AND class IS NULL";
+WHERE message = $1 AND class IS NULL";
 
-/// Answers with (attempts, ambiguous ones among them).
+/// `$1` message, `$2` number. Answers with (attempts, ambiguous ones among those after that number).
 pub const EARLIER_ATTEMPTS: &str = "
-SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' THEN 1 END) FROM attempts WHERE digest_id = $1";
+SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
+FROM attempts WHERE message = $1";
 
 pub const BEGIN_ATTEMPT: &str =
-    "INSERT INTO attempts (tenant, digest_id, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
+    "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
 
 pub const END_ATTEMPT: &str = "
 UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6
-WHERE digest_id = $1 AND number = $2 AND class IS NULL";
+WHERE message = $1 AND number = $2 AND class IS NULL";
 
 pub const LATE_END: &str = "
 UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, late_reply = $6
-WHERE digest_id = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
+WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
 
 pub const RELAYS: &str = "
 SELECT name, revision, failures, failing_since, sent, bounced, cause, why, opened_at, until_at, times, probe_message,
@@ -156,12 +164,52 @@ WHERE relays.revision = excluded.revision - 1";
 
 pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id = $1 AND sent_at IS NULL";
 
+pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
+
+/// For one that has no end.
+pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
+
+pub const CLOSE_MESSAGE: &str = "
+UPDATE messages SET state = $2, why = $3, closed_at = $4 WHERE id = $1 AND closed_at IS NULL";
+
+pub const SUPPRESSED: &str = "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2";
+
+macro_rules! message_columns {
+    () => {
+        "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
+                m.why, m.envelope_to, m.message_id, m.subject, m.created_at, m.sent_at, m.closed_at,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id)
+         FROM messages m "
+    };
+}
+
+pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
+
+pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id IS NULL";
+
+/// `$1` tenant and `$2` state, or empty for all; `$3` limit.
+pub const MESSAGES: &str = concat!(
+    message_columns!(),
+    "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') ORDER BY m.created_at DESC, m.id LIMIT $3"
+);
+
+pub const ATTEMPTS: &str = "
+SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, late_at, late_phase, late_class, late_reply
+FROM attempts WHERE message = $1 ORDER BY number";
+
+/// The same command of the same operator in the same millisecond is the same.
+pub const AUDIT_MESSAGE_ONCE: &str = "
+INSERT INTO audit (tenant, digest_type, user_id, message, acted_at, actor, action, why)
+SELECT $1, '', '', $2, $3, $4, $5, $6
+WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = '' AND user_id = '' AND acted_at = $3
+                  AND message = $2 AND actor = $4 AND action = $5 AND why = $6)";
+
 macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
                 d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id),
-                (SELECT COUNT(*) FROM attempts a WHERE a.digest_id = d.digest_id),
-                (SELECT COUNT(*) FROM attempts a WHERE a.digest_id = d.digest_id AND a.class = 'ambiguous')
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id),
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id AND a.class = 'ambiguous')
          FROM digests d "
     };
 }

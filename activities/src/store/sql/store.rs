@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::query_as;
 use tidings_workflows::{
-    Event, Key, Retract,
-    contract::{AuditInput, BuryInput, Ending, ReopenInput, Resumed, Window},
+    Event, Key, MessageKey, Retract,
+    contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
+    message::contract::{Retried, RetryInput},
 };
 use uuid::Uuid;
 
@@ -19,8 +20,8 @@ use super::{
 use crate::{
     relays::Kept,
     store::{
-        AttemptEnd, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message, Preferences,
-        Recipient, Result, Store, Suppression, Terms,
+        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
+        MessageFilter, MessageRecord, Preferences, Recipient, Result, Store, Suppression, Terms,
     },
 };
 
@@ -91,16 +92,46 @@ impl<D: Dialect> Store for Sql<D> {
         self.write_message(message).await
     }
 
-    async fn begin_attempt(&self, digest_id: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
-        self.start_attempt(digest_id, relay, now).await
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
+        self.start_attempt(message, relay, now).await
     }
 
-    async fn past_the_dot(&self, digest_id: Uuid, number: u32, now: Timestamp) -> Result<bool> {
-        self.pass_the_dot(digest_id, number, now).await
+    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool> {
+        self.pass_the_dot(message, number, now).await
     }
 
-    async fn end_attempt(&self, digest_id: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
-        self.finish_attempt(digest_id, number, end, now).await
+    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        self.finish_attempt(message, number, end, now).await
+    }
+
+    async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
+        self.read_message(message).await
+    }
+
+    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>> {
+        self.read_messages(filter).await
+    }
+
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
+        self.read_attempts(message).await
+    }
+
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>> {
+        self.read_suppressed(tenant, address).await
+    }
+
+    async fn close_message(
+        &self,
+        key: &MessageKey,
+        closed: &Closed,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Closed>> {
+        self.close_single(key, closed, by, now).await
+    }
+
+    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried> {
+        self.retry_single(input, now).await
     }
 
     async fn audit(&self, input: &AuditInput) -> Result<()> {

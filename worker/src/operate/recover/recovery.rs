@@ -20,12 +20,14 @@ use tidings_activities::{
 };
 use tidings_client::{Client, v1};
 use tidings_workflows::{
-    Digest, Event, Key, Retract,
+    Delivery, Digest, Event, Key, Retract,
     command::{Order, Reopen},
     contract::{AuditInput, Note},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
+
+use crate::operate::PATIENCE;
 
 /// Digests of a key that are looked at; of those without an end there are hardly more than two.
 const DIGESTS: u32 = 1_000;
@@ -56,7 +58,7 @@ pub struct Recovered {
     pub run_id: String,
     /// How it ended: `terminated`, `timed out` or `failed`.
     pub ended: &'static str,
-    /// The key's digests without an end.
+    /// The key's digests without an end, but for one that a later run has on its way.
     pub digests: Vec<OpenDigest>,
     /// Events in the run's history, as often as they are there.
     pub events: u64,
@@ -80,7 +82,8 @@ impl Recovery<'_> {
     /// Says what [`Recovery::run`] would do.
     ///
     /// # Errors
-    /// The run came to no bad end, its history is gone, or Temporal or the store do not answer.
+    /// The run came to no bad end, its history is gone, or Temporal or the store do not answer; or a later run goes on
+    /// and no worker answers.
     pub async fn dry_run(&self) -> anyhow::Result<Recovered> {
         let mut recovered = self.find().await?;
         self.read(&mut recovered, async |_| Ok(())).await?;
@@ -117,7 +120,9 @@ impl Recovery<'_> {
             run => run.context("Temporal does not describe the run")?,
         };
         let ended = bad_end(run.status()).map_err(|why| anyhow::anyhow!("{key}: run {} {why}", run.run_id()))?;
-        let digests = store.digests(key, DIGESTS).await?.into_iter().filter(|digest| digest.closed.is_none());
+        let on_its_way = self.on_its_way().await?.map(|delivery| delivery.digest_id);
+        let digests = store.digests(key, DIGESTS).await?.into_iter();
+        let digests = digests.filter(|digest| digest.closed.is_none() && Some(digest.digest_id) != on_its_way);
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         Ok(Recovered { run_id: run.run_id().to_owned(), ended, digests: digests.collect(), events: 0, retracts: 0 })
     }
@@ -127,21 +132,28 @@ impl Recovery<'_> {
         Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
-    /// A key has at most one digest on its way.
+    /// A key has at most one digest on its way. Does not wait for one whose next attempt is too far away.
     async fn until_delivered(&self) -> anyhow::Result<()> {
-        let workflow = self.temporal.get_workflow_handle::<Digest>(self.key.workflow_id());
-        let started = Instant::now();
-        while started.elapsed() < DELIVERY {
-            let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
-            if run.status() != WorkflowExecutionStatus::Running {
-                break;
-            }
-            if workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await?.delivering.is_none() {
+        let until = Timestamp::now() + DELIVERY;
+        while let Some(delivery) = self.on_its_way().await? {
+            if delivery.next_attempt_at.unwrap_or_else(Timestamp::now) >= until {
                 break;
             }
             sleep(Duration::from_millis(500)).await;
         }
         Ok(())
+    }
+
+    /// What a run that goes on has on its way.
+    async fn on_its_way(&self) -> anyhow::Result<Option<Delivery>> {
+        let workflow = self.temporal.get_workflow_handle::<Digest>(self.key.workflow_id());
+        let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
+        if run.status() != WorkflowExecutionStatus::Running {
+            return Ok(None);
+        }
+        let silent = || format!("{} does not answer; is a worker running?", self.key);
+        let asking = workflow.query(Digest::status, (), WorkflowQueryOptions::default());
+        Ok(timeout(PATIENCE, asking).await.with_context(silent)?.with_context(silent)?.delivering)
     }
 
     /// Counts what the run was told, with what earlier runs had left to it unread, and hands it on in pages.
@@ -153,7 +165,11 @@ impl Recovery<'_> {
         let mut runs = vec![recovered.run_id.clone()];
         let mut seen = BTreeSet::new();
         let mut page = Told::default();
-        while let Some(run) = runs.pop().filter(|run| seen.insert(run.clone())) {
+        while let Some(run) = runs.pop() {
+            // Several runs may point to one.
+            if !seen.insert(run.clone()) {
+                continue;
+            }
             let mut history = pin!(told(self.temporal.clone(), self.key, &run));
             while let Some(Told { events, retracts, runs: earlier }) = history.try_next().await? {
                 runs.extend(earlier);
@@ -184,7 +200,9 @@ fn bad_end(status: WorkflowExecutionStatus) -> Result<&'static str, &'static str
         WorkflowExecutionStatus::Terminated => Ok("terminated"),
         WorkflowExecutionStatus::TimedOut => Ok("timed out"),
         WorkflowExecutionStatus::Failed => Ok("failed"),
-        WorkflowExecutionStatus::Completed => Err("came to its end by itself and left nothing behind"),
+        WorkflowExecutionStatus::Completed => {
+            Err("came to its end by itself and left nothing behind; --run names an earlier one that was terminated")
+        }
         WorkflowExecutionStatus::Canceled => {
             Err("was cancelled, and all of it is in the ledger; `tidings digest reopen` takes a digest of it up again")
         }

@@ -1,0 +1,279 @@
+//! What the message workflow knows, what it decides from that, and how it changes. Pure.
+//!
+//! No decision depends on the clock: a wait is over when its timer says so. So a replay, whose clock may be ahead, decides
+//! the same.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    MessageKey,
+    command::{Cancelled, Retry},
+    contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+};
+use crate::{
+    command::Order,
+    contract::{Closed, Sent},
+};
+
+/// What the workflow does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Send,
+    /// Nothing until then, or until somebody wants something.
+    Wait(Timestamp),
+    Retry,
+    Close,
+    Finish,
+}
+
+/// Everything one run hands to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub key: MessageKey,
+    /// Attempts that failed.
+    pub failed: u32,
+    /// See [`Attempted::delays`].
+    #[serde(default)]
+    pub delays: Option<Vec<Duration>>,
+    /// No attempt starts before the timer until then has fired.
+    #[serde(default)]
+    pub not_before: Option<Timestamp>,
+    /// What the last attempt ran into.
+    #[serde(default)]
+    pub why: String,
+    /// An operator wants it sent again.
+    #[serde(default)]
+    pub retrying: Option<Retry>,
+    /// What became of that, until the command's answer is made of it.
+    #[serde(skip)]
+    pub retried: Option<Retried>,
+    /// An operator wants nothing more sent.
+    #[serde(default)]
+    pub cancelling: Option<Order>,
+    /// Somebody cancelled the workflow.
+    #[serde(default)]
+    pub cancelled: bool,
+    /// The end that the outbox has.
+    #[serde(default)]
+    pub closed: Option<Closed>,
+}
+
+impl State {
+    pub const fn new(key: MessageKey) -> Self {
+        Self {
+            key,
+            failed: 0,
+            delays: None,
+            not_before: None,
+            why: String::new(),
+            retrying: None,
+            retried: None,
+            cancelling: None,
+            cancelled: false,
+            closed: None,
+        }
+    }
+
+    /// The one place that decides.
+    pub const fn decide(&self) -> Decision {
+        if self.retrying.is_some() {
+            Decision::Retry
+        } else if self.closed.is_some() {
+            Decision::Finish
+        } else if self.winds_down() {
+            Decision::Close
+        } else if let Some(until) = self.not_before {
+            Decision::Wait(until)
+        } else {
+            Decision::Send
+        }
+    }
+
+    /// Whether nothing more is to be sent.
+    pub const fn winds_down(&self) -> bool {
+        self.cancelled || self.cancelling.is_some()
+    }
+}
+
+/// What is asked of the activities.
+impl State {
+    pub fn send_input(&self, asked_at: Timestamp) -> SendInput {
+        SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays: self.delays.clone() }
+    }
+
+    pub fn close_input(&self, asked_at: Timestamp) -> CloseInput {
+        CloseInput { asked_at, key: self.key.clone(), order: self.cancelling.clone() }
+    }
+
+    pub fn retry_input(&self, asked_at: Timestamp) -> Option<RetryInput> {
+        Some(RetryInput { asked_at, key: self.key.clone(), retry: self.retrying.clone()? })
+    }
+}
+
+/// What their answers, timers and operators change.
+impl State {
+    pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
+        match sent {
+            Sent::Closed(closed) => self.closed = Some(closed),
+            Sent::Deferred { why, .. } => {
+                let nth = usize::try_from(self.failed).unwrap_or(usize::MAX);
+                let delay = delays.get(nth).or(delays.last()).copied().unwrap_or_default();
+                self.failed += 1;
+                self.not_before = Some(later(now, delay));
+                self.why = why;
+            }
+            Sent::Waiting { until, why } => {
+                self.not_before = Some(until);
+                self.why = why;
+            }
+        }
+        self.delays = Some(delays);
+    }
+
+    pub fn waited(&mut self) {
+        self.not_before = None;
+    }
+
+    pub fn ended(&mut self, closed: Closed) {
+        self.closed = Some(closed);
+    }
+
+    /// Asks for another round of attempts; `Some`: why not.
+    pub fn retry(&mut self, retry: Retry) -> Option<Retried> {
+        let refused = |why: &str| Some(Retried::Refused { why: why.to_owned() });
+        if self.winds_down() {
+            return refused("it is being cancelled; try again when that is done");
+        }
+        if self.retrying.is_some() {
+            return refused("it is being retried already");
+        }
+        self.retrying = Some(retry);
+        None
+    }
+
+    /// The outbox has it open again, and all attempts are still to come.
+    pub fn retried(&mut self, answer: Retried) {
+        if answer == Retried::Queued {
+            *self =
+                Self { cancelling: self.cancelling.take(), cancelled: self.cancelled, ..Self::new(self.key.clone()) };
+        }
+        self.retrying = None;
+        self.retried = Some(answer);
+    }
+
+    /// Gives it up, unless it has an end.
+    pub fn cancel(&mut self, order: Order) {
+        if self.closed.is_none() {
+            self.cancelling = Some(order);
+        }
+    }
+
+    /// What became of a `cancel`.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { closed: self.closed.clone() }
+    }
+}
+
+fn later(now: Timestamp, wait: Duration) -> Timestamp {
+    SignedDuration::try_from(wait).ok().and_then(|wait| now.saturating_add(wait).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Outcome;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn state() -> State {
+        State::new(MessageKey::new("acme".into(), "k".into()).unwrap())
+    }
+
+    fn order() -> Order {
+        Order { by: "carol".into(), why: "ticket 812".into() }
+    }
+
+    fn retry() -> Retry {
+        Retry { order: order(), may_duplicate: false }
+    }
+
+    fn deferred(delays: &[Duration]) -> Attempted {
+        Attempted { sent: Sent::Deferred { why: "451 later".into(), again_in: None }, delays: delays.to_vec() }
+    }
+
+    fn closed(outcome: Outcome) -> Closed {
+        Closed { outcome, why: String::new() }
+    }
+
+    #[test]
+    fn attempts_follow_each_other_at_the_delays_of_the_first_answer() {
+        let mut state = state();
+        for (n, seconds) in [(0, 60), (1, 300)] {
+            assert_eq!(state.decide(), Decision::Send);
+            assert_eq!(state.send_input(at(0)).failed, n);
+            state.attempted(deferred(&[MINUTE, 5 * MINUTE]), at(0));
+            assert_eq!(state.decide(), Decision::Wait(at(seconds)));
+            assert_eq!(state.send_input(at(0)).delays, Some(vec![MINUTE, 5 * MINUTE]));
+            state.waited();
+        }
+        let sent = Attempted { sent: Sent::Closed(closed(Outcome::Sent)), delays: Vec::new() };
+        state.attempted(sent, at(0));
+        assert_eq!(state.decide(), Decision::Finish);
+    }
+
+    #[test]
+    fn a_relay_at_fault_burns_no_attempt() {
+        let mut state = state();
+        state.attempted(Attempted { sent: Sent::Waiting { until: at(9), why: "535".into() }, delays: vec![] }, at(0));
+        assert_eq!((state.decide(), state.failed), (Decision::Wait(at(9)), 0));
+    }
+
+    #[test]
+    fn nothing_is_sent_after_a_cancel_whenever_it_comes() {
+        let mut waiting = state();
+        waiting.attempted(deferred(&[MINUTE]), at(0));
+        for mut state in [state(), waiting] {
+            state.cancel(order());
+            assert_eq!(state.decide(), Decision::Close);
+            state.ended(closed(Outcome::Ambiguous));
+            assert_eq!(
+                (state.decide(), state.cancelled()),
+                (Decision::Finish, Cancelled { closed: state.closed.clone() })
+            );
+        }
+        let mut sent = state();
+        sent.ended(closed(Outcome::Sent));
+        sent.cancel(order());
+        assert_eq!((sent.decide(), sent.winds_down()), (Decision::Finish, false));
+    }
+
+    #[test]
+    fn a_retry_starts_from_the_first_attempt_and_a_refused_one_changes_nothing() {
+        let mut state = state();
+        state.attempted(deferred(&[MINUTE]), at(0));
+        let before = state.clone();
+        assert_eq!(state.retry(retry()), None);
+        assert_eq!(state.decide(), Decision::Retry);
+        assert!(state.retry(retry()).is_some(), "one at a time");
+        state.retried(Retried::Refused { why: "no".into() });
+        assert_eq!(State { retried: None, ..state.clone() }, before);
+        assert_eq!(state.retry(retry()), None);
+        state.retried(Retried::Queued);
+        assert_eq!((state.decide(), state.failed, state.delays), (Decision::Send, 0, None));
+    }
+
+    #[test]
+    fn what_a_run_hands_on_comes_back() {
+        let mut state = state();
+        state.attempted(deferred(&[MINUTE]), at(0));
+        let json = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state);
+    }
+}

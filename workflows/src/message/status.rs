@@ -1,0 +1,73 @@
+//! What a message's workflow is doing, and why: for the query `status`, the Temporal UI and the command line.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::state::{Decision, State};
+use crate::contract::Closed;
+
+/// The answer of the query `status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Which message.
+    pub message: Uuid,
+    /// `sending`, `deferred`, `retrying`, `cancelling` or `closed`.
+    pub state: String,
+    /// Failed attempts so far.
+    pub failed: u32,
+    /// When the next attempt starts; `None`: now, or never.
+    pub next_attempt_at: Option<Timestamp>,
+    /// What the last attempt ran into.
+    pub why: String,
+    /// How it ended.
+    pub closed: Option<Closed>,
+    /// What an activity last complained about, until one succeeds.
+    pub trouble: Option<String>,
+}
+
+impl Status {
+    pub(super) fn new(state: &State, trouble: Option<String>) -> Self {
+        let (name, next_attempt_at) = match state.decide() {
+            Decision::Send => ("sending", None),
+            Decision::Wait(until) => ("deferred", Some(until)),
+            Decision::Retry => ("retrying", None),
+            Decision::Close => ("cancelling", None),
+            Decision::Finish => ("closed", None),
+        };
+        Self {
+            message: state.key.message_id(),
+            state: name.to_owned(),
+            failed: state.failed,
+            next_attempt_at,
+            why: state.why.clone(),
+            closed: state.closed.clone(),
+            trouble,
+        }
+    }
+}
+
+/// In words, as Markdown: what the Temporal UI shows.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "**{}**\n\nMessage `{}`", self.state, self.message)?;
+        if self.failed > 0 {
+            write!(f, ", {} failed {}", self.failed, if self.failed == 1 { "attempt" } else { "attempts" })?;
+        }
+        if let Some(at) = self.next_attempt_at {
+            write!(f, ", next attempt at {at:.0}")?;
+        }
+        if !self.why.is_empty() {
+            write!(f, ": {}", self.why)?;
+        }
+        if let Some(Closed { outcome, why }) = &self.closed {
+            write!(f, "\n\n{}{}{why}", outcome.name(), if why.is_empty() { "" } else { ": " })?;
+        }
+        if let Some(trouble) = &self.trouble {
+            write!(f, "\n\nTrouble: {trouble}")?;
+        }
+        Ok(())
+    }
+}
