@@ -91,7 +91,8 @@ impl Ledger {
             self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
         let whole = self.mails.get(&digest_id).is_none_or(|mail| *mail == content);
         let sealed = self.mails.contains_key(&digest_id);
-        let taken_back = if sealed { Vec::new() } else { self.taken_back(digest_id) };
+        let asked_again = !self.ended.contains_key(&digest_id);
+        let taken_back = if sealed || asked_again { Vec::new() } else { self.taken_back(digest_id) };
         if content.len() == taken_back.len() || !again || !whole {
             return Resumed::Refused { why: String::new() };
         }

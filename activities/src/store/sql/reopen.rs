@@ -33,8 +33,9 @@ impl<D: Dialect> Sql<D> {
         query(statements::REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
         let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
         let window = Window { key: key.clone(), digest_id, opened_at, due_at };
-        if Self::lock(&mut tx, digest_id).await?.state == "claimed" {
-            // There is no mail yet that tells of what was taken back since.
+        if digest.closed.is_some() && Self::lock(&mut tx, digest_id).await?.state == "claimed" {
+            // There is no mail yet that tells of what was taken back since. Asked again after a lost answer the digest has no
+            // end, and must not be left without one.
             Self::set_retracted_aside(&mut tx, &window, now).await?;
         }
         let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
