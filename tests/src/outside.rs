@@ -146,6 +146,16 @@ impl Outside {
         self.run(&["flush", &key.to_string()]).await.map(drop)
     }
 
+    /// The exit code of `tidings` with these arguments, and what it printed.
+    ///
+    /// # Errors
+    /// When it does not start, or a signal ends it.
+    pub async fn ask(&self, arguments: &[&str]) -> Result<(i32, String)> {
+        let output = self.tidings().args(arguments).output().await?;
+        let code = output.status.code().context("ended by a signal")?;
+        Ok((code, String::from_utf8(output.stdout)?))
+    }
+
     /// The most memory that the worker ever had resident, in bytes.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use tidings_activities::mailer::Dkim;
+use tidings_activities::{mailer::Dkim, relays::Provider};
 use tidings_tests::stage::{Stage, event, key, mails, settings};
+use uuid::Uuid;
 
 const RSA: &str = include_str!("../data/dkim/rsa.pem");
 const ED25519: &str = include_str!("../data/dkim/ed25519.pem");
@@ -73,14 +74,16 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
         format!("Reply-To: eve@example.org\r\n{mail}"),
         format!("Subject: urgent\r\n{mail}"),
     ];
-    let relayed = vec![
+    let headers = Provider::ALL.map(|provider| provider.headers(Uuid::from_u128(7), Some("marketing")) + mail);
+    let mut relayed = headers.to_vec();
+    relayed.extend([
         mail.to_owned(),
         format!("Received: from a by b\r\n{mail}"),
         format!("{mail}\r\n\r\n"),
         changed(mail, "\r\nSubject: ", "\r\nSUBJECT:\r\n\t ")?,
         changed(mail, "\r\nX-Tidings-Events: 1", "\r\nX-Tidings-Events: 2")?,
         format!("List-Unsubscribe: <mailto:leave@relay.example>\r\n{mail}"),
-    ];
+    ]);
     Ok((forged, relayed))
 }
 

@@ -9,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, retract, run, send, show, template,
+    choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, relays, retract, run, send, show,
+    template,
 };
 
 const EXAMPLES: &str = "\
@@ -85,6 +86,9 @@ enum Command {
     /// Whether recipients want a digest type at all
     #[command(subcommand)]
     Consent(choices::consent::Command),
+    /// The relays that mail goes by
+    #[command(subcommand)]
+    Relays(relays::Command),
     /// Prepares the database and Temporal; run it before every upgrade
     Migrate,
     /// The configuration
@@ -134,6 +138,7 @@ impl Arguments {
             Command::Recipients(command) => recipients::run(command, &config()?).await,
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
             Command::Consent(command) => choices::consent::run(command, &config()?).await,
+            Command::Relays(command) => relays::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),

@@ -12,6 +12,7 @@ mod migrate;
 mod operate;
 mod recipients;
 pub mod registration;
+mod relays;
 mod retract;
 mod run;
 mod send;

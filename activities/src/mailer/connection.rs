@@ -6,7 +6,7 @@ use lettre::{
     Address,
     transport::smtp::{
         client::AsyncSmtpConnection,
-        commands::{Data, Mail, Quit, Rcpt, Rset},
+        commands::{Data, Mail, Noop, Quit, Rcpt, Rset},
         extension::{Extension, MailParameter},
     },
 };
@@ -148,6 +148,11 @@ impl Connection {
         let replied = async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) };
         let response = within(limits.dot, Phase::Dot, replied).await?;
         Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))
+    }
+
+    /// Asks for an answer, and for nothing else.
+    pub(super) async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
+        self.command(Phase::Mail, limits.command, Noop, 2).await
     }
 
     /// Says goodbye and closes.

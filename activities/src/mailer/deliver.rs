@@ -7,6 +7,8 @@ use lettre::{
     transport::smtp::extension::{MailBodyParameter, MailParameter},
 };
 
+use tokio_rustls::TlsConnector;
+
 use super::{
     Class, Error, Event, Limits, Phase, Relay, Reply, Timeouts, classify,
     connection::Connection,
@@ -66,6 +68,11 @@ impl Mailer {
     #[must_use]
     pub fn relay(&self) -> &Relay {
         &self.pool.relay
+    }
+
+    /// What a connection is made with.
+    pub(super) fn means(&self) -> (&Relay, Option<&TlsConnector>, &Timeouts) {
+        (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
     }
 
     /// Takes a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits

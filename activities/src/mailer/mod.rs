@@ -4,6 +4,7 @@
 //! [`Mailer::offer`] goes as far as is harmless; only [`Ready::dot`] can make a mail (rule 26). The record that an
 //! attempt is past the dot belongs between the two.
 
+mod check;
 mod compose;
 mod connection;
 mod deliver;

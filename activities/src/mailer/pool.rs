@@ -36,7 +36,7 @@ impl Default for Limits {
 pub(super) struct Pool {
     pub(super) relay: Relay,
     pub(super) timeouts: Timeouts,
-    tls: Option<TlsConnector>,
+    pub(super) tls: Option<TlsConnector>,
     limits: Limits,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,

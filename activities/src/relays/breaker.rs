@@ -15,7 +15,7 @@ const OUTAGE_FAILURES: u32 = 5;
 const OUTAGE_WITHIN: Duration = Duration::from_mins(5);
 /// Outcomes that a bounce rate needs, and twice as many are the most that count: then the older half is forgotten.
 const BOUNCE_OUTCOMES: u32 = 100;
-/// One in so many is too much. Amazon SES reviews accounts above one in twenty and pauses those above one in ten.
+/// One in so many is too much: where Amazon SES may pause an account.
 const ONE_BOUNCE_IN: u32 = 10;
 /// A message that tries a relay is waited for no longer: more than the timeouts of a delivery without an answer.
 const PROBE: Duration = Duration::from_mins(15);

@@ -22,9 +22,11 @@ use crate::{
 };
 
 mod breaker;
+mod order;
 mod provider;
 
 pub use breaker::{Answer, Breaker, Cause, Open, Probe, Sign};
+pub use order::Order;
 pub use provider::Provider;
 
 /// How long a worker goes by what it has read: so late it notices what others did.
@@ -90,6 +92,20 @@ impl Route<'_> {
         self.name
     }
 
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> Uuid {
+        self.message
+    }
+
+    /// [`Mailer::check`].
+    ///
+    /// # Errors
+    /// How far it came, and why no further.
+    pub async fn check(&self) -> Result<(), Delivery> {
+        self.relay.mailer.check().await
+    }
+
     /// Whether the relay drops a second copy of a message.
     #[must_use]
     pub fn deduplicates(&self) -> bool {
@@ -122,6 +138,12 @@ impl Relays {
             Ok((name.clone(), Relay { mailer, provider, pool, well: AtomicU32::new(0) }))
         });
         Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
+    }
+
+    /// By this relay, open or not; `None`: there is no such relay.
+    #[must_use]
+    pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
+        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, message })
     }
 
     /// The first of `names` that takes `message` now.

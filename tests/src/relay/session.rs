@@ -45,6 +45,7 @@ pub(super) async fn run(socket: TcpStream, state: &State) -> Result<()> {
             "RCPT" => session.rcpt(&line).await?,
             "DATA" => session.data().await?,
             "RSET" => session.reset().await?,
+            "NOOP" => session.say("250 2.0.0 ok").await?,
             "QUIT" => return session.say("221 2.0.0 bye").await,
             _ => session.say("502 5.5.2 unknown command").await?,
         }

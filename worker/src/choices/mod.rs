@@ -31,7 +31,7 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
-    fn order(self, command: &str) -> Result<Order, Usage> {
+    pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
         let by = self.by.or_else(login).unwrap_or_else(|| "unknown".to_owned());
         let order = Order { by, why: self.why.unwrap_or_else(|| command.to_owned()) };
         order.check().map_err(|error| Usage(format!("--{error}")))?;

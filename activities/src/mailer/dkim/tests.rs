@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::relays::Provider;
 
 const RSA: &str = include_str!("../../../../tests/data/dkim/rsa.pem");
 const ED25519: &str = include_str!("../../../../tests/data/dkim/ed25519.pem");
@@ -22,6 +23,15 @@ fn tag(header: &str, name: &str) -> String {
     let header = header.split_once(':').unwrap().1;
     let tags: Vec<_> = header.split(';').map(|tag| tag.trim().split_once('=').unwrap()).collect();
     tags.into_iter().find(|(tag, _)| *tag == name).unwrap().1.split_whitespace().collect()
+}
+
+#[test]
+fn what_providers_hear_in_front_of_a_mail_is_not_signed() {
+    let mail = "From: a@example.com\r\nTo: b@example.com\r\nList-Id: <c>\r\n";
+    for provider in Provider::ALL {
+        let headers = provider.headers(uuid::Uuid::from_u128(7), Some("marketing"));
+        assert_eq!(covered((headers + mail).as_bytes()), covered(mail.as_bytes()), "{}", provider.name());
+    }
 }
 
 /// RFC 8463, appendix A: its key, its message and its header make its signature.

@@ -1,0 +1,33 @@
+//! Is a relay there, and does it let us in? A connection of its own, without a message.
+
+use super::{Delivery, Mailer, Phase, Relay, Tls, open::open};
+
+impl Mailer {
+    /// Connects, makes it private, logs in, says NOOP and QUIT.
+    ///
+    /// # Errors
+    /// How far it came, and why no further.
+    pub async fn check(&self) -> Result<(), Delivery> {
+        let (relay, tls, timeouts) = self.means();
+        let mut connection = open(relay, tls, timeouts).await?;
+        connection.noop(timeouts).await?;
+        connection.quit().await;
+        Ok(())
+    }
+}
+
+impl Relay {
+    /// The phases that come before a message, in their order.
+    #[must_use]
+    pub fn phases(&self) -> Vec<Phase> {
+        let mut phases = match self.tls {
+            Tls::Implicit => vec![Phase::Connect, Phase::Tls, Phase::Greeting, Phase::Ehlo],
+            Tls::Required | Tls::Opportunistic => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo, Phase::Tls],
+            Tls::None => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo],
+        };
+        if self.credentials.is_some() {
+            phases.push(Phase::Auth);
+        }
+        phases
+    }
+}

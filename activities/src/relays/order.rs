@@ -1,0 +1,55 @@
+//! What an operator tells a relay's breaker.
+
+use jiff::Timestamp;
+
+use super::{Breaker, Kept, TRIES, report};
+use crate::store::{self, AuditEntry, Store};
+
+/// Leave it alone, or use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// No mail goes by it until somebody closes it.
+    Open,
+    /// Mail goes by it at once, and what was counted counts no more.
+    Close,
+}
+
+impl Order {
+    /// The word in the audit trail.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "relay_open",
+            Self::Close => "relay_close",
+        }
+    }
+
+    /// Carries it out, with an audit entry. Workers see it within a second, and waiting messages within five minutes.
+    ///
+    /// # Errors
+    /// The store cannot answer, or workers change the relay so often that it cannot be changed.
+    pub async fn carry_out(
+        self,
+        store: &dyn Store,
+        relay: &str,
+        by: &str,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<Breaker, store::Error> {
+        let action = self.name().to_owned();
+        let entry = AuditEntry { at: now, actor: by.to_owned(), action, why: why.to_owned() };
+        for _ in 0..TRIES {
+            let Kept { revision, breaker } = store.breakers().await?.remove(relay).unwrap_or_default();
+            let next = match self {
+                Self::Open => breaker.opened(why, now),
+                Self::Close => Breaker::closed(),
+            };
+            let kept = Kept { revision: revision + 1, breaker: next };
+            if store.put_breaker(relay, &kept, Some(&entry), now).await? {
+                report(relay, &breaker, &kept.breaker);
+                return Ok(kept.breaker);
+            }
+        }
+        Err(store::Error::Broken(format!("relay {relay} changes all the time; try again")))
+    }
+}

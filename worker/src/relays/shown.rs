@@ -1,0 +1,105 @@
+//! A relay as operators see it.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_activities::{relays::Breaker, settings::Streams};
+use uuid::Uuid;
+
+use crate::{Config, config::Relay};
+
+/// One relay.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown<'a> {
+    name: &'a str,
+    /// Without the password; why it is missing, where it is.
+    url: String,
+    streams: Vec<&'static str>,
+    #[serde(flatten)]
+    state: State,
+    failures: u32,
+    sent: u32,
+    bounced: u32,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum State {
+    /// Mail goes.
+    Closed,
+    /// It is left alone.
+    Open {
+        cause: &'static str,
+        why: String,
+        since: Timestamp,
+        /// Then one message tries it; nothing: when an operator closes it.
+        until: Option<Timestamp>,
+    },
+    /// One message at a time may try it.
+    HalfOpen {
+        cause: &'static str,
+        why: String,
+        since: Timestamp,
+        /// The one that does.
+        message: Option<Uuid>,
+    },
+}
+
+impl<'a> Shown<'a> {
+    pub fn new(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config, now: Timestamp) -> Self {
+        let url = match relay.settings() {
+            Ok(settings) => settings.relay.to_string(),
+            Err(problem) => format!("{} {}", problem.value, problem.problem),
+        };
+        let streams = [(Streams::BULK, &config.streams.bulk), (Streams::TRANSACTIONAL, &config.streams.transactional)];
+        let by_it = |stream: &crate::config::Stream| stream.settings.relays.iter().any(|relay| relay == name);
+        Self {
+            name,
+            url,
+            streams: streams.into_iter().filter(|(_, stream)| by_it(stream)).map(|(name, _)| name).collect(),
+            failures: breaker.failures,
+            sent: breaker.sent,
+            bounced: breaker.bounced,
+            state: State::new(breaker, now),
+        }
+    }
+}
+
+impl State {
+    fn new(breaker: Breaker, now: Timestamp) -> Self {
+        let Some(open) = breaker.open else { return Self::Closed };
+        let (cause, why, since) = (open.cause.name(), open.why, open.since);
+        if now < open.until {
+            let until = (open.until < Timestamp::MAX).then_some(open.until);
+            return Self::Open { cause, why, since, until };
+        }
+        Self::HalfOpen { cause, why, since, message: open.probe.map(|probe| probe.message) }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, url, state, failures, sent, bounced, .. } = self;
+        write!(f, "{name}  {url}  {}: ", self.streams.join(", "))?;
+        match state {
+            State::Closed if *failures > 0 => write!(f, "in use; the last {failures} attempts could not connect")?,
+            State::Closed => f.write_str("in use")?,
+            State::Open { cause, why, since, until } => {
+                write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
+                match until {
+                    Some(until) => write!(f, "one message tries it at {until:.0}")?,
+                    None => write!(f, "until `tidings relays close {name}`")?,
+                }
+            }
+            State::HalfOpen { cause, why, since, message } => {
+                write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
+                match message {
+                    Some(message) => write!(f, "message {message} tries it")?,
+                    None => f.write_str("the next message tries it")?,
+                }
+            }
+        }
+        if *bounced > 0 { write!(f, "; {bounced} of the last {} bounced", sent + bounced) } else { Ok(()) }
+    }
+}

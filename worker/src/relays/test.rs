@@ -1,0 +1,128 @@
+//! `tidings relays test`: can a relay be reached, and does it take a mail?
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_activities::{
+    mailer::{Class, Delivery, Draft, Person, Timeouts},
+    relays::Relays,
+    settings::{Settings, Stream, UnknownRecipients},
+};
+use uuid::Uuid;
+
+use super::named;
+use crate::{Config, config};
+
+/// Nobody wants to wait longer to hear that nobody answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which relay, and whom to write to.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of smtp_url
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Sends one mail, too, as the stream that the relay serves
+    #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
+    to: Option<String>,
+    /// Answer in JSON, one line for each phase
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the answer.
+#[derive(Serialize)]
+struct Line<'a> {
+    phase: &'a str,
+    ok: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+}
+
+/// Carries it out, and says each phase. `false`: one of them failed.
+///
+/// # Errors
+/// There is no such relay, or its address or its stream's DKIM key is missing.
+pub(super) async fn run(Options { name, to, json }: Options, config: &Config) -> anyhow::Result<bool> {
+    let settings = named(config, &name)?.settings().map_err(|problem| config::Error::Wrong(vec![problem]))?;
+    let relays = Relays::new(&[(name.clone(), settings.clone())].into(), patient())?;
+    let say = |phase: &str, ok: bool, detail: &str| say(&Line { phase, ok, detail }, json);
+    let route = relays.route(&name, Uuid::new_v4()).ok_or_else(|| anyhow::anyhow!("relay {name} is missing"))?;
+    let failure = route.check().await.err();
+    for phase in settings.relay.phases() {
+        match &failure {
+            Some(failure) if failure.phase == phase => return say(phase.name(), false, why(failure)),
+            _ => say(phase.name(), true, "")?,
+        };
+    }
+    if let Some(failure) = failure {
+        return say("noop", false, why(&failure));
+    }
+    let mut ok = say("noop", true, "")?;
+    if let Some(to) = to {
+        let delivery = mail(&route, &to, &name, &config.settings(UnknownRecipients::Wait)?).await?;
+        ok = say("mail", delivery.class == Class::Sent, &delivery.detail)?;
+    }
+    relays.close().await;
+    Ok(ok)
+}
+
+/// Without the phase, which stands in front.
+fn why(Delivery { phase, detail, .. }: &Delivery) -> &str {
+    detail.strip_prefix(phase.name()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(detail)
+}
+
+fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
+    let Line { phase, ok, detail } = line;
+    match (json, *ok) {
+        (true, _) => anstream::println!("{}", serde_json::to_string(line)?),
+        (false, true) if detail.is_empty() => anstream::println!("{phase}: ok"),
+        (false, true) => anstream::println!("{phase}: ok, {detail}"),
+        (false, false) => anstream::println!("{phase}: failed, {detail}"),
+    }
+    Ok(*ok)
+}
+
+/// One mail, as its stream would send it.
+async fn mail(
+    route: &tidings_activities::relays::Route<'_>,
+    to: &str,
+    relay: &str,
+    settings: &Settings,
+) -> anyhow::Result<Delivery> {
+    let streams = [&settings.streams.bulk, &settings.streams.transactional];
+    let serves = |stream: &&Stream| stream.relays.iter().any(|name| name == relay);
+    let stream = streams.into_iter().find(serves).unwrap_or(&settings.streams.bulk);
+    let sender = &stream.sender;
+    let now = Timestamp::now();
+    let text = format!("This is a test of the relay {relay:?} by `tidings relays test`.\n");
+    let draft = Draft {
+        from: Person { name: &sender.name, address: &sender.address },
+        to: Person { name: "", address: to },
+        reply_to: sender.reply_to.as_deref(),
+        subject: "Test of a relay",
+        html: &format!("<p>This is a test of the relay {relay} by <code>tidings relays test</code>.</p>\n"),
+        text: &text,
+        digest_id: route.message(),
+        events: 0,
+        tenant: "tidings",
+        digest_type: "test",
+        date: now,
+        message_domain: &sender.domain,
+        list_host: &sender.domain,
+    };
+    let composed = draft.compose()?;
+    let bytes = match &stream.dkim {
+        Some(dkim) => dkim.sign(&composed.bytes, now)?,
+        None => composed.bytes,
+    };
+    Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
+        Ok(ready) => ready.dot().await,
+        Err(delivery) => delivery,
+    })
+}
+
+fn patient() -> Timeouts {
+    Timeouts { greeting: PATIENCE, command: PATIENCE, data: PATIENCE, dot: PATIENCE, ..Timeouts::default() }
+}
