@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::{
-    mailer::{Class, Delivery, Draft, Person, Timeouts},
+    mailer::{Class, Delivery, Draft, Of, Person, Timeouts},
     relays::Relays,
     settings::{Settings, Stream, UnknownRecipients},
 };
@@ -102,21 +102,15 @@ async fn mail(
         to: Person { name: "", address: to },
         reply_to: sender.reply_to.as_deref(),
         subject: "Test of a relay",
-        html: &format!("<p>This is a test of the relay {relay} by <code>tidings relays test</code>.</p>\n"),
+        html: Some(&format!("<p>This is a test of the relay {relay} by <code>tidings relays test</code>.</p>\n")),
         text: &text,
-        digest_id: route.message(),
-        events: 0,
-        tenant: "tidings",
-        digest_type: "test",
+        id: route.message(),
+        of: Of::Single { tenant: "tidings", stream: "test" },
         date: now,
         message_domain: &sender.domain,
-        list_host: &sender.domain,
     };
     let composed = draft.compose()?;
-    let bytes = match &stream.dkim {
-        Some(dkim) => dkim.sign(&composed.bytes, now)?,
-        None => composed.bytes,
-    };
+    let bytes = stream.signed(composed.bytes, now)?;
     Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
