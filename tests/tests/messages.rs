@@ -10,6 +10,7 @@ use temporalio_client::{
     WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
     WorkflowHandle, WorkflowQueryOptions,
 };
+use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use tidings::registration;
 use tidings_activities::{
     Error, MessageActivities,
@@ -145,6 +146,15 @@ impl Post {
         Ok(events.iter().flat_map(prost::Message::encode_to_vec).collect())
     }
 
+    /// The workflow of today decides the same when it reads the history again.
+    async fn replays(&self, key: &MessageKey) -> Result<()> {
+        let history = self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default());
+        let options = WorkflowReplayerOptions::new().register_workflow::<Message>()?.build();
+        let replaying = WorkflowReplayer::new(options)?;
+        tokio::time::timeout(MINUTE, replaying.replay_workflow(history)).await.context("the replay hangs")??;
+        Ok(())
+    }
+
     async fn suppress(&self, address: &str, reason: &str) -> Result<()> {
         let suppression = Suppression {
             tenant: "acme".to_owned(),
@@ -249,7 +259,7 @@ async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -
     assert_eq!(post.classes(&of("k")).await?, ["deferred", "deferred", "sent"]);
     let [refused, taken] = &post.stage.relay.mails()[..] else { panic!("not two mails") };
     assert!(refused.bytes() == taken.bytes(), "the attempts sent different bytes");
-    Ok(())
+    post.replays(&of("k")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -363,6 +373,7 @@ async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
             post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
         }
         assert_eq!(post.ended(&k).await?, MessageState::Cancelled);
+        post.replays(&k).await?;
     }
     post.stage.relay.heal();
     let audited = post.stage.count("SELECT COUNT(*) FROM audit WHERE action = 'close' AND message IS NOT NULL").await?;
@@ -380,7 +391,7 @@ async fn a_retry_does_not_wait_for_the_next_attempt() -> Result<()> {
     let answer = post.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
     assert_eq!((answer, post.ended(&k).await?), (Retried::Queued, MessageState::Sent));
     assert_eq!(post.stage.relay.mails().len(), 1);
-    Ok(())
+    post.replays(&k).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,10 +110,7 @@ async fn mail(
         message_domain: &sender.domain,
     };
     let composed = draft.compose()?;
-    let bytes = match &stream.dkim {
-        Some(dkim) => dkim.sign(&composed.bytes, now)?,
-        None => composed.bytes,
-    };
+    let bytes = stream.signed(composed.bytes, now)?;
     Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
