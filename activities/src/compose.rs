@@ -1,5 +1,6 @@
 //! `render`: the mail of a claimed digest, made once and put in the outbox.
 
+use jiff::Timestamp;
 use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered, Window};
 
 use crate::{
@@ -11,16 +12,19 @@ use crate::{
     store::{Closing, Contents, Facts, Message, Origin, Recipient},
 };
 
+/// Lines of a mail that a relay found too large in full.
+const FEW_LINES: u32 = 5;
+
 impl DigestActivities {
     pub async fn compose(&self, input: &RenderInput) -> Result<Rendered, Error> {
         let window = &input.window;
         let now = now(input.asked_at);
-        let settings = self.digest(&window.key)?;
+        let lines = self.digest(&window.key)?.max_items;
         let facts = self.facts(&window.key).await?;
         let end = |why: &str| Closed { outcome: Outcome::Failed, why: why.to_owned() };
         let closed = match &facts.recipient {
             None => end("the recipient left the directory"),
-            Some(recipient) => match self.message(input, settings, &facts, recipient).await? {
+            Some(recipient) => match self.message(window, lines, now, &facts, recipient).await? {
                 Ok(message) => {
                     self.store.put_message(&message).await?;
                     return Ok(Rendered::Stored);
@@ -32,17 +36,30 @@ impl DigestActivities {
         Ok(Rendered::Nothing(self.store.close(closing).await?.closed))
     }
 
-    /// The message, or why there can be none for this recipient.
+    /// Puts a mail with few lines in the place of one that attempt `number` found to be too large for the relay. `false`:
+    /// that would not help, or was done before.
+    pub(crate) async fn shrink(&self, window: &Window, number: u32, large: &Message) -> Result<bool, Error> {
+        let facts = self.facts(&window.key).await?;
+        let Some(recipient) = &facts.recipient else { return Ok(false) };
+        let few = self.message(window, FEW_LINES, large.created_at, &facts, recipient).await?;
+        let Ok(few) = few else { return Ok(false) };
+        if few.envelope_to != large.envelope_to || few.bytes.len() >= large.bytes.len() {
+            return Ok(false);
+        }
+        Ok(self.store.shrink_message(&few, number).await?)
+    }
+
+    /// The message, or why there can be none for this recipient. `date`: when it was rendered first.
     async fn message(
         &self,
-        input: &RenderInput,
-        settings: &DigestSettings,
+        window: &Window,
+        lines: u32,
+        date: Timestamp,
         facts: &Facts,
         recipient: &Recipient,
     ) -> Result<Result<Message, String>, Error> {
-        let window = &input.window;
-        let date = now(input.asked_at);
-        let contents = self.store.contents(window, settings.max_items).await?;
+        let settings = self.digest(&window.key)?;
+        let contents = self.store.contents(window, lines).await?;
         let rendered = self.mail(window, &contents, settings, facts, recipient)?;
         if rendered.fallback.is_some() {
             // Why may quote an event; `tidings template check` says it of the sample.

@@ -18,7 +18,7 @@ use crate::{
     relays::Relays,
     send::Courier,
     settings::Settings,
-    store::Store,
+    store::{Message, Store},
 };
 
 /// What they work with.
@@ -81,7 +81,7 @@ impl MessageActivities {
         }
         let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
         let courier = Courier { store: &*self.store, relays: &self.relays, stream };
-        let sent = courier.attempt(message.id, last, now, cancelled).await?;
+        let sent = courier.attempt(message.id, last, now, cancelled, as_large_as_it_is).await?;
         Ok(sent.map(|sent| Attempted { sent, delays }))
     }
 
@@ -94,6 +94,11 @@ impl MessageActivities {
     async fn take_up(&self, input: &RetryInput) -> Result<Retried, Error> {
         Ok(self.store.retry_message(input, now(input.asked_at)).await?)
     }
+}
+
+/// A single message says what its sender says: nothing of it can be left out.
+async fn as_large_as_it_is(_: u32, _: &Message) -> Result<bool, Error> {
+    Ok(false)
 }
 
 /// The end of a workflow that somebody started without a message.

@@ -36,7 +36,8 @@ impl DigestActivities {
         }
         let courier = Courier { store: &*self.store, relays: &self.relays, stream: &self.settings.streams.bulk };
         let again_in = courier.stream.retry_delay(input.failed.saturating_add(1));
-        let sent = courier.attempt(input.window.digest_id, again_in.is_none(), now, cancelled).await?;
+        let shrink = async |number, large: &Message| self.shrink(&input.window, number, large).await;
+        let sent = courier.attempt(input.window.digest_id, again_in.is_none(), now, cancelled, shrink).await?;
         Ok(sent.map(|sent| match sent {
             Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
             other => other,
@@ -52,7 +53,8 @@ pub(crate) struct Courier<'a> {
 }
 
 impl Courier<'_> {
-    /// One attempt. `last`: none follows a failure. `None`: it was cancelled before the dot, and nothing was sent.
+    /// One attempt. `last`: none follows a failure. `shrink` makes a message smaller that attempt number so-and-so finds too
+    /// large, if it can. `None`: it was cancelled before the dot, and nothing was sent.
     ///
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
@@ -62,6 +64,7 @@ impl Courier<'_> {
         last: bool,
         now: Timestamp,
         cancelled: impl Future<Output = ()>,
+        shrink: impl AsyncFnOnce(u32, &Message) -> Result<bool, Error>,
     ) -> Result<Option<Sent>, Error> {
         let names = &self.stream.relays;
         let route = match self.relays.choose(self.store, names, id, now).await? {
@@ -77,7 +80,8 @@ impl Courier<'_> {
         };
         let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
         let repeats = self.stream.guarantee == Guarantee::AtLeastOnce || route.deduplicates();
-        let verdict = verdict(&delivery, &message, repeats, last, now);
+        let shrunk = delivery.class == Class::TooLarge && shrink(number, &message).await?;
+        let verdict = verdict(&delivery, &message, Again { repeats, shrunk, last }, now);
         self.record(id, number, &delivery, &verdict, now).await?;
         self.relays.learn(self.store, &route, &delivery, now).await;
         report(&message, &delivery, &verdict);
@@ -187,9 +191,20 @@ fn withheld() -> (AttemptEnd, Closed) {
     (end, closed)
 }
 
-/// The one place that says what each class of outcome leads to (rules 25 to 27). `repeats`: an ambiguous attempt may be
-/// made again.
-fn verdict(delivery: &Delivery, message: &Message, repeats: bool, last: bool, now: Timestamp) -> Verdict {
+/// Whether another attempt may follow.
+#[derive(Clone, Copy)]
+struct Again {
+    /// Also after an ambiguous one.
+    repeats: bool,
+    /// With a smaller message.
+    shrunk: bool,
+    /// None follows a failure.
+    last: bool,
+}
+
+/// The one place that says what each class of outcome leads to (rules 25 to 27).
+fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp) -> Verdict {
+    let Again { repeats, shrunk, last } = again;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
@@ -202,6 +217,7 @@ fn verdict(delivery: &Delivery, message: &Message, repeats: bool, last: bool, no
         Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => {
             Sent::Deferred { why: why.clone(), again_in: None }
         }
+        Class::TooLarge if shrunk => Sent::Waiting { until: now, why: why.clone() },
         // The relay is at fault, and when it or another one may be asked is for its breaker to say.
         Class::Throttled | Class::Configuration | Class::Policy => Sent::Waiting { until: now, why: why.clone() },
         Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => {

@@ -125,6 +125,10 @@ impl Store for BrokenStore {
         self.store.put_message(message).await
     }
 
+    async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool> {
+        self.store.shrink_message(message, number).await
+    }
+
     async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
         self.store.begin_attempt(message, relay, now).await
     }

@@ -2,6 +2,7 @@
 
 pub mod broken;
 pub mod checker;
+pub mod days;
 pub mod faulty;
 pub mod outside;
 pub mod port;

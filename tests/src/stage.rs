@@ -79,6 +79,16 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
     Ok(Arc::new(store))
 }
 
+/// What a query counts in the store that [`sqlite`] made in `folder`.
+///
+/// # Errors
+/// When the query is wrong.
+pub async fn count(folder: &std::path::Path, query: &'static str) -> Result<i64> {
+    let path = folder.join("tidings.db");
+    let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
+    Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+}
+
 /// A dev server, a store, a relay, and a worker between them.
 pub struct Stage<S = Sqlite> {
     /// Goes first: it says goodbye to the server.
@@ -117,9 +127,7 @@ impl Stage {
     /// # Errors
     /// When the query is wrong.
     pub async fn count(&self, query: &'static str) -> Result<i64> {
-        let path = self.folder.path().join("tidings.db");
-        let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
-        Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+        count(self.folder.path(), query).await
     }
 }
 

@@ -1,12 +1,6 @@
 //! Days and weeks in seconds, on the time-skipping server.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    process::{Child, Command},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::{
@@ -14,118 +8,19 @@ use jiff::{
     civil::{Date, DateTime, Weekday},
     tz::{AmbiguousOffset, TimeZone},
 };
-use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowDescribeOptions, WorkflowGetResultOptions,
-    tonic::IntoRequest,
-};
-use temporalio_common::protos::temporal::api::testservice::v1::{
-    LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
-};
-use tidings::registration;
+use temporalio_client::WorkflowDescribeOptions;
 use tidings_activities::{
     settings::{Cap, DigestSettings, Settings, UnknownRecipients},
-    store::{DigestRecord, Recipient, Sqlite, Store},
+    store::{DigestRecord, Recipient, Store},
 };
 use tidings_tests::{
-    port::Port,
-    relay::Relay,
-    stage::{Running, activities, eventually, key, settings, signal, sqlite},
+    days::Days,
+    stage::{key, settings},
 };
 use tidings_workflows::{
-    Digest, Inbound, Key, Summary,
+    Digest,
     contract::{Closed, Outcome, Window},
-    names,
 };
-
-/// The server whose clock jumps while nothing but timers is left.
-struct Skipping {
-    client: Client,
-    process: Child,
-    _port: Port,
-}
-
-impl Skipping {
-    async fn start() -> Result<Self> {
-        let port = Port::take()?;
-        let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
-        let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
-        let client = eventually("the test server is ready", Duration::from_secs(60), async || {
-            let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
-            let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
-            Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
-        })
-        .await??;
-        Ok(Self { client, process, _port: port })
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        let answer = self.client.connection().test_service().get_current_time(().into_request()).await?;
-        let now = answer.into_inner().time.context("the server has no clock")?;
-        Ok(Timestamp::new(now.seconds, now.nanos)?)
-    }
-
-    /// Lets time pass until then, if that is not over.
-    async fn sleep_until(&self, then: Timestamp) -> Result<()> {
-        let left = then.duration_since(self.now().await?);
-        if left.is_positive() { self.sleep(left.try_into()?).await } else { Ok(()) }
-    }
-
-    /// Lets `length` pass, whatever the wall clock says.
-    async fn sleep(&self, length: Duration) -> Result<()> {
-        let request = SleepRequest { duration: Some(length.try_into()?) };
-        self.client.connection().test_service().unlock_time_skipping_with_sleep(request.into_request()).await?;
-        Ok(())
-    }
-}
-
-impl Drop for Skipping {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A worker on a time-skipping server.
-struct Days {
-    server: Skipping,
-    store: Arc<Sqlite>,
-    relay: Relay,
-    _worker: Running,
-    _folder: tempfile::TempDir,
-}
-
-impl Days {
-    async fn start(settings: Settings) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let store = sqlite(folder.path()).await?;
-        let relay = Relay::start().await?;
-        let server = Skipping::start().await?;
-        let activities = activities(store.clone(), &relay.url(), settings)?;
-        let options = registration::digests(names::TASK_QUEUE, activities)?;
-        let worker = Running::start(server.client.clone(), options)?;
-        Ok(Self { server, store, relay, _worker: worker, _folder: folder })
-    }
-
-    async fn emit(&self, key: &Key, event_id: &str) -> Result<()> {
-        self.emit_of(key, event_id, "comment").await
-    }
-
-    async fn emit_of(&self, key: &Key, event_id: &str, category: &str) -> Result<()> {
-        let json = format!(r#"{{"event_id":"{event_id}","category":"{category}","occurred_at":1767225600}}"#);
-        signal(&self.server.client, key, Inbound::from_json_events([json.as_str()])).await
-    }
-
-    async fn completed(&self, key: &Key) -> Result<Summary> {
-        let unlock = UnlockTimeSkippingRequest {}.into_request();
-        self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
-        let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
-        let result = handle.get_result(WorkflowGetResultOptions::default());
-        let summary = tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??;
-        let lock = LockTimeSkippingRequest {}.into_request();
-        self.server.client.connection().test_service().lock_time_skipping(lock).await?;
-        Ok(summary)
-    }
-}
 
 fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
     later.duration_since(earlier).as_hours()

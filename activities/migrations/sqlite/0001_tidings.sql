@@ -131,6 +131,7 @@ CREATE TABLE messages (
     closed_at       INTEGER, -- its end, which stays
     why             TEXT,
     may_repeat      INTEGER NOT NULL, -- an operator let attempts up to this number be repeated, past the dot or not
+    shrunk          INTEGER NOT NULL, -- 1: rendered once more, smaller, because a relay found it too large
     UNIQUE (tenant, idempotency_key),
     CHECK ((digest_id IS NULL) = (idempotency_key IS NOT NULL) AND (digest_id IS NULL OR digest_id = id)),
     CHECK ((digest_id IS NULL) = (content_sha256 IS NOT NULL)),

@@ -114,6 +114,10 @@ pub trait Store: Send + Sync + 'static {
     /// its idempotency key.
     async fn put_message(&self, message: &Message) -> Result<()>;
 
+    /// Puts a smaller message in the place of one that the relay of attempt `number` finds too large. `false`: that was done
+    /// before, or the attempt is not under way any more.
+    async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
+
     /// Starts an attempt: takes the next attempt number, which fences every earlier attempt, and answers with the
     /// stored bytes. An earlier attempt that is past the dot and has no outcome is recorded as ambiguous.
     async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun>;

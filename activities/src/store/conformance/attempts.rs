@@ -1,5 +1,5 @@
 use futures::future::join_all;
-use tidings_workflows::contract::Outcome;
+use tidings_workflows::contract::{Outcome, Window};
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
 use crate::store::{AttemptEnd, Begun, Closing, Error, Suppression};
@@ -11,6 +11,28 @@ pub async fn the_first_message_wins(bench: &Bench) {
         Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "first")),
         Begun::Closed(closed) => panic!("{closed:?}"),
     }
+}
+
+pub async fn a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_under_way(bench: &Bench) {
+    let shrink = async |window: &Window, number, bytes: &str| {
+        bench.store.shrink_message(&message(window, bytes), number).await.unwrap()
+    };
+    let large = bench.rendered(0).await;
+    let (stale, _) = bench.begin(&large).await;
+    let (number, _) = bench.begin(&large).await;
+    assert!(!shrink(&large, stale, "stale").await);
+    assert!(shrink(&large, number, "few").await && !shrink(&large, number, "fewer").await);
+    match bench.store.begin_attempt(large.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { message: stored, .. } => assert!(*stored == message(&large, "few")),
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    }
+
+    let perhaps_there = bench.rendered(1).await;
+    let (first, _) = bench.begin(&perhaps_there).await;
+    assert!(bench.dot(&perhaps_there, first).await);
+    let (second, ambiguous) = bench.begin(&perhaps_there).await;
+    assert_eq!(ambiguous, 1);
+    assert!(!shrink(&perhaps_there, second, "few").await, "the recipient may have the large one");
 }
 
 pub async fn an_attempt_needs_a_message(bench: &Bench) {

@@ -156,6 +156,7 @@ conformance! {
     }
     attempts {
         the_first_message_wins,
+        a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_under_way,
         an_attempt_needs_a_message,
         a_new_attempt_fences_the_earlier_ones,
         an_attempt_past_the_dot_without_an_end_is_ambiguous,

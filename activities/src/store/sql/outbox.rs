@@ -65,6 +65,12 @@ impl<D: Dialect> Sql<D> {
         Ok(tx.commit().await?)
     }
 
+    pub(super) async fn replace_message(&self, message: &Message, attempt: u32) -> Result<bool> {
+        let statement = query(statements::SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
+        let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);
+        Ok(D::rows(&statement.execute(&self.writer).await?) > 0)
+    }
+
     pub(super) async fn start_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
         let id = message.to_string();
         let mut tx = self.write().await?;

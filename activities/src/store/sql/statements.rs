@@ -112,8 +112,8 @@ pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND
 
 pub const PUT_MESSAGE: &str = "
 INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, idempotency_key, content_sha256, stream, envelope_from,
-                      envelope_to, message_id, subject, bytes, template, created_at, state, may_repeat)
-VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, 'queued', 0)
+                      envelope_to, message_id, subject, bytes, template, created_at, state, may_repeat, shrunk)
+VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, 'queued', 0, 0)
 ON CONFLICT DO NOTHING";
 
 pub const RENDERED_DIGEST: &str =
@@ -123,6 +123,14 @@ pub const MESSAGE: &str = "
 SELECT tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
        subject, bytes, template, created_at, may_repeat
 FROM messages WHERE id = $1";
+
+/// Only by the attempt that is under way, because no other one may be sending the bytes; and not where the recipient may
+/// have the large one.
+pub const SHRINK_MESSAGE: &str = "
+UPDATE messages SET subject = $3, bytes = $4, template = $5, shrunk = 1
+WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL
+  AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND class IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND class = 'ambiguous')";
 
 pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END

@@ -92,6 +92,10 @@ impl<D: Dialect> Store for Sql<D> {
         self.write_message(message).await
     }
 
+    async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool> {
+        self.replace_message(message, number).await
+    }
+
     async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
         self.start_attempt(message, relay, now).await
     }

@@ -1,0 +1,167 @@
+//! Days and weeks in seconds: a worker on Temporal's time-skipping server.
+
+use std::{
+    env,
+    process::{Child, Command},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use tempfile::TempDir;
+use temporalio_client::{
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
+};
+use temporalio_common::protos::temporal::api::testservice::v1::{
+    LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
+};
+use tidings::registration;
+use tidings_activities::{
+    settings::Settings,
+    store::{Sqlite, Store},
+};
+use tidings_workflows::{Digest, Inbound, Key, Summary, names};
+use uuid::Uuid;
+
+use crate::{
+    port::Port,
+    relay::Relay,
+    stage::{Running, activities, count, eventually, signal, sqlite},
+};
+
+/// The server whose clock jumps while nothing but timers is left.
+pub struct Skipping {
+    pub client: Client,
+    process: Child,
+    _port: Port,
+}
+
+impl Skipping {
+    /// Starts it, with its clock standing still.
+    ///
+    /// # Errors
+    /// When `TEMPORAL_TEST_SERVER` is no test server.
+    pub async fn start() -> Result<Self> {
+        let port = Port::take()?;
+        let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
+        let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
+        let client = eventually("the test server is ready", Duration::from_secs(60), async || {
+            let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
+            let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
+            Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
+        })
+        .await??;
+        Ok(Self { client, process, _port: port })
+    }
+
+    /// Its clock.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn now(&self) -> Result<Timestamp> {
+        let answer = self.client.connection().test_service().get_current_time(().into_request()).await?;
+        let now = answer.into_inner().time.context("the server has no clock")?;
+        Ok(Timestamp::new(now.seconds, now.nanos)?)
+    }
+
+    /// Lets time pass until then, if that is not over.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn sleep_until(&self, then: Timestamp) -> Result<()> {
+        let left = then.duration_since(self.now().await?);
+        if left.is_positive() { self.sleep(left.try_into()?).await } else { Ok(()) }
+    }
+
+    /// Lets `length` pass, whatever the wall clock says.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn sleep(&self, length: Duration) -> Result<()> {
+        let request = SleepRequest { duration: Some(length.try_into()?) };
+        self.client.connection().test_service().unlock_time_skipping_with_sleep(request.into_request()).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Skipping {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A worker on a time-skipping server.
+pub struct Days {
+    pub server: Skipping,
+    pub store: Arc<Sqlite>,
+    pub relay: Relay,
+    _worker: Running,
+    folder: TempDir,
+}
+
+impl Days {
+    /// Everything, running.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn start(settings: Settings) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let store = sqlite(folder.path()).await?;
+        let relay = Relay::start().await?;
+        let server = Skipping::start().await?;
+        let activities = activities(store.clone(), &relay.url(), settings)?;
+        let options = registration::digests(names::TASK_QUEUE, activities)?;
+        let worker = Running::start(server.client.clone(), options)?;
+        Ok(Self { server, store, relay, _worker: worker, folder })
+    }
+
+    /// Hands over an event of the category `comment`.
+    ///
+    /// # Errors
+    /// When the server does not take it.
+    pub async fn emit(&self, key: &Key, event_id: &str) -> Result<()> {
+        self.emit_of(key, event_id, "comment").await
+    }
+
+    /// Hands over an event.
+    ///
+    /// # Errors
+    /// When the server does not take it.
+    pub async fn emit_of(&self, key: &Key, event_id: &str, category: &str) -> Result<()> {
+        let json = format!(r#"{{"event_id":"{event_id}","category":"{category}","occurred_at":1767225600}}"#);
+        signal(&self.server.client, key, Inbound::from_json_events([json.as_str()])).await
+    }
+
+    /// What a query of the ledger counts.
+    ///
+    /// # Errors
+    /// When the query is wrong.
+    pub async fn count(&self, query: &'static str) -> Result<i64> {
+        count(self.folder.path(), query).await
+    }
+
+    /// When each attempt to deliver a message began.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn attempts(&self, message: Uuid) -> Result<Vec<Timestamp>> {
+        Ok(self.store.attempts(message).await?.into_iter().map(|attempt| attempt.begun_at).collect())
+    }
+
+    /// Lets time pass until the key is idle.
+    ///
+    /// # Errors
+    /// When that takes a minute of ours.
+    pub async fn completed(&self, key: &Key) -> Result<Summary> {
+        let unlock = UnlockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
+        let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        let result = handle.get_result(WorkflowGetResultOptions::default());
+        let summary = tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??;
+        let lock = LockTimeSkippingRequest {}.into_request();
+        self.server.client.connection().test_service().lock_time_skipping(lock).await?;
+        Ok(summary)
+    }
+}
