@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures::future::join_all;
 use tidings_workflows::contract::{Outcome, Window};
 
@@ -52,6 +54,30 @@ pub async fn a_new_attempt_fences_the_earlier_ones(bench: &Bench) {
     // A lost answer is asked for again.
     assert!(bench.dot(&window, 2).await && bench.dot(&window, 2).await);
     assert_eq!(bench.value("SELECT class FROM attempts WHERE number = 1").await, "fenced");
+}
+
+pub async fn of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot(bench: &Bench) {
+    let mut attempts = Vec::new();
+    for n in 0..24 {
+        let window = bench.rendered(n).await;
+        let (stale, _) = bench.begin(&window).await;
+        let (number, _) = if n % 3 == 0 { (stale, 0) } else { bench.begin(&window).await };
+        attempts.extend([(window.clone(), stale, stale == number), (window, number, true)]);
+    }
+    let recording = attempts.iter().map(async |(window, number, may_send)| {
+        assert_eq!(bench.dot(window, *number).await, *may_send, "attempt {number} of {window:?}");
+    });
+    join_all(recording).await;
+    // One that is given up while it waits spoils nobody's answer.
+    let recording = attempts.iter().enumerate().map(async |(n, (window, number, may_send))| {
+        let record = bench.dot(window, *number);
+        if n % 2 == 0 {
+            tokio::time::timeout(Duration::from_micros(50 * n as u64), record).await.ok();
+        } else {
+            assert_eq!(record.await, *may_send);
+        }
+    });
+    join_all(recording).await;
 }
 
 pub async fn an_attempt_past_the_dot_without_an_end_is_ambiguous(bench: &Bench) {

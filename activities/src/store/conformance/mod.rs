@@ -159,6 +159,7 @@ conformance! {
         a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_under_way,
         an_attempt_needs_a_message,
         a_new_attempt_fences_the_earlier_ones,
+        of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot,
         an_attempt_past_the_dot_without_an_end_is_ambiguous,
         the_dot_is_refused_after_an_end,
         the_end_of_an_attempt_ends_the_digest_and_suppresses,

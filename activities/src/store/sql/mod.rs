@@ -12,6 +12,7 @@ use super::{Error, Result, error::NOT_MIGRATED};
 mod claim;
 mod contents;
 mod directory;
+mod dots;
 mod ledger;
 mod messages;
 mod outbox;
@@ -34,6 +35,7 @@ pub struct Sql<D: Dialect> {
     writer: Pool<D>,
     /// Everything else.
     reader: Pool<D>,
+    dots: dots::Dots,
 }
 
 /// What the two databases say differently. Parameters and result columns of a statement are the same in both, and so are

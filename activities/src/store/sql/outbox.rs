@@ -115,12 +115,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// One statement, because it stands between DATA and the dot of every mail.
-    pub(super) async fn pass_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
-        let statement = query(D::PAST_THE_DOT).bind(message.to_string()).bind(i64::from(attempt));
-        Ok(D::rows(&statement.bind(now.as_millisecond()).execute(&self.writer).await?) > 0)
-    }
-
     pub(super) async fn finish_attempt(
         &self,
         message: Uuid,

@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult};
 
-use super::{Dialect, Sql, migrator};
+use super::{Dialect, Sql, dots::Dots, migrator};
 use crate::store::Result;
 
 const CONNECTIONS: u32 = 16;
@@ -20,7 +20,7 @@ impl Sql<sqlx::Postgres> {
         let options = PgConnectOptions::from_str(url)?.application_name("tidings");
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = pool.connect_with(options).await?;
-        Ok(Self { writer: pool.clone(), reader: pool })
+        Ok(Self { writer: pool.clone(), reader: pool, dots: Dots::default() })
     }
 
     /// Brings the tables to this version's.

@@ -5,7 +5,7 @@ use std::{path::Path, str::FromStr, time::Duration};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous};
 
-use super::{Dialect, Sql, migrator};
+use super::{Dialect, Sql, dots::Dots, migrator};
 use crate::store::{Error, Result};
 
 /// How long a statement waits for another process that writes (`tidings` on the command line beside the worker).
@@ -30,7 +30,7 @@ impl Sql<sqlx::Sqlite> {
         let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None);
         let writer = pool().max_connections(1).connect_with(options.clone()).await?;
         let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-        Ok(Self { writer, reader })
+        Ok(Self { writer, reader, dots: Dots::default() })
     }
 
     /// Brings the tables to this version's.
