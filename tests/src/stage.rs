@@ -48,6 +48,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
         digests: BTreeMap::from(digests),
         tenants: BTreeMap::new(),
         cap: None,
+        soft_bounces: Settings::SOFT_BOUNCES,
         relays: BTreeMap::new(),
         streams: Streams {
             bulk: Stream::new(&["default"], sender.clone()),

@@ -124,8 +124,7 @@ struct Shown<'a> {
     mail: ShownMail<'a>,
     relay: BTreeMap<&'a str, streams::ShownRelay>,
     stream: streams::ShownStreams<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recipients: Option<ShownRecipients>,
+    recipients: ShownRecipients,
     digest: ShownDigests<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, ShownTenant<'a>>,
@@ -136,7 +135,9 @@ type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
 
 #[derive(Serialize)]
 struct ShownRecipients {
-    cap: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cap: Option<String>,
+    soft_bounces: u32,
 }
 
 /// All that is in force for a tenant's digest types, taken over or not.
@@ -219,7 +220,10 @@ impl<'a> Shown<'a> {
             mail: ShownMail::new(&config.sender, dkim),
             relay: streams::relays(config),
             stream,
-            recipients: config.cap.map(|cap| ShownRecipients { cap: cap.to_string() }),
+            recipients: ShownRecipients {
+                cap: config.cap.map(|cap| cap.to_string()),
+                soft_bounces: config.soft_bounces,
+            },
             digest: shown(&config.digests),
             tenant: config
                 .tenants

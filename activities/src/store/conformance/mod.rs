@@ -21,6 +21,7 @@ mod aside;
 mod attempts;
 mod cap;
 mod contents;
+mod delivery_events;
 mod directory;
 mod ledger;
 mod messages;
@@ -178,6 +179,18 @@ conformance! {
         a_digests_message_has_its_digests_end,
         messages_are_listed_latest_first_by_tenant_and_state,
         whether_an_address_is_suppressed_is_asked_by_tenant_and_without_case,
+    }
+    delivery_events {
+        an_event_is_recorded_once_however_often_it_is_told,
+        of_the_same_event_told_by_many_at_once_one_is_new,
+        many_messages_that_bounce_at_once_are_counted_together,
+        what_no_relay_was_given_is_unknown,
+        one_tenants_webhook_reaches_no_message_of_another,
+        a_delivery_resolves_what_nobody_knew,
+        an_event_that_is_faster_than_the_relays_reply_ends_the_same,
+        soft_bounces_count_until_the_address_takes_a_message,
+        a_late_unsubscription_is_not_over_a_newer_choice,
+        events_lead_to_the_same_in_any_order_and_however_often_they_come,
     }
     aside {
         a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,
