@@ -79,7 +79,8 @@ impl MessageActivities {
             return Ok(Some(Attempted { sent: Sent::Closed(end.unwrap_or(closed)), delays }));
         }
         let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
-        let courier = Courier { store: &*self.store, relays: &self.relays, stream };
+        let soft_bounces = self.settings.soft_bounces;
+        let courier = Courier { store: &*self.store, relays: &self.relays, stream, soft_bounces };
         let sent = courier.attempt(message.id, last, now, cancelled, as_large_as_it_is).await?;
         Ok(sent.map(|sent| Attempted { sent, delays }))
     }

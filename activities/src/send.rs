@@ -13,7 +13,7 @@ use crate::{
     digest::{DigestActivities, Error, now},
     mailer::{Class, Delivery, Phase, Withdrawal},
     relays::{Choice, Relays, Route},
-    settings::{Guarantee, Stream},
+    settings::{Guarantee, Settings, Stream},
     store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Reason, Store, Suppression},
 };
 
@@ -34,7 +34,9 @@ impl DigestActivities {
                 Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
             return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
         }
-        let courier = Courier { store: &*self.store, relays: &self.relays, stream: &self.settings.streams.bulk };
+        let Settings { streams, soft_bounces, .. } = &self.settings;
+        let courier =
+            Courier { store: &*self.store, relays: &self.relays, stream: &streams.bulk, soft_bounces: *soft_bounces };
         let again_in = courier.stream.retry_delay(input.failed.saturating_add(1));
         let shrink = async |number, large: &Message| self.shrink(&input.window, number, large).await;
         let sent = courier.attempt(input.window.digest_id, again_in.is_none(), now, cancelled, shrink).await?;
@@ -50,6 +52,8 @@ pub(crate) struct Courier<'a> {
     pub store: &'a dyn Store,
     pub relays: &'a Relays,
     pub stream: &'a Stream,
+    /// See [`Settings::soft_bounces`](crate::settings::Settings::soft_bounces).
+    pub soft_bounces: u32,
 }
 
 impl Courier<'_> {
@@ -81,7 +85,8 @@ impl Courier<'_> {
         let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
         let repeats = self.stream.guarantee == Guarantee::AtLeastOnce || route.deduplicates();
         let shrunk = delivery.class == Class::TooLarge && shrink(number, &message).await?;
-        let verdict = verdict(&delivery, &message, Again { repeats, shrunk, last }, now);
+        let verdict =
+            verdict(&delivery, &message, Again { repeats, shrunk, last, soft_bounces: self.soft_bounces }, now);
         self.record(id, number, &delivery, &verdict, now).await?;
         self.relays.learn(self.store, &route, &delivery, now).await;
         report(&message, &delivery, &verdict);
@@ -186,6 +191,7 @@ fn withheld() -> (AttemptEnd, Closed) {
         reply: String::new(),
         closed: Some(closed.clone()),
         suppress: None,
+        in_a_row: 1,
         return_events: false,
     };
     (end, closed)
@@ -200,11 +206,13 @@ struct Again {
     shrunk: bool,
     /// None follows a failure.
     last: bool,
+    /// So many messages to an address that meet a full mailbox are the last ones.
+    soft_bounces: u32,
 }
 
 /// The one place that says what each class of outcome leads to (rules 25 to 27).
 fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp) -> Verdict {
-    let Again { repeats, shrunk, last } = again;
+    let Again { repeats, shrunk, last, .. } = again;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
@@ -224,6 +232,11 @@ fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp)
             closed(Outcome::Failed, why.clone())
         }
     };
+    let (suppress, in_a_row) = match delivery.class {
+        Class::HardBounce => (Some(Reason::HardBounce), 1),
+        Class::MailboxFull => (Some(Reason::SoftBounces), again.soft_bounces),
+        _ => (None, 1),
+    };
     let end = AttemptEnd {
         phase: delivery.phase.name(),
         class: delivery.class.name(),
@@ -232,13 +245,14 @@ fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp)
             Sent::Closed(closed) => Some(closed.clone()),
             Sent::Deferred { .. } | Sent::Waiting { .. } => None,
         },
-        suppress: (delivery.class == Class::HardBounce).then(|| Suppression {
+        suppress: suppress.map(|reason| Suppression {
             tenant: message.tenant().to_owned(),
             address: message.envelope_to.clone(),
-            reason: Reason::HardBounce,
+            reason,
             detail: why.clone(),
             at: now,
         }),
+        in_a_row,
         return_events: delivery.class == Class::Deferred && last,
     };
     Verdict { end, sent }

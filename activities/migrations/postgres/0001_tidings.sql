@@ -138,6 +138,7 @@ CREATE TABLE messages (
     CHECK ((closed_at IS NULL) = (state IN ('queued', 'sending', 'deferred')))
 );
 CREATE INDEX messages_by_age ON messages (tenant, created_at);
+CREATE INDEX messages_to ON messages (tenant, envelope_to, created_at);
 CREATE INDEX messages_by_message_id ON messages (message_id);
 
 -- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new

@@ -75,7 +75,7 @@ pub enum Class {
     Configuration,
     /// The address does not exist: suppress it.
     HardBounce,
-    /// Permanent now; suppress only after repeats. Its [`Class::name`] is that of [`Class::Failed`].
+    /// Permanent now; suppress only after repeats.
     MailboxFull,
     /// The relay or the recipient's provider rejects us, not the address: breaker and alert, never suppress.
     Policy,
@@ -103,7 +103,8 @@ impl Class {
             Self::HardBounce => "hard_bounce",
             Self::Policy => "policy",
             Self::TooLarge => "too_large",
-            Self::MailboxFull | Self::Failed => "failed",
+            Self::MailboxFull => "mailbox_full",
+            Self::Failed => "failed",
             Self::Ambiguous => "ambiguous",
             Self::Fenced => "fenced",
             Self::Cancelled => "cancelled",

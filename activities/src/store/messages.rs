@@ -235,15 +235,18 @@ pub enum Begun {
 pub struct AttemptEnd {
     /// `connect`, `tls`, `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data`, `body`, `dot` or `done`.
     pub phase: &'static str,
-    /// `sent`, `deferred`, `failed`, `hard_bounce`, `policy`, `configuration`, `throttled`, `too_large`, `ambiguous`,
+    /// `sent`, `deferred`, `failed`, `hard_bounce`, `mailbox_full`, `policy`, `configuration`, `throttled`, `too_large`, `ambiguous`,
     /// `fenced` or `cancelled`.
     pub class: &'static str,
     /// The relay's reply: code, enhanced code and text, without addresses; empty when there was none.
     pub reply: String,
     /// Ends the message, and the digest that it is of, with the attempt, in the same transaction.
     pub closed: Option<Closed>,
-    /// The address must not be mailed again: recorded in the same transaction.
+    /// The address must not be mailed again: recorded in the same transaction, where the latest `in_a_row` messages to it
+    /// ended with this class.
     pub suppress: Option<Suppression>,
+    /// At least 1.
+    pub in_a_row: u32,
     /// With `closed`: the events of the digest join the key's next claim.
     pub return_events: bool,
 }

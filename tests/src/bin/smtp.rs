@@ -175,6 +175,7 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
             reply: String::new(),
             closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
             suppress: None,
+            in_a_row: 1,
             return_events: false,
         };
         store.end_attempt(id, number, &end, Timestamp::now()).await?;

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use tidings_workflows::contract::{Outcome, Window};
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
-use crate::store::{AttemptEnd, Begun, Closing, Error, Reason, Suppression};
+use crate::store::{AttemptEnd, Begun, Closing, Error, Message, Reason, Suppression};
 
 pub async fn the_first_message_wins(bench: &Bench) {
     let window = bench.rendered(0).await;
@@ -114,6 +114,31 @@ fn bounce(tenant: &str) -> AttemptEnd {
         at: at(202),
     };
     AttemptEnd { suppress: Some(suppress), ..ends("hard_bounce", Outcome::Failed) }
+}
+
+pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_in_a_row(bench: &Bench) {
+    let full = || AttemptEnd {
+        suppress: bounce("acme").suppress.map(|suppression| Suppression { reason: Reason::SoftBounces, ..suppression }),
+        in_a_row: 3,
+        ..ends("mailbox_full", Outcome::Failed)
+    };
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    // A success between counts them anew.
+    for (n, end, suppressed) in [
+        (0, full(), None),
+        (1, full(), None),
+        (2, ends("sent", Outcome::Sent), None),
+        (3, full(), None),
+        (4, full(), None),
+        (5, full(), Some(Reason::SoftBounces)),
+    ] {
+        let message = Message { created_at: at(n), ..message(&window(n), "mail") };
+        bench.claim(&window(n), &events(&[&n.to_string()]), at(1)).await;
+        bench.store.put_message(&message).await.unwrap();
+        let (number, _) = bench.begin(&window(n)).await;
+        bench.ended(&window(n), number, end).await;
+        assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, suppressed, "{n}");
+    }
 }
 
 pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench) {

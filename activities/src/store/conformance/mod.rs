@@ -164,6 +164,7 @@ conformance! {
         an_attempt_past_the_dot_without_an_end_is_ambiguous,
         the_dot_is_refused_after_an_end,
         the_end_of_an_attempt_ends_the_digest_and_suppresses,
+        a_full_mailbox_suppresses_when_it_met_so_many_messages_in_a_row,
         the_end_of_an_attempt_counts_once,
         a_late_answer_is_kept_and_changes_nothing,
         a_late_success_ends_the_digest,
@@ -333,7 +334,15 @@ pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
 
 /// The end of an attempt that changes nothing but its row.
 pub fn end(class: &'static str) -> AttemptEnd {
-    AttemptEnd { phase: "done", class, reply: class.into(), closed: None, suppress: None, return_events: false }
+    AttemptEnd {
+        phase: "done",
+        class,
+        reply: class.into(),
+        closed: None,
+        suppress: None,
+        in_a_row: 1,
+        return_events: false,
+    }
 }
 
 pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {

@@ -42,13 +42,17 @@ impl<D: Dialect> Sql<D> {
         loop {
             let (tell, mut told) = oneshot::channel();
             self.dots.push(Dot { message, attempt, now, tell });
-            tokio::select! {
+            let told = tokio::select! {
                 biased;
-                Ok(may_send) = &mut told => return Ok(may_send),
-                connection = self.writer.acquire() => self.record(&mut *connection?).await?,
-            }
-            // Another one may be recording it. Where that failed, or was dropped, once more: recording it twice does no harm.
-            if let Ok(may_send) = told.await {
+                told = &mut told => told,
+                connection = self.writer.acquire() => {
+                    self.record(&mut *connection?).await?;
+                    // Another one may have it, and be at it still.
+                    told.await
+                }
+            };
+            // Where the other one failed, or was dropped, once more: recording it twice does no harm.
+            if let Ok(may_send) = told {
                 return Ok(may_send);
             }
         }

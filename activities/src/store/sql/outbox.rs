@@ -133,7 +133,7 @@ impl<D: Dialect> Sql<D> {
                 query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;
             }
         }
-        if let (true, Some(suppression)) = (current, &end.suppress) {
+        if let (true, Some(suppression)) = (current && Self::in_a_row(&mut tx, message, end).await?, &end.suppress) {
             Self::write_suppression(&mut tx, suppression).await?;
         }
         match (&end.closed, locked.closed) {
@@ -146,6 +146,17 @@ impl<D: Dialect> Sql<D> {
             _ => {}
         }
         Ok(tx.commit().await?)
+    }
+
+    /// Whether the messages before this one to the same address ended like it, as many as it takes.
+    async fn in_a_row(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
+        let before = i64::from(end.in_a_row) - 1;
+        if before == 0 || end.suppress.is_none() {
+            return Ok(true);
+        }
+        let count = query_as(statements::ENDED_ALIKE).bind(message.to_string()).bind(end.class.to_owned()).bind(before);
+        let (alike,): (i64,) = count.fetch_one(connection).await?;
+        Ok(alike >= before)
     }
 
     async fn record_end(

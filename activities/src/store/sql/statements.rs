@@ -138,6 +138,15 @@ WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL
   AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND class IS NULL)
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND class = 'ambiguous')";
 
+/// `$1` message, `$2` class, `$3` limit: of that many messages to the same address that ended before, how many ended so.
+pub const ENDED_ALIKE: &str = "
+SELECT COUNT(*) FROM (
+    SELECT (SELECT class FROM attempts a WHERE a.message = m.id ORDER BY number DESC LIMIT 1) AS class
+    FROM messages m JOIN messages this ON this.id = $1 AND m.tenant = this.tenant AND m.envelope_to = this.envelope_to
+    WHERE m.id <> $1 AND m.closed_at IS NOT NULL AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id)
+    ORDER BY m.created_at DESC, m.id LIMIT $3) latest
+WHERE class = $2";
+
 pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
 WHERE message = $1 AND class IS NULL";
