@@ -17,6 +17,16 @@ pub fn transactional(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
+/// Workflow type of the upkeep.
+pub const UPKEEP_WORKFLOW_TYPE: &str = "upkeep";
+
+/// The upkeep beside the digests' task queue: its schedule, its workflow and its task queue all have this name. A worker of a
+/// version that has no upkeep never hears of it, and it takes no slot or rate from the deliveries.
+#[must_use]
+pub fn upkeep(task_queue: &str) -> String {
+    format!("{task_queue}-upkeep")
+}
+
 /// Search attribute (Keyword), set at start: the key's tenant.
 pub const TENANT_ATTRIBUTE: &str = "TidingsTenant";
 /// Search attribute (Keyword), set at start: the key's digest type.
