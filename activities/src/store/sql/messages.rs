@@ -212,7 +212,7 @@ pub(super) fn message(id: Uuid, row: MessageRow) -> Result<(Message, i64)> {
 }
 
 /// Columns of [`MESSAGE_RECORD`](statements::MESSAGE_RECORD).
-type RecordRow = (
+pub(super) type RecordRow = (
     String,
     String,
     String,
@@ -231,7 +231,7 @@ type RecordRow = (
     i64,
 );
 
-fn record(row: RecordRow) -> Result<MessageRecord> {
+pub(super) fn record(row: RecordRow) -> Result<MessageRecord> {
     let (
         id,
         tenant,
@@ -272,7 +272,7 @@ pub(super) fn state(name: &str) -> Result<MessageState> {
 }
 
 /// Columns of [`ATTEMPTS`](statements::ATTEMPTS).
-type AttemptRow = (
+pub(super) type AttemptRow = (
     i64,
     String,
     i64,
@@ -287,7 +287,7 @@ type AttemptRow = (
     Option<String>,
 );
 
-fn attempt(row: AttemptRow) -> Result<AttemptRecord> {
+pub(super) fn attempt(row: AttemptRow) -> Result<AttemptRecord> {
     let (
         n,
         relay,
