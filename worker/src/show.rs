@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_activities::{
+    archive::Archive,
     mailer::Dkim,
     renderer::{self, Renderer},
     settings::{DigestSettings, Sender},
@@ -126,6 +127,7 @@ struct Shown<'a> {
     stream: streams::ShownStreams<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recipients: Option<ShownRecipients>,
+    retention: ShownRetention<'a>,
     digest: ShownDigests<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, ShownTenant<'a>>,
@@ -137,6 +139,15 @@ type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
 #[derive(Serialize)]
 struct ShownRecipients {
     cap: String,
+}
+
+#[derive(Serialize)]
+struct ShownRetention<'a> {
+    events: String,
+    messages: String,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<&'a Path>,
 }
 
 /// All that is in force for a tenant's digest types, taken over or not.
@@ -220,6 +231,7 @@ impl<'a> Shown<'a> {
             relay: streams::relays(config),
             stream,
             recipients: config.cap.map(|cap| ShownRecipients { cap: cap.to_string() }),
+            retention: ShownRetention::new(&config.retention),
             digest: shown(&config.digests),
             tenant: config
                 .tenants
@@ -232,6 +244,18 @@ impl<'a> Shown<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
+        }
+    }
+}
+
+impl<'a> ShownRetention<'a> {
+    fn new(retention: &'a config::Retention) -> Self {
+        let settings = &retention.settings;
+        Self {
+            events: config::written_age(settings.events),
+            messages: config::written_age(settings.messages),
+            at: retention.at.strftime("%H:%M").to_string(),
+            archive: settings.archive.as_ref().map(Archive::folder),
         }
     }
 }

@@ -15,7 +15,7 @@ use url::Url;
 use super::{
     Config, SecretUrl, Temporal, digest, dkim, mail,
     problem::{Checks, Overridable, Problem, place_of},
-    relay, stream, tenant,
+    relay, retention, stream, tenant,
 };
 
 const DATABASE: Overridable =
@@ -36,6 +36,8 @@ pub(super) struct File {
     stream: stream::Written,
     #[serde(default)]
     recipients: Recipients,
+    #[serde(default)]
+    retention: retention::Written,
     #[serde(default)]
     digest: tenant::Types,
     #[serde(default)]
@@ -126,6 +128,7 @@ impl File {
             self.tenant.iter().map(|(name, written)| Some((name.clone(), written.check(name, &self.digest, checks)?)));
         let tenants: Vec<_> = tenants.collect();
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
+        let retention = self.retention.check(checks);
         let temporal = checks.keep(temporal);
         Some(Config {
             database_url: database_url?,
@@ -138,6 +141,7 @@ impl File {
             digests: digests.into_iter().collect::<Option<_>>()?,
             tenants: tenants.into_iter().collect::<Option<_>>()?,
             cap,
+            retention,
             temporal: temporal?,
         })
     }
