@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
 use sqlx::Connection;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ use tidings_activities::{
 };
 use tidings_proto::v1;
 use tidings_workflows::{
-    Digest, Inbound, Key, Status, Summary, Upkeep,
+    Digest, Event, Inbound, Key, Status, Summary, Upkeep,
     contract::{Closed, Outcome, Window},
     names,
     upkeep::Handed,
@@ -193,8 +193,8 @@ impl<S: Store> Stage<S> {
     pub async fn sent_before(&self, key: &Key, number: u64, ids: &[String], at: Timestamp) -> Result<()> {
         let digest_id = key.digest_id("before", number);
         let window = Window { key: key.clone(), digest_id, opened_at: at, due_at: at };
-        let events = ids.iter().map(|id| tidings_workflows::Event::try_from(event(key, id)));
-        let events = events.collect::<Result<Vec<_>, _>>()?;
+        let read = |id: &String| Event::from_wire(event(key, id), None).map(|(_, event)| event);
+        let events = ids.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|invalid| anyhow!("{invalid:?}"))?;
         let closed = Closed { outcome: Outcome::Sent, why: String::new() };
         let closing = Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at };
         self.store.close(closing).await?;
