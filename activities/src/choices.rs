@@ -20,6 +20,9 @@ mod in_force;
 pub use cadences::{Choice, Choices};
 pub use in_force::{InForce, Next};
 
+/// In the audit trail: the recipient wants a digest type no more.
+pub(crate) const WITHDRAW: &str = "withdraw consent";
+
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -65,7 +68,7 @@ pub async fn consent(
     now: Timestamp,
 ) -> Result<(), Error> {
     digest(settings, key)?;
-    let action = if wanted { "grant consent" } else { "withdraw consent" };
+    let action = if wanted { "grant consent" } else { WITHDRAW };
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
 

@@ -14,7 +14,6 @@ use tidings_workflows::{
 
 use crate::{
     digest::{Error, heartbeat, now},
-    message::forbids,
     relays::Relays,
     send::Courier,
     settings::Settings,
@@ -73,8 +72,8 @@ impl MessageActivities {
         // A stream that this version does not know was one of another version.
         let stream = streams.named(&message.stream).unwrap_or(&streams.transactional);
         let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
-        let reason = self.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
-        if let Some(reason) = reason.filter(|reason| forbids(reason, &message.stream)) {
+        let reasons = self.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
+        if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(&message.stream)) {
             let closed = Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") };
             let end = self.store.close_message(&input.key, &closed, "", now).await?;
             return Ok(Some(Attempted { sent: Sent::Closed(end.unwrap_or(closed)), delays }));

@@ -6,6 +6,7 @@ pub mod choices;
 mod claim;
 mod compose;
 mod deliver;
+pub mod delivery_events;
 mod digest;
 mod effective;
 pub mod mailer;

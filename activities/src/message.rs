@@ -18,7 +18,7 @@ use crate::{
     mailer::{self, Draft, Of, Person},
     renderer::{self, Renderer},
     settings::{Settings, Streams, UnknownRecipients},
-    store::{self, Message, MessageRecord, Origin, Recipient, Store},
+    store::{self, Message, MessageRecord, Origin, Reason, Recipient, Store},
 };
 
 mod tell;
@@ -104,8 +104,8 @@ pub enum Refused {
     /// The tenant must not mail the address.
     #[error("to: the address is suppressed: {reason}")]
     Suppressed {
-        /// `hard_bounce` or `complaint`.
-        reason: String,
+        /// Why it is, for this stream.
+        reason: Reason,
     },
     /// The key was used for something else.
     #[error("key: was used for another content; a new message needs a new key")]
@@ -119,12 +119,6 @@ pub enum Refused {
     /// The outbox does not answer.
     #[error(transparent)]
     Store(#[from] store::Error),
-}
-
-/// Whether a suppression keeps a stream from mailing an address: a complaint is about bulk mail only.
-#[must_use]
-pub fn forbids(reason: &str, stream: &str) -> bool {
-    reason != "complaint" || stream != Streams::TRANSACTIONAL
 }
 
 /// Puts the message in the outbox, or finds it there. [`start`] comes next.
@@ -235,8 +229,8 @@ impl Making<'_> {
         };
         let composed = draft.compose().map_err(wrong)?;
         for address in [&recipient.address, &composed.envelope_to] {
-            let reason = self.store.suppressed(&key.tenant, address).await?;
-            if let Some(reason) = reason.filter(|reason| forbids(reason, name)) {
+            let reasons = self.store.suppressed(&key.tenant, address).await?;
+            if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(name)) {
                 return Err(Refused::Suppressed { reason });
             }
         }

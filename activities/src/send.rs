@@ -14,7 +14,7 @@ use crate::{
     mailer::{Class, Delivery, Phase, Withdrawal},
     relays::{Choice, Relays, Route},
     settings::{Guarantee, Stream},
-    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Store, Suppression},
+    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Reason, Store, Suppression},
 };
 
 /// Between attempts to record what happened past the dot.
@@ -219,7 +219,7 @@ fn verdict(delivery: &Delivery, message: &Message, repeats: bool, last: bool, no
         suppress: (delivery.class == Class::HardBounce).then(|| Suppression {
             tenant: message.tenant().to_owned(),
             address: message.envelope_to.clone(),
-            reason: "hard_bounce".to_owned(),
+            reason: Reason::HardBounce,
             detail: why.clone(),
             at: now,
         }),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// How many digests a recipient gets, over all digest types (rule 13).
     pub cap: Option<Cap>,
+    /// So many messages to an address that bounce softly, one after the other, suppress it.
+    pub soft_bounces: u32,
     /// The relays, by name.
     pub relays: BTreeMap<String, RelaySettings>,
     /// How messages are sent, by stream.
@@ -28,6 +30,9 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Soft bounces unless somebody says otherwise.
+    pub const SOFT_BOUNCES: u32 = 5;
+
     /// The key's digest type, as its tenant has it; `None`: there is none of this name.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {

@@ -24,6 +24,8 @@ pub struct Retention {
     pub events: Option<Duration>,
     /// Messages, counted from their end; `None`: for good. An idempotency key is known for as long.
     pub messages: Option<Duration>,
+    /// Delivery events, counted from when they came; `None`: for good.
+    pub delivery_events: Option<Duration>,
     /// Takes what is deleted; `None`: nobody does.
     pub archive: Option<Archive>,
 }
@@ -46,13 +48,15 @@ impl Retention {
         match kind {
             Kind::Events | Kind::Retracts | Kind::DeadLetters => self.events,
             Kind::Messages => self.messages,
+            Kind::DeliveryEvents => self.delivery_events,
         }
     }
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { events: Some(Self::DEFAULT), messages: Some(Self::DEFAULT), archive: None }
+        let age = Some(Self::DEFAULT);
+        Self { events: age, messages: age, delivery_events: age, archive: None }
     }
 }
 
@@ -60,7 +64,7 @@ impl Default for Retention {
 /// as the other rows.
 const fn batch(kind: Kind) -> u32 {
     match kind {
-        Kind::Events | Kind::Retracts => 500,
+        Kind::Events | Kind::Retracts | Kind::DeliveryEvents => 500,
         Kind::DeadLetters | Kind::Messages => 50,
     }
 }
@@ -115,16 +119,17 @@ mod tests {
             cutoffs.map(|Cutoff { kind, before }| format!("{} {before}", kind.name())).collect::<Vec<_>>()
         };
         let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
-        let forever = Retention { events: None, messages: days(1), archive: None };
+        let forever = Retention { events: None, messages: days(1), delivery_events: None, archive: None };
         assert_eq!(cutoffs(forever), ["messages 2026-11-20T03:30:00Z"]);
-        let both = Retention { events: days(90), messages: days(30), archive: None };
+        let all = Retention { events: days(90), messages: days(30), delivery_events: days(7), archive: None };
         assert_eq!(
-            cutoffs(both),
+            cutoffs(all),
             [
                 "events 2026-08-23T03:30:00Z",
                 "retracts 2026-08-23T03:30:00Z",
                 "dead_letters 2026-08-23T03:30:00Z",
-                "messages 2026-10-22T03:30:00Z"
+                "messages 2026-10-22T03:30:00Z",
+                "delivery_events 2026-11-14T03:30:00Z"
             ]
         );
     }

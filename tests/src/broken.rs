@@ -15,10 +15,11 @@ use temporalio_sdk::workflow_interceptors::{
 };
 use tidings_activities::{
     archive::Archive,
+    delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
     store::{
         AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Recipient, Result, Sqlite, Store, Suppression, Terms,
+        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Sqlite, Store, Suppression, Terms,
     },
 };
 use tidings_workflows::{
@@ -143,8 +144,21 @@ impl Store for BrokenStore {
         self.store.attempts(message).await
     }
 
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>> {
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         self.store.suppressed(tenant, address).await
+    }
+
+    async fn put_delivery_event(
+        &self,
+        event: &Reported,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>> {
+        self.store.put_delivery_event(event, soft_bounces, now).await
+    }
+
+    async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
+        self.store.delivery_events(message).await
     }
 
     async fn close_message(

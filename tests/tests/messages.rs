@@ -17,7 +17,7 @@ use tidings_activities::{
     message::{self, Accepted, Addressed, Content, Refused, Submission, To},
     relays::Provider,
     settings::{Guarantee, RelaySettings, Settings, Streams},
-    store::{MessageRecord, MessageState, Store, Suppression},
+    store::{MessageRecord, MessageState, Reason, Store, Suppression},
 };
 use tidings_tests::{
     relay::{Act, At, Fault, Relay},
@@ -155,11 +155,11 @@ impl Post {
         Ok(())
     }
 
-    async fn suppress(&self, address: &str, reason: &str) -> Result<()> {
+    async fn suppress(&self, address: &str, reason: Reason) -> Result<()> {
         let suppression = Suppression {
             tenant: "acme".to_owned(),
             address: address.to_owned(),
-            reason: reason.to_owned(),
+            reason,
             detail: String::new(),
             at: Timestamp::now(),
         };
@@ -204,12 +204,12 @@ async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> R
 async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()> {
     let mut post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
     post.send(&submission("before")).await?;
-    post.suppress("bo@example.net", "complaint").await?;
-    post.suppress(ANN, "hard_bounce").await?;
+    post.suppress("bo@example.net", Reason::Complaint).await?;
+    post.suppress(ANN, Reason::HardBounce).await?;
     for (address, stream, refused) in [
-        ("Ann@Example.net", Streams::TRANSACTIONAL, Some("hard_bounce")),
-        (ANN, Streams::BULK, Some("hard_bounce")),
-        ("bo@example.net", Streams::BULK, Some("complaint")),
+        ("Ann@Example.net", Streams::TRANSACTIONAL, Some(Reason::HardBounce)),
+        (ANN, Streams::BULK, Some(Reason::HardBounce)),
+        ("bo@example.net", Streams::BULK, Some(Reason::Complaint)),
         ("bo@example.net", Streams::TRANSACTIONAL, None),
     ] {
         let to = To::Address { address: address.to_owned(), name: String::new() };
@@ -217,7 +217,7 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
             .accept(&Submission { to, stream: stream.to_owned(), ..submission(&format!("{address} {stream}")) })
             .await;
         let reason = match &answer {
-            Err(Refused::Suppressed { reason }) => Some(reason.as_str()),
+            Err(Refused::Suppressed { reason }) => Some(*reason),
             Err(error) => panic!("{error}"),
             Ok(_) => None,
         };

@@ -14,12 +14,11 @@ use jiff::{
     tz::TimeZone,
 };
 use temporalio_client::{
-    RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowGetResultOptions,
-    WorkflowQueryOptions,
-    schedules::{PauseScheduleOptions, ScheduleOverlapPolicy, TriggerScheduleOptions},
+    Client, RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
+    WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
-use tidings::upkeep::schedule::Nightly;
-use tidings_activities::{archive::Archive, store::Store, upkeep::Retention};
+use tidings::upkeep::schedule::{self, Nightly};
+use tidings_activities::{archive::Archive, upkeep::Retention};
 use tidings_tests::{
     server::DevServer,
     stage::{Stage, event, eventually, key, settings},
@@ -38,7 +37,7 @@ fn nightly(at: Time) -> Nightly<'static> {
 /// Everything for an hour, and into `folder` then.
 fn an_hour(folder: &Path) -> Retention {
     let hour = Some(Duration::from_secs(3_600));
-    Retention { events: hour, messages: hour, archive: Some(Archive::new(folder.to_owned())) }
+    Retention { events: hour, messages: hour, delivery_events: hour, archive: Some(Archive::new(folder.to_owned())) }
 }
 
 fn two_hours_ago() -> Timestamp {
@@ -72,8 +71,7 @@ fn archived(folder: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-async fn report<S: Store>(stage: &Stage<S>) -> Result<Report> {
-    let upkeep = stage.upkeep();
+async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
     let result = upkeep.get_result(WorkflowGetResultOptions::default());
     Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
 }
@@ -82,6 +80,8 @@ async fn report<S: Store>(stage: &Stage<S>) -> Result<Report> {
 async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_another_time() -> Result<()> {
     let server = DevServer::start().await?;
     let client = server.client().await?;
+    let missing = schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
+    ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
     let schedule = client.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
     let describe = async || schedule.describe(RpcOptions::default()).await;
     nightly(time(3, 30, 0, 0)).ensure(&client).await?;
@@ -124,20 +124,19 @@ async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Resu
     eventually("the window is open", MINUTE, collecting).await?;
 
     nightly(time(3, 30, 0, 0)).ensure(&stage.temporal).await?;
-    let schedule = stage.temporal.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
-    schedule.trigger(ScheduleOverlapPolicy::Skip, TriggerScheduleOptions::default()).await?;
-    let started = async || {
-        let described = stage.upkeep().describe(WorkflowDescribeOptions::default()).await;
-        Ok(described.ok().map(drop))
+    let by_hand = async || -> Result<(String, Report)> {
+        let id = schedule::start(&stage.temporal, names::TASK_QUEUE).await?;
+        Ok((id.clone(), report(&stage.temporal.get_workflow_handle(id)).await?))
     };
-    eventually("the schedule starts it under its plain name", MINUTE, started).await?;
-    let report = report(&stage).await?;
+    let (first, report) = by_hand().await?;
     let counts: Vec<_> = report.kinds.iter().map(|(kind, tally)| (*kind, tally.purged, tally.archived)).collect();
     ensure!(counts[..2] == [(Kind::Events, 700, 700), (Kind::Retracts, 0, 0)], "{counts:?}");
     ensure!(archived(&folder)? == ids(700), "each once");
     ensure!(stage.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
     ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 1);
     ensure!(stage.status(&open).await?.state == "collecting", "the window goes on");
+    let (second, report) = by_hand().await?;
+    ensure!(second != first && report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
     worker.stop()?;
     stage.stop_worker()
 }
@@ -179,7 +178,7 @@ async fn an_upkeep_that_is_stopped_in_the_middle_is_made_up_for_by_the_next() ->
     fs::rename(&elsewhere, &folder)?;
     let _worker = stage.start_upkeep(an_hour(&folder))?;
     stage.run_upkeep().await?;
-    let report = report(&stage).await?;
+    let report = report(&stage.upkeep()).await?;
     ensure!(i64::try_from(report.kinds[&Kind::Events].archived)? == left, "{report}");
     ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 0);
     ensure!(archived(&folder)? == ids, "each once");

@@ -9,6 +9,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use temporalio_client::errors::{WorkflowUpdateError, WorkflowUpdateWithStartError};
 use tidings_activities::{
+    delivery_events::ReportRecord,
     message::Addressed,
     store::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin, Store},
 };
@@ -56,7 +57,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Shows a message with every attempt to deliver it; it prints the address
+    /// Shows a message with every attempt to deliver it, and what was reported of it; it prints the address
     #[command(after_help = "Example: tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2")]
     Show {
         /// The message; a digest's has the digest's id
@@ -132,9 +133,10 @@ async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyho
 async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool> {
     let message = known(store, id).await?;
     let attempts = store.attempts(id).await?;
+    let reports = store.delivery_events(id).await?;
     let text = match as_json {
-        true => json!({"message": message, "attempts": attempts}).to_string(),
-        false => in_words(&message, &attempts, &TimeZone::system()),
+        true => json!({"message": message, "attempts": attempts, "delivery_events": reports}).to_string(),
+        false => in_words(&message, &attempts, &reports, &TimeZone::system()),
     };
     anstream::println!("{text}");
     Ok(true)
@@ -218,7 +220,7 @@ fn local(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], zone: &TimeZone) -> String {
+fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[ReportRecord], zone: &TimeZone) -> String {
     let at = |at: Timestamp| local(at, zone);
     let mut text = format!("{BOLD}{}{BOLD:#}: {}", message.id, message.state.name());
     let mut line = |name: &str, value: &str| {
@@ -238,6 +240,10 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], zone: &TimeZone
     line("ended", &message.closed_at.map(at).unwrap_or_default());
     for attempt in attempts {
         line(&format!("attempt {}", attempt.number), &attempt_in_words(attempt, zone));
+    }
+    for ReportRecord { report, relay, .. } in reports {
+        let by = relay.as_ref().map(|relay| format!(" by {relay}")).unwrap_or_default();
+        line("reported", &format!("{}{by}: {report}", at(report.occurred_at)));
     }
     text
 }
@@ -262,6 +268,7 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 #[cfg(test)]
 mod tests {
+    use tidings_activities::delivery_events::{Bounce, Kind, Report, Status};
     use tidings_workflows::MessageKey;
 
     use super::*;
@@ -285,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_shown_with_every_attempt() {
+    fn a_message_is_shown_with_every_attempt_and_every_report() {
         let key = MessageKey::new("acme".into(), "k/1".into()).unwrap();
         let message = MessageRecord {
             id: Uuid::nil(),
@@ -302,7 +309,20 @@ mod tests {
             attempts: 2,
         };
         let attempts = [attempt(1, Some("deferred")), attempt(2, None)];
-        let text = anstream::adapter::strip_str(&in_words(&message, &attempts, &TimeZone::UTC)).to_string();
+        let bounced = Report {
+            kind: Kind::Bounced(Bounce::Hard),
+            status: Some(Status(5, 1, 1)),
+            diagnostic: "no such user".into(),
+            occurred_at: at(60),
+        };
+        let opened = Report { kind: Kind::Opened, status: None, diagnostic: String::new(), occurred_at: at(61) };
+        let reports = [(bounced, Some("ses".to_owned())), (opened, None)].map(|(report, relay)| ReportRecord {
+            report,
+            relay,
+            event_id: None,
+            received_at: at(62),
+        });
+        let text = anstream::adapter::strip_str(&in_words(&message, &attempts, &reports, &TimeZone::UTC)).to_string();
         assert_eq!(
             text,
             "00000000-0000-0000-0000-000000000000: sending
@@ -313,7 +333,13 @@ mod tests {
   Message-ID m@example.com
   made       2027-01-15 08:00:00 UTC
   attempt 1  2027-01-15 08:00:00 UTC by default: deferred at rcpt: 451 4.3.0 later
-  attempt 2  2027-01-15 08:00:00 UTC by default: under way"
+  attempt 2  2027-01-15 08:00:00 UTC by default: under way
+  reported   2027-01-15 08:01:00 UTC by ses: bounced: 5.1.1 no such user
+  reported   2027-01-15 08:01:01 UTC: opened"
+        );
+        assert_eq!(
+            json!(reports[0]).to_string(),
+            r#"{"bounce":"hard","diagnostic":"no such user","kind":"bounced","occurred_at":"2027-01-15T08:01:00Z","received_at":"2027-01-15T08:01:02Z","relay":"ses","status":"5.1.1"}"#
         );
     }
 }

@@ -125,8 +125,7 @@ struct Shown<'a> {
     mail: ShownMail<'a>,
     relay: BTreeMap<&'a str, streams::ShownRelay>,
     stream: streams::ShownStreams<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recipients: Option<ShownRecipients>,
+    recipients: ShownRecipients,
     retention: ShownRetention<'a>,
     digest: ShownDigests<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -138,13 +137,16 @@ type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
 
 #[derive(Serialize)]
 struct ShownRecipients {
-    cap: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cap: Option<String>,
+    soft_bounces: u32,
 }
 
 #[derive(Serialize)]
 struct ShownRetention<'a> {
     events: String,
     messages: String,
+    delivery_events: String,
     at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<&'a Path>,
@@ -230,7 +232,10 @@ impl<'a> Shown<'a> {
             mail: ShownMail::new(&config.sender, dkim),
             relay: streams::relays(config),
             stream,
-            recipients: config.cap.map(|cap| ShownRecipients { cap: cap.to_string() }),
+            recipients: ShownRecipients {
+                cap: config.cap.map(|cap| cap.to_string()),
+                soft_bounces: config.soft_bounces,
+            },
             retention: ShownRetention::new(&config.retention),
             digest: shown(&config.digests),
             tenant: config
@@ -254,6 +259,7 @@ impl<'a> ShownRetention<'a> {
         Self {
             events: config::written_age(settings.events),
             messages: config::written_age(settings.messages),
+            delivery_events: config::written_age(settings.delivery_events),
             at: retention.at.strftime("%H:%M").to_string(),
             archive: settings.archive.as_ref().map(Archive::folder),
         }

@@ -20,8 +20,8 @@ pub fn transactional(task_queue: &str) -> String {
 /// Workflow type of the upkeep.
 pub const UPKEEP_WORKFLOW_TYPE: &str = "upkeep";
 
-/// The upkeep beside the digests' task queue: its schedule, its workflow and its task queue all have this name. A worker of a
-/// version that has no upkeep never hears of it, and it takes no slot or rate from the deliveries.
+/// The upkeep beside the digests' task queue: its schedule and its task queue have this name, and the ids of its workflows
+/// begin with it, as the server puts the time behind. A worker of a version that has no upkeep never hears of it, and it takes no slot or rate from the deliveries.
 #[must_use]
 pub fn upkeep(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")

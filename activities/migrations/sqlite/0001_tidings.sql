@@ -42,10 +42,10 @@ CREATE TABLE consents (
 CREATE TABLE suppressions (
     tenant        TEXT    NOT NULL,
     address_lower TEXT    NOT NULL,
-    reason        TEXT    NOT NULL, -- `hard_bounce` or `complaint`
+    reason        TEXT    NOT NULL, -- `hard_bounce`, `soft_bounces`, `complaint` or `unsubscribed`
     detail        TEXT    NOT NULL,
     suppressed_at INTEGER NOT NULL,
-    PRIMARY KEY (tenant, address_lower)
+    PRIMARY KEY (tenant, address_lower, reason)
 ) STRICT;
 
 -- One row per window that reached the ledger, and what became of it.
@@ -141,6 +141,7 @@ CREATE TABLE messages (
     CHECK ((closed_at IS NULL) = (state IN ('queued', 'sending', 'deferred')))
 ) STRICT;
 CREATE INDEX messages_by_age ON messages (tenant, created_at);
+CREATE INDEX messages_by_message_id ON messages (message_id);
 CREATE INDEX messages_by_end ON messages (closed_at, id) WHERE closed_at IS NOT NULL; -- for upkeep
 
 -- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new
@@ -164,6 +165,27 @@ CREATE TABLE attempts (
     PRIMARY KEY (message, number)
 ) STRICT;
 CREATE UNIQUE INDEX attempts_under_way ON attempts (message) WHERE class IS NULL;
+
+-- What the relays' providers report of messages after they took them.
+CREATE TABLE delivery_events (
+    message       TEXT NOT NULL, -- which may be gone: each has an age of its own
+    event         TEXT NOT NULL, -- a UUID made of what it says: what says the same again is the same
+    tenant        TEXT NOT NULL,
+    address_lower TEXT NOT NULL, -- the message's, for what is counted by address
+    kind          TEXT NOT NULL CHECK (kind IN ('delivered', 'deferred', 'bounced', 'complained', 'opened', 'clicked',
+                                                'unsubscribed')),
+    bounce        TEXT CHECK (bounce IN ('hard', 'soft', 'policy')),
+    status        TEXT, -- the enhanced one, `5.1.1`
+    diagnostic    TEXT NOT NULL,
+    relay         TEXT,
+    event_id      TEXT, -- the provider's, which may be another when it tells the same again
+    occurred_at   INTEGER NOT NULL, -- by the provider's clock
+    received_at   INTEGER NOT NULL,
+    PRIMARY KEY (message, event),
+    CHECK ((kind = 'bounced') = (bounce IS NOT NULL))
+) STRICT;
+CREATE INDEX delivery_events_of_address ON delivery_events (tenant, address_lower, occurred_at);
+CREATE INDEX delivery_events_by_age ON delivery_events (received_at); -- for upkeep
 
 -- What is remembered of relays, by all workers: when one is left alone, and which message tries it.
 CREATE TABLE relays (

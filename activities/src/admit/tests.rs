@@ -4,7 +4,7 @@ use tidings_workflows::{Key, Quiet};
 use uuid::Uuid;
 
 use super::*;
-use crate::store::{Preferences, Recipient};
+use crate::store::{Preferences, Reason, Recipient};
 
 const DUE: &str = "2026-03-02T08:00:00Z";
 
@@ -78,14 +78,14 @@ fn a_known_recipient_who_wants_mail_is_admitted() {
 
 #[test]
 fn withdrawn_consent_outranks_everything_else() {
-    let facts = Facts { consent: false, recipient: None, suppressed: Some("hard_bounce".into()), ..facts() };
+    let facts = Facts { consent: false, recipient: None, suppressed: Some(Reason::HardBounce), ..facts() };
     let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
     assert_eq!(closed.outcome, Outcome::Skipped);
 }
 
 #[test]
 fn a_suppressed_address_gets_nothing() {
-    let facts = Facts { suppressed: Some("hard_bounce".into()), ..facts() };
+    let facts = Facts { suppressed: Some(Reason::HardBounce), ..facts() };
     let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
     assert_eq!(closed.outcome, Outcome::Suppressed);
 }

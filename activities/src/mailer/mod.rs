@@ -27,6 +27,7 @@ pub use outcome::{Class, Event, Phase, classify};
 pub use pool::Limits;
 pub use relay::{Relay, Tls};
 pub use reply::Reply;
+pub(crate) use reply::{enhanced, presentable};
 
 /// What keeps a mailer or a message from coming into being.
 #[derive(Debug, thiserror::Error)]

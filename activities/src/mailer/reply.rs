@@ -45,14 +45,15 @@ impl fmt::Display for Reply {
     }
 }
 
-fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
+/// `5.1.1` (RFC 3463) as (class, subject, detail).
+pub(crate) fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
     let mut parts = word.split('.').map(|part| part.parse::<u16>().ok().filter(|_| part.len() <= 3));
     let code = (parts.next()??, parts.next()??, parts.next()??);
     parts.next().is_none().then_some(code)
 }
 
 /// Replaces whatever could be an address, joins white space, and cuts.
-fn presentable(text: &str) -> String {
+pub(crate) fn presentable(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let text = words.map(without_address).collect::<Vec<_>>().join(" ");
     text.chars().take(TEXT_CHARS).collect()

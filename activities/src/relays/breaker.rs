@@ -187,6 +187,17 @@ impl Breaker {
         }
     }
 
+    /// What to remember of a message that it took and that bounced later; `None`: nothing changes. It was counted as taken,
+    /// and says nothing of whether a relay that is left alone works.
+    #[must_use]
+    pub fn bounced_later(&self, now: Timestamp) -> Option<Self> {
+        if self.open.is_some() {
+            return None;
+        }
+        let uncounted = Self { sent: self.sent.saturating_sub(1), ..self.clone() };
+        Some(uncounted.with_bounce(now))
+    }
+
     /// An operator leaves it alone.
     #[must_use]
     pub fn opened(&self, why: &str, now: Timestamp) -> Self {
@@ -203,16 +214,18 @@ impl Breaker {
         let answers = Self { failures: 0, failing_since: None, ..self.clone() };
         match sign {
             Sign::Well(count) => Some(answers.counted(count, 0)),
-            Sign::Bounced => {
-                let counted = answers.counted(0, 1);
-                let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
-                Some(if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted })
-            }
+            Sign::Bounced => Some(answers.with_bounce(now)),
             Sign::Answered => (self.failures > 0).then_some(answers),
             Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
             Sign::Fault(cause) => Some(self.opening(cause, why, now, 1)),
             Sign::Nothing => None,
         }
+    }
+
+    fn with_bounce(self, now: Timestamp) -> Self {
+        let counted = self.counted(0, 1);
+        let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
+        if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted }
     }
 
     fn failed(&self, why: &str, now: Timestamp) -> Self {

@@ -21,10 +21,12 @@ use crate::{
     store::{self, AuditEntry, Store},
 };
 
+mod bounced;
 mod breaker;
 mod order;
 mod provider;
 
+pub(crate) use bounced::bounced;
 pub use breaker::{Answer, Breaker, Cause, Open, Probe, Sign};
 pub use order::Order;
 pub use provider::Provider;

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     archive::{self, Archive},
+    delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
 };
 
@@ -27,10 +28,12 @@ mod error;
 mod messages;
 mod records;
 mod sql;
+mod suppression;
 
 pub use messages::*;
 pub use records::*;
 pub use sql::{Postgres, Sqlite};
+pub use suppression::{Reason, Suppression};
 
 /// The store cannot answer now, or never will.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +69,7 @@ pub trait Store: Send + Sync + 'static {
     /// about one entity the latest `until` stays.
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()>;
 
-    /// Records that a tenant must not mail an address; the first reason stays.
+    /// Records that a tenant must not mail an address, for this reason as for others; of each the earliest stays.
     async fn suppress(&self, suppression: &Suppression) -> Result<()>;
 
     /// All that plan and admission ask about a key, in one round trip. `tenant`'s address comparison ignores case.
@@ -144,8 +147,17 @@ pub trait Store: Send + Sync + 'static {
     /// The attempts to deliver a message, in their order.
     async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
 
-    /// Why a tenant must not mail an address; case does not matter.
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>>;
+    /// Why a tenant must not mail an address, the first reason first; case does not matter.
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;
+
+    /// Records what a relay's provider reports of a message, once, and carries out what follows from it
+    /// ([`delivery_events::effects`](crate::delivery_events::effects)), in one transaction. `soft_bounces`: so many of them
+    /// in a row suppress an address. `None`: no relay was given such a message of this tenant.
+    async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
+    -> Result<Option<Recorded>>;
+
+    /// What was reported of a message, in the order in which it happened.
+    async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;
 
     /// Ends a single message that has no end yet, with an audit entry. Fences the attempt that is under way; where that was
     /// past the dot the end is ambiguous. Answers with the end that the outbox holds, which is the first one recorded;

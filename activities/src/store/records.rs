@@ -11,6 +11,7 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
+use super::Reason;
 use crate::settings::Cap;
 
 /// A person in a tenant's directory.
@@ -79,18 +80,6 @@ pub struct Preferences {
     pub paused_until: Option<Timestamp>,
 }
 
-/// An address that a tenant must not mail.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Suppression {
-    pub tenant: String,
-    pub address: String,
-    /// `hard_bounce` (every stream) or `complaint` (bulk only).
-    pub reason: String,
-    /// What taught us, for example the relay's reply without the address.
-    pub detail: String,
-    pub at: Timestamp,
-}
-
 /// All that plan and admission ask about a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -103,8 +92,8 @@ pub struct Facts {
     pub changed_at: Option<Timestamp>,
     /// `true` unless withdrawn.
     pub consent: bool,
-    /// Why the recipient's address must not be mailed by this tenant.
-    pub suppressed: Option<String>,
+    /// Why the recipient's address gets no digests of this tenant: the first reason.
+    pub suppressed: Option<Reason>,
     /// When the key's last digest was accepted by the relay.
     pub last_sent_at: Option<Timestamp>,
 }

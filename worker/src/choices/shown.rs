@@ -7,7 +7,7 @@ use serde::Serialize;
 use tidings_activities::{
     choices::InForce,
     settings::DigestSettings,
-    store::{Facts, Preferences},
+    store::{self, Facts, Preferences},
 };
 use tidings_workflows::Key;
 
@@ -27,7 +27,7 @@ pub(super) struct Shown<'a> {
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
     consent: bool,
-    suppressed: Option<&'a str>,
+    suppressed: Option<store::Reason>,
 }
 
 impl<'a> Shown<'a> {
@@ -43,7 +43,7 @@ impl<'a> Shown<'a> {
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             consent: facts.consent,
-            suppressed: facts.suppressed.as_deref(),
+            suppressed: facts.suppressed,
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_activities::settings::Cap;
+use tidings_activities::settings::{Cap, Settings};
 use tidings_workflows::{names, words};
 use toml::Spanned;
 use url::Url;
@@ -49,6 +49,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 struct Recipients {
     cap: Option<Spanned<String>>,
+    soft_bounces: Option<Spanned<i64>>,
 }
 
 /// Reads the keys; unknown ones and wrong types are problems.
@@ -128,6 +129,7 @@ impl File {
             self.tenant.iter().map(|(name, written)| Some((name.clone(), written.check(name, &self.digest, checks)?)));
         let tenants: Vec<_> = tenants.collect();
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
+        let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
         let retention = self.retention.check(checks);
         let temporal = checks.keep(temporal);
         Some(Config {
@@ -141,6 +143,7 @@ impl File {
             digests: digests.into_iter().collect::<Option<_>>()?,
             tenants: tenants.into_iter().collect::<Option<_>>()?,
             cap,
+            soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
             retention,
             temporal: temporal?,
         })

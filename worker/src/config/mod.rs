@@ -56,6 +56,8 @@ pub struct Config {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// How many digests a recipient gets, over all digest types.
     pub cap: Option<Cap>,
+    /// Soft bounces in a row that suppress an address.
+    pub soft_bounces: u32,
     /// How long what is kept for a time is kept.
     pub retention: Retention,
     /// Temporal, as its own environment variables and `temporal.toml` have it.
@@ -109,6 +111,7 @@ impl Config {
             digests: self.digests.clone(),
             tenants: self.tenants.clone(),
             cap: self.cap,
+            soft_bounces: self.soft_bounces,
             relays: relays.collect(),
             streams: settings::Streams {
                 bulk: self.streams.bulk.settings.clone(),

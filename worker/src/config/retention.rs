@@ -31,6 +31,7 @@ pub struct Retention {
 pub(super) struct Written {
     events: Option<Spanned<String>>,
     messages: Option<Spanned<String>>,
+    delivery_events: Option<Spanned<String>>,
     at: Option<Spanned<String>>,
     archive: Option<Spanned<String>>,
 }
@@ -40,11 +41,13 @@ impl Written {
         let default = upkeep::Retention::default();
         let events = checks.value("retention.events", self.events.as_ref(), age);
         let messages = checks.value("retention.messages", self.messages.as_ref(), age);
+        let delivery_events = checks.value("retention.delivery_events", self.delivery_events.as_ref(), age);
         let at = checks.value("retention.at", self.at.as_ref(), at);
         let archive = checks.value("retention.archive", self.archive.as_ref(), folder);
         let settings = upkeep::Retention {
             events: events.unwrap_or(default.events),
             messages: messages.unwrap_or(default.messages),
+            delivery_events: delivery_events.unwrap_or(default.delivery_events),
             archive,
         };
         Retention { settings, at: at.unwrap_or(Time::constant(3, 30, 0, 0)) }

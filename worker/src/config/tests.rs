@@ -84,6 +84,7 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ),
         ("[recipients]\ncap = \"5 per day\"", "tidings.toml:2: recipients.cap = \"5 per day\": is no cap; write for"),
         ("[recipients]\ncap = \"0 in 1d\"", "is no cap; write for example \"5 in 1d\""),
+        ("[recipients]\nsoft_bounces = 0", "tidings.toml:2: recipients.soft_bounces = \"0\""),
         ("[recipients]\ncap = \"5 in 1w\"", "recipients.cap = \"5 in 1w\": \"1w\" is not a duration"),
         ("[tenant.x]\nzone = \"Europe/Berln\"", "tidings.toml:2: tenant.x.zone = \"Europe/Berln\": is no IANA"),
         ("[tenant.x]\nquiet = [\"22\"]", "tidings.toml:2: tenant.x.quiet = \"22\": "),
@@ -170,7 +171,7 @@ fn what_a_tenant_takes_over_is_wrong_once_and_in_its_own_place() {
 #[test]
 fn a_tenant_overrides_key_by_key_and_what_it_does_not_name_stays() {
     let config = read(
-        "[recipients]\ncap = \"5 in 1d\"\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
+        "[recipients]\ncap = \"5 in 1d\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
          [digest.b]\ncadence = \"hourly\"\n[tenant.x]\nzone = \"Europe/Berlin\"\n\
          [tenant.x.digest.a]\ndelay.comment = \"2m\"\nzone = \"UTC\"\n[tenant.y.digest.b]\ncadence = \"daily 08:00\"",
         &[],
@@ -191,7 +192,7 @@ fn a_tenant_overrides_key_by_key_and_what_it_does_not_name_stays() {
     assert_eq!(of("x/c/ann"), None);
     let delays: Vec<_> = settings.digest(&"x/a/ann".parse().unwrap()).unwrap().delay.keys().cloned().collect();
     assert_eq!(delays, ["comment", "share"]);
-    assert_eq!(settings.cap.unwrap().to_string(), "5 in 1d");
+    assert_eq!((settings.cap.unwrap().to_string().as_str(), settings.soft_bounces), ("5 in 1d", 3));
 }
 
 #[test]

@@ -6,18 +6,16 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
-use temporalio_client::{
-    Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
-    WorkflowQueryOptions, WorkflowStartOptions,
-};
+use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
 use tidings_workflows::{
-    Upkeep, names,
+    Upkeep,
     upkeep::{
-        Handed, Report,
+        Report,
         contract::{Cutoff, Kind},
     },
 };
 
+use super::schedule;
 use crate::{Config, Storage};
 
 /// Between two looks at how far it is.
@@ -89,14 +87,7 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
 /// Starts it, unless it is under way, and waits for it.
 async fn upkeep(config: &Config) -> anyhow::Result<Report> {
     let client = config.temporal.connect().await?;
-    let id = names::upkeep(&config.task_queue);
-    let options = WorkflowStartOptions::new(id.clone(), id.clone())
-        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
-        .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
-        .build();
-    let started = client.start_workflow(Upkeep::run, Handed::default(), options).await;
-    started.context("upkeep cannot be started")?;
-    let upkeep = client.get_workflow_handle(id);
+    let upkeep = client.get_workflow_handle(schedule::start(&client, &config.task_queue).await?);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     tokio::select! {
         report = upkeep.get_result(WorkflowGetResultOptions::default()) => {

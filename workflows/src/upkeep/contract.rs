@@ -15,11 +15,13 @@ pub enum Kind {
     DeadLetters,
     /// Messages that have their end, with their attempts; the age counts from it.
     Messages,
+    /// What providers told of messages; the age counts from then.
+    DeliveryEvents,
 }
 
 impl Kind {
     /// In the order in which they are purged: a retract outlives the events that it covers.
-    pub const ALL: [Self; 4] = [Self::Events, Self::Retracts, Self::DeadLetters, Self::Messages];
+    pub const ALL: [Self; 5] = [Self::Events, Self::Retracts, Self::DeadLetters, Self::Messages, Self::DeliveryEvents];
 
     /// The name in JSON, logs and archives.
     #[must_use]
@@ -29,6 +31,7 @@ impl Kind {
             Self::Retracts => "retracts",
             Self::DeadLetters => "dead_letters",
             Self::Messages => "messages",
+            Self::DeliveryEvents => "delivery_events",
         }
     }
 
@@ -37,6 +40,7 @@ impl Kind {
     pub const fn words(self) -> &'static str {
         match self {
             Self::DeadLetters => "dead letters",
+            Self::DeliveryEvents => "delivery events",
             other => other.name(),
         }
     }

@@ -1,4 +1,4 @@
-//! The upkeep workflow: at most one at a time. It carries out what [`State::decide`] decides, and nothing else.
+//! The upkeep workflow: its schedule starts one at a time. It carries out what [`State::decide`] decides, and nothing else.
 
 use temporalio_common::{
     ActivityDefinition,
@@ -59,11 +59,11 @@ impl Upkeep {
             match decision {
                 Decision::Ask => {
                     let input = CutoffsInput { asked_at: call::timestamp(ctx.workflow_time()) };
-                    let cutoffs = call(ctx, Activities::cutoffs, input).await?;
+                    let Some(cutoffs) = call(ctx, Activities::cutoffs, input).await? else { continue };
                     ctx.state_mut(|w| w.state.asked(cutoffs));
                 }
                 Decision::Purge(cutoff) => {
-                    let batch = call(ctx, Activities::purge, cutoff).await?;
+                    let Some(batch) = call(ctx, Activities::purge, cutoff).await? else { continue };
                     ctx.state_mut(|w| w.state.purged(cutoff, batch));
                 }
                 Decision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
@@ -79,13 +79,17 @@ impl Upkeep {
     }
 }
 
-/// As many attempts as it takes, unless the workflow is cancelled.
-async fn call<A>(ctx: &Ctx, activity: A, input: A::Input) -> Result<A::Output, ActivityExecutionError>
+/// As many attempts as it takes; `None`: it was cancelled.
+async fn call<A>(ctx: &Ctx, activity: A, input: A::Input) -> Result<Option<A::Output>, WorkflowTermination>
 where
     A: ActivityDefinition<Output: TemporalDeserializable>,
 {
     let token = ctx.cancellation_token().child_token();
-    ctx.execute_activity(activity, input, How::Quickly.options(token)).await
+    match ctx.execute_activity(activity, input, How::Quickly.options(token)).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What the run before handed over. Anything that is no state counts as nothing.

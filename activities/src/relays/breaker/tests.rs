@@ -62,6 +62,20 @@ fn a_relay_is_opened_by_what_is_its_fault_and_by_nothing_else() {
 }
 
 #[test]
+fn a_bounce_that_is_reported_later_counts_instead_of_the_message_that_was_taken() {
+    let mut breaker = after(&[Sign::Well(100)]);
+    for n in 1..10 {
+        breaker = breaker.bounced_later(at(200)).unwrap();
+        assert_eq!((breaker.sent, breaker.bounced, open(&breaker)), (100 - n, n, None));
+    }
+    let tenth = breaker.bounced_later(at(201)).unwrap();
+    assert_eq!(open(&tenth), Some((Cause::Bounces, 1800)));
+    assert_eq!(tenth.bounced_later(at(202)), None);
+    assert_eq!(tried(&tenth, at(5000)).bounced_later(at(5001)), None, "a message that tries it is another one");
+    assert_eq!(Breaker::default().bounced_later(at(1)).unwrap().bounced, 1);
+}
+
+#[test]
 fn failures_that_are_far_apart_are_no_outage() {
     let mut breaker = Breaker::default();
     for n in 0..40 {

@@ -2,7 +2,7 @@ use futures::future::join_all;
 use tidings_workflows::contract::Outcome;
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
-use crate::store::{AttemptEnd, Begun, Closing, Error, Suppression};
+use crate::store::{AttemptEnd, Begun, Closing, Error, Reason, Suppression};
 
 pub async fn the_first_message_wins(bench: &Bench) {
     let window = bench.rendered(0).await;
@@ -61,7 +61,7 @@ fn bounce(tenant: &str) -> AttemptEnd {
     let suppress = Suppression {
         tenant: tenant.into(),
         address: "Ann@Example.com".into(),
-        reason: "hard_bounce".into(),
+        reason: Reason::HardBounce,
         detail: "550 5.1.1".into(),
         at: at(202),
     };
@@ -75,7 +75,7 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
     bench.ended(&window, number, bounce("acme")).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Failed));
     let facts = bench.store.facts(&key("ann")).await.unwrap();
-    assert_eq!((facts.suppressed.as_deref(), facts.last_sent_at), (Some("hard_bounce"), None));
+    assert_eq!((facts.suppressed, facts.last_sent_at), (Some(Reason::HardBounce), None));
     let sent = bench.rendered(1).await;
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);

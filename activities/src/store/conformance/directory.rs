@@ -1,7 +1,7 @@
 use tidings_workflows::contract::{AuditInput, BuryInput, DeadLetter, Note};
 
 use super::{Bench, at, entry, key, recipient};
-use crate::store::{Preferences, Recipient, Suppression};
+use crate::store::{Preferences, Reason, Recipient, Suppression};
 
 pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
     let facts = bench.store.facts(&key("nobody")).await.unwrap();
@@ -90,17 +90,20 @@ pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
 pub async fn a_suppression_ignores_case_and_stays_within_its_tenant(bench: &Bench) {
     let elsewhere = Recipient { tenant: "other".into(), ..recipient("ann", "ÄNN@Example.com") };
     bench.store.put_recipients(&[recipient("ann", "Änn@example.com"), elsewhere], at(0)).await.unwrap();
-    for reason in ["hard_bounce", "complaint"] {
+    for (reason, seconds) in [(Reason::Complaint, 2), (Reason::HardBounce, 1), (Reason::HardBounce, 3)] {
         let suppression = Suppression {
             tenant: "acme".into(),
             address: "änn@EXAMPLE.com".into(),
-            reason: reason.into(),
+            reason,
             detail: "550 5.1.1 \0".into(),
-            at: at(1),
+            at: at(seconds),
         };
         bench.store.suppress(&suppression).await.unwrap();
     }
-    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed.as_deref(), Some("hard_bounce"));
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, Some(Reason::HardBounce));
+    let times = "SELECT CAST(SUM(suppressed_at) AS TEXT) FROM suppressions WHERE tenant = 'acme'";
+    let earliest = at(1).as_millisecond() + at(2).as_millisecond();
+    assert_eq!(bench.value(times).await, earliest.to_string(), "of each reason the earliest");
     let mut other = key("ann");
     other.tenant = "other".into();
     assert_eq!(bench.store.facts(&other).await.unwrap().suppressed, None);

@@ -12,7 +12,7 @@ use tidings_workflows::{
 
 use super::{Bench, at, closed, end, ends, key, message, recipient, window};
 use crate::store::{
-    AttemptEnd, Begun, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Suppression,
+    AttemptEnd, Begun, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason, Suppression,
 };
 
 fn single(tenant: &str, idempotency_key: &str, body: &str) -> Message {
@@ -221,13 +221,16 @@ pub async fn whether_an_address_is_suppressed_is_asked_by_tenant_and_without_cas
     let suppression = Suppression {
         tenant: "acme".into(),
         address: "Ann@Example.com".into(),
-        reason: "complaint".into(),
+        reason: Reason::Complaint,
         detail: String::new(),
         at: at(1),
     };
     bench.store.suppress(&suppression).await.unwrap();
     let asked = async |tenant, address| bench.store.suppressed(tenant, address).await.unwrap();
-    assert_eq!(asked("acme", "aNN@example.com").await.as_deref(), Some("complaint"));
-    assert_eq!(asked("other", "ann@example.com").await, None);
-    assert_eq!(asked("acme", "bo@example.com").await, None);
+    assert_eq!(asked("acme", "aNN@example.com").await, [Reason::Complaint]);
+    let bounce = Suppression { reason: Reason::HardBounce, at: at(2), ..suppression };
+    bench.store.suppress(&bounce).await.unwrap();
+    assert_eq!(asked("acme", "ann@example.com").await, [Reason::Complaint, Reason::HardBounce]);
+    assert_eq!(asked("other", "ann@example.com").await, []);
+    assert_eq!(asked("acme", "bo@example.com").await, []);
 }

@@ -21,6 +21,7 @@ mod aside;
 mod attempts;
 mod cap;
 mod contents;
+mod delivery_events;
 mod directory;
 mod ledger;
 mod messages;
@@ -187,6 +188,18 @@ conformance! {
         messages_are_listed_latest_first_by_tenant_and_state,
         whether_an_address_is_suppressed_is_asked_by_tenant_and_without_case,
     }
+    delivery_events {
+        an_event_is_recorded_once_however_often_it_is_told,
+        of_the_same_event_told_by_many_at_once_one_is_new,
+        many_messages_that_bounce_at_once_are_counted_together,
+        what_no_relay_was_given_is_unknown,
+        one_tenants_webhook_reaches_no_message_of_another,
+        a_delivery_resolves_what_nobody_knew,
+        an_event_that_is_faster_than_the_relays_reply_ends_the_same,
+        soft_bounces_count_until_the_address_takes_a_message,
+        a_late_unsubscription_is_not_over_a_newer_choice,
+        events_lead_to_the_same_in_any_order_and_however_often_they_come,
+    }
     aside {
         a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,
         a_retract_that_comes_first_waits,
@@ -228,6 +241,7 @@ conformance! {
         what_is_reopened_in_time_is_kept,
         a_message_goes_with_its_attempts_and_the_archive_has_them,
         a_retract_outlives_what_it_covers,
+        a_delivery_event_goes_by_its_own_age_and_outlives_its_message,
         dead_letters_go_and_what_must_stay_stays,
     }
     zombies {

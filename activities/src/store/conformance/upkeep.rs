@@ -245,6 +245,25 @@ pub async fn a_retract_outlives_what_it_covers(bench: &Bench) {
     assert_eq!(bench.claim(&window(0), &[], at(500)).await.items, 1, "the retract is there still");
 }
 
+pub async fn a_delivery_event_goes_by_its_own_age_and_outlives_its_message(bench: &Bench) {
+    let (folder, archive) = archive();
+    for (message, received_at) in [("m1", 10), ("m2", 20)] {
+        let received_at = at(received_at).as_millisecond();
+        let told = format!(
+            "INSERT INTO delivery_events (message, event, tenant, address_lower, kind, diagnostic, occurred_at, received_at)
+             VALUES ('{message}', 'e', 'acme', 'ann@example.com', 'delivered', '', 5, {received_at})"
+        );
+        bench.execute(&told).await;
+    }
+    assert_eq!(bench.store.expired(old(Kind::DeliveryEvents, 10)).await.unwrap(), 0);
+    for (before, purged) in [(20, 1), (21, 1)] {
+        assert_eq!(bench.store.expired(old(Kind::DeliveryEvents, before)).await.unwrap(), purged);
+        assert_eq!(purge_all(bench, old(Kind::DeliveryEvents, before), Some(&archive)).await, purged);
+    }
+    assert_eq!(field(folder.path(), "message"), ["m1", "m2"]);
+    assert_eq!(field(folder.path(), "event"), ["delivered", "delivered"]);
+}
+
 pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
     let (folder, archive) = archive();
     let letter = |seq| DeadLetter {
@@ -255,7 +274,8 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
         sha256: "00".into(),
         head: "e30=".into(),
     };
-    let buried = BuryInput { workflow_id: "digest/a/b/c".into(), run_id: "r".into(), letters: vec![letter(1), letter(2)] };
+    let buried =
+        BuryInput { workflow_id: "digest/a/b/c".into(), run_id: "r".into(), letters: vec![letter(1), letter(2)] };
     bench.store.bury(&buried, at(10)).await.unwrap();
     over(bench, &window(0), &["a"], Outcome::Dropped).await;
     let audit = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await;

@@ -67,12 +67,24 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn write_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
         let mut tx = self.write().await?;
-        let statement = query(statements::PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let done = statement.bind(consent).bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
-        if D::rows(&done) > 0 {
-            Self::audit(&mut tx, key, None, entry).await?;
-        }
+        Self::change_consent(&mut tx, key, consent, Timestamp::MAX, entry).await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Unless it changed after `since`.
+    pub(super) async fn change_consent(
+        connection: &mut D::Connection,
+        key: &Key,
+        consent: bool,
+        since: Timestamp,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        let statement = query(statements::PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
+        if D::rows(&statement.execute(&mut *connection).await?) > 0 {
+            Self::audit(connection, key, None, entry).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn audit(
@@ -127,7 +139,7 @@ impl<D: Dialect> Sql<D> {
         query(statements::SUPPRESS)
             .bind(&suppression.tenant)
             .bind(suppression.address.to_lowercase())
-            .bind(&suppression.reason)
+            .bind(suppression.reason.name().to_owned())
             .bind(no_nul(&suppression.detail))
             .bind(suppression.at.as_millisecond())
             .execute(connection)

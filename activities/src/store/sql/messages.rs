@@ -9,9 +9,10 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
-use super::{Dialect, Sql, no_nul, number, outbox::LockedMessage, statements, time};
+use super::{Dialect, Sql, no_nul, number, outbox::LockedMessage, rows, statements, time};
 use crate::store::{
-    AttemptRecord, AuditEntry, Error, LateEnd, Message, MessageFilter, MessageRecord, MessageState, Origin, Result,
+    AttemptRecord, AuditEntry, Error, LateEnd, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
+    Result,
 };
 
 impl<D: Dialect> Sql<D> {
@@ -34,10 +35,10 @@ impl<D: Dialect> Sql<D> {
         rows.into_iter().map(attempt).collect()
     }
 
-    pub(super) async fn read_suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>> {
+    pub(super) async fn read_suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         let statement = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.to_lowercase());
-        let row: Option<(String,)> = statement.fetch_optional(&self.reader).await?;
-        Ok(row.map(|(reason,)| reason))
+        let rows: Vec<(String,)> = statement.fetch_all(&self.reader).await?;
+        rows.iter().map(|(name,)| rows::reason(name)).collect()
     }
 
     pub(super) async fn close_single(

@@ -11,6 +11,7 @@ use super::{Error, Result, error::NOT_MIGRATED};
 
 mod claim;
 mod contents;
+mod delivery_events;
 mod directory;
 mod ledger;
 mod messages;
@@ -63,6 +64,9 @@ pub trait Dialect:
     const LOCK_DIGEST: &'static str;
     /// `$1` message. Answers with (state, why, sent_at) and keeps the row for the transaction. A digest's row comes first.
     const LOCK_MESSAGE: &'static str;
+    /// Tenant, address in lower case. Keeps it for the transaction, whether there is a row of it or not. A message's row
+    /// comes first.
+    const LOCK_ADDRESS: &'static str;
     /// Tenant, user. Keeps the row for the transaction.
     const LOCK_RECIPIENT: &'static str;
     /// `$1` digest, `$2` JSON array of events, `$3` now.

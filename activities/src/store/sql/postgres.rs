@@ -71,6 +71,7 @@ ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, enti
     until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
     const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE";
     const LOCK_MESSAGE: &'static str = "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE";
+    const LOCK_ADDRESS: &'static str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))";
     const LOCK_RECIPIENT: &'static str = "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE";
     const INSERT_EVENTS: &'static str = "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,

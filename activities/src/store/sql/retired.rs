@@ -92,6 +92,34 @@ pub fn letter(row: LetterRow) -> Result<Line> {
     Ok((key, line, buried_at))
 }
 
+/// Columns of [`OLD_REPORTS`](super::statements::OLD_REPORTS).
+pub type ReportRow = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+    Option<String>,
+    Option<String>,
+    i64,
+    i64,
+);
+
+pub fn report(row: ReportRow) -> Result<Line> {
+    let (message, event, tenant, address, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at) =
+        row;
+    let key = json!([message, event]);
+    let line = json!({
+        "kind": "delivery_event", "message": message, "tenant": tenant, "address": address, "event": kind,
+        "bounce": bounce, "status": status, "diagnostic": diagnostic, "relay": relay, "event_id": event_id,
+        "occurred_at": time(occurred_at)?, "received_at": time(received_at)?,
+    });
+    Ok((key, line, received_at))
+}
+
 /// The bytes are text where they are UTF-8, and else base64: `encoding` says which.
 pub fn message(record: RecordRow, message: MessageRow, attempts: Vec<AttemptRow>) -> Result<Value> {
     let record = messages::record(record)?;

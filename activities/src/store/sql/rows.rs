@@ -7,7 +7,7 @@ use tidings_workflows::{
 };
 
 use super::{json, number, time};
-use crate::store::{DigestRecord, Error, Facts, Group, Recipient, Result};
+use crate::store::{DigestRecord, Error, Facts, Group, Reason, Recipient, Result};
 
 /// An event as the statements take it: what is JSON in a column is text here, so that neither database looks into it.
 #[derive(Serialize)]
@@ -99,9 +99,14 @@ pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
         revision: number(revision)?,
         changed_at: at.max(zone_at).map(time).transpose()?,
         consent: consent.unwrap_or(true),
-        suppressed,
+        suppressed: suppressed.as_deref().map(reason).transpose()?,
         last_sent_at: last_sent_at.map(time).transpose()?,
     })
+}
+
+pub fn reason(name: &str) -> Result<Reason> {
+    let known = Reason::ALL.into_iter().find(|reason| reason.name() == name);
+    known.ok_or_else(|| Error::Broken(format!("a reason in the store: {name:?}")))
 }
 
 /// Columns of [`Dialect::LINES`](super::Dialect::LINES).

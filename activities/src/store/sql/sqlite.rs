@@ -92,6 +92,7 @@ ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, enti
     const LOCK_DIGEST: &'static str = "SELECT state, outcome, why FROM digests WHERE digest_id = $1";
     const LOCK_MESSAGE: &'static str = "SELECT state, why, sent_at FROM messages WHERE id = $1";
     /// The whole database is ours already.
+    const LOCK_ADDRESS: &'static str = "SELECT $1, $2";
     const LOCK_RECIPIENT: &'static str = "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2";
     const INSERT_EVENTS: &'static str = "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,

@@ -1,9 +1,10 @@
 //! The statements that read the same in both databases.
 
+/// `$6`: the latest change that this one may follow.
 pub const PUT_CONSENT: &str = "
 INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
-WHERE consents.consent <> excluded.consent";
+WHERE consents.consent <> excluded.consent AND consents.changed_at <= $6";
 
 pub const AUDIT: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
@@ -18,20 +19,25 @@ WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = $2 AND
 
 pub const SUPPRESS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT DO NOTHING";
+ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.detail, suppressed_at = excluded.suppressed_at
+WHERE suppressions.suppressed_at > excluded.suppressed_at
+   OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
+
+pub const FORGIVE: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2 AND reason = $3";
 
 pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 
 pub const FACTS: &str = "
 SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT), p.revision,
-       p.changed_at, c.consent, s.reason,
+       p.changed_at, c.consent,
+       (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower = r.address_lower
+        ORDER BY s.suppressed_at, s.reason LIMIT 1),
        (SELECT MAX(sent_at) FROM digests
         WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL)
 FROM (SELECT 1 AS one) always
 LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
-LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
-LEFT JOIN suppressions s ON s.tenant = $1 AND s.address_lower = r.address_lower";
+LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3";
 
 pub const OPEN_DIGEST: &str = "
 INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state)
@@ -172,7 +178,44 @@ pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AN
 pub const CLOSE_MESSAGE: &str = "
 UPDATE messages SET state = $2, why = $3, closed_at = $4 WHERE id = $1 AND closed_at IS NULL";
 
-pub const SUPPRESSED: &str = "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2";
+pub const SUPPRESSED: &str =
+    "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";
+
+/// `$1` message, `$2` `Message-ID`, `$3` tenant; each may be empty. What no relay was ever given nobody can report of.
+pub const REPORTED_MESSAGE: &str = "
+SELECT m.id FROM messages m
+WHERE (m.id = $1 OR m.message_id = $2) AND (m.tenant = $3 OR $3 = '')
+  AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) LIMIT 2";
+
+pub const PUT_DELIVERY_EVENT: &str = "
+INSERT INTO delivery_events (message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id,
+                             occurred_at, received_at)
+VALUES ($1, $2, $3, $4, $5, NULLIF($6, ''), NULLIF($7, ''), $8, NULLIF($9, ''), NULLIF($10, ''), $11, $12)
+ON CONFLICT DO NOTHING";
+
+pub const DELIVERY_EVENTS: &str = "
+SELECT kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+FROM delivery_events WHERE message = $1 ORDER BY occurred_at, event";
+
+/// When each message to the address bounced softly that did so since one was delivered there; `$3` limit.
+pub const SOFT_BOUNCED: &str = "
+SELECT MIN(e.occurred_at) AS first_at FROM delivery_events e
+WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft'
+  AND e.occurred_at > COALESCE((SELECT MAX(d.occurred_at) FROM delivery_events d
+                                WHERE d.tenant = $1 AND d.address_lower = $2 AND d.kind = 'delivered'), -1)
+  AND NOT EXISTS (SELECT 1 FROM delivery_events d WHERE d.message = e.message AND d.kind = 'delivered')
+GROUP BY e.message ORDER BY first_at LIMIT $3";
+
+/// When the relay got a message that it did not refuse, as far as anybody knows.
+pub const TAKEN_AT: &str = "
+SELECT MIN(past_the_dot_at) FROM attempts
+WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled'))";
+
+pub const TAKEN_BY: &str = "
+SELECT relay FROM attempts WHERE message = $1 AND (class = 'sent' OR late_class = 'sent') ORDER BY number DESC LIMIT 1";
+
+/// Of one that has an end.
+pub const REPORT_MESSAGE: &str = "UPDATE messages SET state = $2, why = $3 WHERE id = $1 AND closed_at IS NOT NULL";
 
 macro_rules! message_columns {
     () => {
@@ -278,14 +321,16 @@ WHERE m.closed_at < $1
     };
 }
 
-pub const OLD_MESSAGES: &str = concat!(
-    "SELECT m.id, m.digest_id, m.closed_at",
-    old_messages!(),
-    " ORDER BY m.closed_at, m.id LIMIT $2"
-);
+pub const OLD_MESSAGES: &str =
+    concat!("SELECT m.id, m.digest_id, m.closed_at", old_messages!(), " ORDER BY m.closed_at, m.id LIMIT $2");
 pub const COUNT_OLD_MESSAGES: &str = concat!("SELECT COUNT(*)", old_messages!());
 pub const CLOSED_AMONG: &str =
     "SELECT digest_id FROM digests WHERE state = 'closed' AND digest_id IN (SELECT value->>0 FROM {each})";
+
+pub const OLD_REPORTS: &str = "
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
+pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
 
 pub const DELETE_EVENTS: &str = "
 DELETE FROM events WHERE (tenant, digest_type, user_id, event_id) IN
@@ -297,6 +342,8 @@ pub const DELETE_LETTERS: &str = "
 DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
     (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
 pub const DELETE_ATTEMPTS: &str = "DELETE FROM attempts WHERE message IN (SELECT value->>0 FROM {each})";
+pub const DELETE_REPORTS: &str =
+    "DELETE FROM delivery_events WHERE (message, event) IN (SELECT value->>0, value->>1 FROM {each})";
 pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
 
 pub const MARK_PURGED: &str =

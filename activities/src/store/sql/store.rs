@@ -20,10 +20,11 @@ use super::{
 };
 use crate::{
     archive::Archive,
+    delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
     store::{
         AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Recipient, Result, Store, Suppression, Terms,
+        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Store, Suppression, Terms,
     },
 };
 
@@ -118,8 +119,21 @@ impl<D: Dialect> Store for Sql<D> {
         self.read_attempts(message).await
     }
 
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Option<String>> {
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         self.read_suppressed(tenant, address).await
+    }
+
+    async fn put_delivery_event(
+        &self,
+        event: &Reported,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>> {
+        self.write_delivery_event(event, soft_bounces, now).await
+    }
+
+    async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
+        self.read_delivery_events(message).await
     }
 
     async fn close_message(

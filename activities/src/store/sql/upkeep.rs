@@ -11,7 +11,7 @@ use tidings_workflows::upkeep::contract::{Cutoff, Kind, Purged};
 
 use super::{
     Dialect, Sql, json,
-    retired::{self, EventRow, LetterRow, RetractRow},
+    retired::{self, EventRow, LetterRow, ReportRow, RetractRow},
     statements, time,
 };
 use crate::{
@@ -42,6 +42,7 @@ impl<D: Dialect> Sql<D> {
             Kind::Retracts => statements::COUNT_OLD_RETRACTS,
             Kind::DeadLetters => statements::COUNT_OLD_LETTERS,
             Kind::Messages => statements::COUNT_OLD_MESSAGES,
+            Kind::DeliveryEvents => statements::COUNT_OLD_REPORTS,
         };
         let (count,): (i64,) = query_as(statement).bind(before.as_millisecond()).fetch_one(&self.reader).await?;
         super::number(count)
@@ -61,6 +62,7 @@ impl<D: Dialect> Sql<D> {
             Kind::Retracts => Self::old_retracts(&mut tx, before, limit).await?,
             Kind::DeadLetters => Self::old_letters(&mut tx, before, limit).await?,
             Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
+            Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
         };
         let purged = retired.keys.len() as u64;
         let prepared = match archive {
@@ -114,6 +116,12 @@ impl<D: Dialect> Sql<D> {
         Retired::of(rows, limit, retired::letter)
     }
 
+    async fn old_reports(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Retired> {
+        let rows = query_as(Self::locked(statements::OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
+        let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
+        Retired::of(rows, limit, retired::report)
+    }
+
     /// The message is locked first here, and its digest then. As nobody is waited for, that is no deadlock.
     async fn old_messages(
         connection: &mut D::Connection,
@@ -155,6 +163,7 @@ impl<D: Dialect> Sql<D> {
             Kind::Retracts => &[statements::DELETE_RETRACTS],
             Kind::DeadLetters => &[statements::DELETE_LETTERS],
             Kind::Messages => &[statements::DELETE_ATTEMPTS, statements::DELETE_MESSAGES],
+            Kind::DeliveryEvents => &[statements::DELETE_REPORTS],
         };
         if !retired.keys.is_empty() {
             for statement in statements {

@@ -10,8 +10,7 @@ fn what_is_over_is_kept_for_ninety_days_unless_somebody_says_otherwise() {
     let days = |days| Some(std::time::Duration::from_secs(days * DAY));
     assert_eq!((retention.settings.events, retention.settings.messages), (days(90), days(90)));
     assert_eq!((retention.settings.archive, retention.at), (None, jiff::civil::time(3, 30, 0, 0)));
-    let text =
-        "[retention]\nevents = \"never\"\nmessages = \"30d\"\ndelivery_events = \"1d\"\nat = \"04:15\"\narchive = \"a/b\"";
+    let text = "[retention]\nevents = \"never\"\nmessages = \"30d\"\ndelivery_events = \"1d\"\nat = \"04:15\"\narchive = \"a/b\"";
     let config = read(text, &[]).unwrap();
     let retention = &config.retention;
     assert_eq!((retention.settings.events, retention.settings.messages), (None, days(30)));
