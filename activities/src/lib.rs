@@ -1,6 +1,7 @@
 //! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
 
 mod admit;
+pub mod archive;
 pub mod choices;
 mod claim;
 mod compose;
@@ -21,7 +22,9 @@ mod send;
 pub mod settings;
 pub mod store;
 mod timing;
+pub mod upkeep;
 
 pub use deliver::MessageActivities;
 pub use digest::{DigestActivities, Error};
 pub use preview::Preview;
+pub use upkeep::UpkeepActivities;

@@ -14,6 +14,7 @@ use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
 use tidings_activities::{
+    archive::Archive,
     delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
     store::{
@@ -25,6 +26,7 @@ use tidings_workflows::{
     Carried, Event, Key, MessageKey, Retract,
     contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
     message::contract::{Retried, RetryInput},
+    upkeep::contract::{Cutoff, Purged},
 };
 use uuid::Uuid;
 
@@ -195,6 +197,14 @@ impl Store for BrokenStore {
 
     async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
         self.store.put_breaker(name, kept, entry, now).await
+    }
+
+    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {
+        self.store.purge(cutoff, limit, archive, now).await
+    }
+
+    async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
+        self.store.expired(cutoff).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {

@@ -7,22 +7,27 @@ use std::{env, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use temporalio_client::{WorkflowFetchHistoryOptions, WorkflowHistory};
+use jiff::Timestamp;
+use temporalio_client::{
+    Client, NamespacedClient as _, UntypedWorkflowHandle, WorkflowExecutionInfo, WorkflowFetchHistoryOptions,
+    WorkflowGetResultOptions, WorkflowHistory,
+};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
+use tidings_activities::upkeep::Retention;
 use tidings_tests::{
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
-use tidings_workflows::{Digest, Inbound};
+use tidings_workflows::{Digest, Inbound, Upkeep, names, upkeep::contract::Kind};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const SHAPES: [&str; 4] = ["completed", "open", "continued_as_new", "failed_send"];
+const SHAPES: [&str; 5] = ["completed", "open", "continued_as_new", "failed_send", "upkeep"];
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("histories")
@@ -39,7 +44,7 @@ async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> R
 }
 
 fn today() -> Result<WorkflowReplayerOptions> {
-    Ok(WorkflowReplayerOptions::new().register_workflow::<Digest>()?.build())
+    Ok(WorkflowReplayerOptions::new().register_workflow::<Digest>()?.register_workflow::<Upkeep>()?.build())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,19 +119,37 @@ async fn record_the_shapes_of_today() -> Result<()> {
     eventually("the run continues as new", minute, rolled).await?;
     mails(&stage.relay, 1, minute).await?;
 
-    for (shape, key, run) in [
-        ("completed", &completed, None),
-        ("open", &open, None),
-        ("failed_send", &failed, None),
-        ("continued_as_new", &continued, Some(first)),
+    let upkeep = upkeep(&stage).await?;
+
+    for (shape, handle) in [
+        ("completed", stage.run_handle(&completed, None)),
+        ("open", stage.run_handle(&open, None)),
+        ("failed_send", stage.run_handle(&failed, None)),
+        ("continued_as_new", stage.run_handle(&continued, Some(&first))),
+        ("upkeep", upkeep),
     ] {
-        let history = || stage.run_handle(key, run.as_deref()).fetch_history(WorkflowFetchHistoryOptions::default());
+        let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
         if env::var_os("TIDINGS_RECORD").is_some() {
             fs::write(folder().join(format!("{shape}.json")), history().to_json().await?)?;
         }
     }
     Ok(())
+}
+
+/// An upkeep of several batches.
+async fn upkeep(stage: &Stage) -> Result<UntypedWorkflowHandle<Client>> {
+    let ids: Vec<_> = (0..600).map(|n| n.to_string()).collect();
+    stage.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
+    let _worker = stage.start_upkeep(Retention::default())?;
+    stage.run_upkeep().await?;
+    let report = stage.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
+    ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
+    let execution = WorkflowExecutionInfo::builder()
+        .namespace(stage.temporal.namespace())
+        .workflow_id(names::upkeep(names::TASK_QUEUE))
+        .build();
+    Ok(execution.bind_untyped(stage.temporal.clone()))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

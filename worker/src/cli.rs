@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, relays, retract, run, send, show,
-    template,
+    template, upkeep,
 };
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,9 @@ enum Command {
     /// The relays that mail goes by
     #[command(subcommand)]
     Relays(relays::Command),
+    /// What is deleted when it is too old
+    #[command(subcommand)]
+    Upkeep(upkeep::Command),
     /// Prepares the database and Temporal; run it before every upgrade
     Migrate,
     /// The configuration
@@ -139,6 +142,7 @@ impl Arguments {
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
             Command::Consent(command) => choices::consent::run(command, &config()?).await,
             Command::Relays(command) => relays::run(command, &config()?).await,
+            Command::Upkeep(command) => upkeep::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),
             Command::Template(command) => template::run(command, &config()?),

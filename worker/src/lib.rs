@@ -21,6 +21,7 @@ mod slots;
 mod storage;
 mod table;
 mod template;
+pub mod upkeep;
 
 pub use config::Config;
 pub use operate::recover::{Recovered, Recovery};

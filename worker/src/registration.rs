@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use temporalio_sdk::WorkerOptions;
-use tidings_activities::{DigestActivities, MessageActivities};
-use tidings_workflows::{Digest, Message, names};
+use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities};
+use tidings_workflows::{Digest, Message, Upkeep, names};
 
 /// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
 const GRACE: Duration = Duration::from_secs(20);
@@ -38,6 +38,18 @@ pub fn transactional(task_queue: &str, activities: MessageActivities) -> anyhow:
     Ok(WorkerOptions::new(names::transactional(task_queue))
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Message>()?
+        .register_activities(activities)
+        .graceful_shutdown_period(GRACE)
+        .build())
+}
+
+/// A worker beside the one on `task_queue`, for the upkeep.
+///
+/// # Errors
+/// Never in practice: the SDK refuses a workflow that is registered twice.
+pub fn upkeep(task_queue: &str, activities: UpkeepActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(names::upkeep(task_queue))
+        .register_workflow::<Upkeep>()?
         .register_activities(activities)
         .graceful_shutdown_period(GRACE)
         .build())

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings_activities::{
-    DigestActivities, MessageActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
+    DigestActivities, MessageActivities, UpkeepActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
     settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, registration, storage::Storage};
+use crate::{Config, registration, storage::Storage, upkeep::schedule::Nightly};
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -31,6 +31,7 @@ pub async fn run(
     let (bulk, transactional) = (connect()?, connect()?);
     let messages =
         MessageActivities { store: store.clone(), relays: transactional.clone(), settings: settings.clone() };
+    let upkeep = UpkeepActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Renderer::new(config.templates.as_deref())?;
     let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
     let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
@@ -38,6 +39,7 @@ pub async fn run(
     let mut workers = (
         worker(registration::digests(&config.task_queue, digests)?)?,
         worker(registration::transactional(&config.task_queue, messages)?)?,
+        worker(registration::upkeep(&config.task_queue, upkeep)?)?,
     );
     tracing::info!(
         temporal = config.temporal.address(),
@@ -47,8 +49,12 @@ pub async fn run(
         transactional = config.streams.transactional.settings.relays.join(", "),
         "the worker runs"
     );
-    let stop = (workers.0.shutdown_handle(), workers.1.shutdown_handle());
-    let running = async { tokio::try_join!(workers.0.run(), workers.1.run()) };
+    let stop = (workers.0.shutdown_handle(), workers.1.shutdown_handle(), workers.2.shutdown_handle());
+    let nightly = Nightly { task_queue: &config.task_queue, at: config.retention.at };
+    let running = async {
+        let scheduled = async { Ok(nightly.see_to_it(&client).await) };
+        tokio::try_join!(workers.0.run(), workers.1.run(), workers.2.run(), scheduled)
+    };
     tokio::pin!(running);
     tokio::select! {
         ended = &mut running => ended.map(drop)?,
@@ -56,6 +62,7 @@ pub async fn run(
             tracing::info!("the worker stops");
             stop.0();
             stop.1();
+            stop.2();
             running.await?;
         }
     }

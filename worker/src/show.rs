@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_activities::{
+    archive::Archive,
     mailer::Dkim,
     renderer::{self, Renderer},
     settings::{DigestSettings, Sender},
@@ -125,6 +126,7 @@ struct Shown<'a> {
     relay: BTreeMap<&'a str, streams::ShownRelay>,
     stream: streams::ShownStreams<'a>,
     recipients: ShownRecipients,
+    retention: ShownRetention<'a>,
     digest: ShownDigests<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, ShownTenant<'a>>,
@@ -138,6 +140,16 @@ struct ShownRecipients {
     #[serde(skip_serializing_if = "Option::is_none")]
     cap: Option<String>,
     soft_bounces: u32,
+}
+
+#[derive(Serialize)]
+struct ShownRetention<'a> {
+    events: String,
+    messages: String,
+    delivery_events: String,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<&'a Path>,
 }
 
 /// All that is in force for a tenant's digest types, taken over or not.
@@ -224,6 +236,7 @@ impl<'a> Shown<'a> {
                 cap: config.cap.map(|cap| cap.to_string()),
                 soft_bounces: config.soft_bounces,
             },
+            retention: ShownRetention::new(&config.retention),
             digest: shown(&config.digests),
             tenant: config
                 .tenants
@@ -236,6 +249,19 @@ impl<'a> Shown<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
+        }
+    }
+}
+
+impl<'a> ShownRetention<'a> {
+    fn new(retention: &'a config::Retention) -> Self {
+        let settings = &retention.settings;
+        Self {
+            events: config::written_age(settings.events),
+            messages: config::written_age(settings.messages),
+            delivery_events: config::written_age(settings.delivery_events),
+            at: retention.at.strftime("%H:%M").to_string(),
+            archive: settings.archive.as_ref().map(Archive::folder),
         }
     }
 }

@@ -23,6 +23,7 @@ mod retract;
 mod simulation;
 mod state;
 mod status;
+pub mod upkeep;
 
 pub use cadence::{Cadence, ParseError, Slide, words};
 pub use carried::Carried;
@@ -36,3 +37,4 @@ pub use quiet::{Quiet, QuietTime, WholeWeek};
 pub use retract::Retract;
 pub use state::{Ended, RETRY_DELAYS, Summary};
 pub use status::{Delivery, Status};
+pub use upkeep::Upkeep;

@@ -17,6 +17,16 @@ pub fn transactional(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
+/// Workflow type of the upkeep.
+pub const UPKEEP_WORKFLOW_TYPE: &str = "upkeep";
+
+/// The upkeep beside the digests' task queue: its schedule and its task queue have this name, and the ids of its workflows
+/// begin with it, as the server puts the time behind. A worker of a version that has no upkeep never hears of it, and it takes no slot or rate from the deliveries.
+#[must_use]
+pub fn upkeep(task_queue: &str) -> String {
+    format!("{task_queue}-upkeep")
+}
+
 /// Search attribute (Keyword), set at start: the key's tenant.
 pub const TENANT_ATTRIBUTE: &str = "TidingsTenant";
 /// Search attribute (Keyword), set at start: the key's digest type.

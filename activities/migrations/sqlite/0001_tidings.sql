@@ -63,11 +63,14 @@ CREATE TABLE digests (
     outcome     TEXT,    -- the first end recorded, which stays
     why         TEXT,
     returned_at INTEGER, -- when its events were given back to the key's next claim
+    purged_at   INTEGER, -- when the first of its events, or its message, was too old to be kept; it is not reopened
+    emptied_at  INTEGER, -- since then upkeep looks for no events under it
     CHECK ((state = 'closed') = (closed_at IS NOT NULL) AND (state = 'closed') = (outcome IS NOT NULL))
 ) STRICT;
 CREATE INDEX digests_of_key ON digests (tenant, digest_type, user_id, opened_at);
 CREATE INDEX digests_claimed ON digests (tenant, user_id, claimed_at) WHERE claimed_at IS NOT NULL; -- for the cap
 CREATE INDEX digests_sent ON digests (tenant, digest_type, user_id, sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX digests_to_empty ON digests (closed_at, digest_id) WHERE emptied_at IS NULL; -- for upkeep
 
 -- The ledger: every event that was written down, once per key.
 CREATE TABLE events (
@@ -106,6 +109,7 @@ CREATE TABLE retracts (
     retracted_at INTEGER NOT NULL,
     PRIMARY KEY (tenant, digest_type, user_id, event_id, category, entity_type, entity_id)
 ) STRICT;
+CREATE INDEX retracts_by_age ON retracts (retracted_at); -- for upkeep
 
 -- The outbox: the bytes that every attempt sends. A message is the mail of a digest, or a single one that a service
 -- handed over under a key of its own.
@@ -140,6 +144,7 @@ CREATE TABLE messages (
 CREATE INDEX messages_by_age ON messages (tenant, created_at);
 CREATE INDEX messages_to ON messages (tenant, envelope_to, created_at);
 CREATE INDEX messages_by_message_id ON messages (message_id);
+CREATE INDEX messages_by_end ON messages (closed_at, id) WHERE closed_at IS NOT NULL; -- for upkeep
 
 -- Attempts to deliver a message. One without a class is under way; the index allows one per message, and so a new
 -- attempt fences every earlier one.
@@ -165,7 +170,7 @@ CREATE UNIQUE INDEX attempts_under_way ON attempts (message) WHERE class IS NULL
 
 -- What the relays' providers report of messages after they took them.
 CREATE TABLE delivery_events (
-    message       TEXT NOT NULL REFERENCES messages (id),
+    message       TEXT NOT NULL, -- which may be gone: each has an age of its own
     event         TEXT NOT NULL, -- a UUID made of what it says: what says the same again is the same
     tenant        TEXT NOT NULL,
     address_lower TEXT NOT NULL, -- the message's, for what is counted by address
@@ -182,6 +187,7 @@ CREATE TABLE delivery_events (
     CHECK ((kind = 'bounced') = (bounce IS NOT NULL))
 ) STRICT;
 CREATE INDEX delivery_events_of_address ON delivery_events (tenant, address_lower, occurred_at);
+CREATE INDEX delivery_events_by_age ON delivery_events (received_at); -- for upkeep
 
 -- What is remembered of relays, by all workers: when one is left alone, and which message tries it.
 CREATE TABLE relays (
@@ -215,6 +221,7 @@ CREATE TABLE dead_letters (
     buried_at   INTEGER NOT NULL,
     PRIMARY KEY (workflow_id, run_id, seq)
 ) STRICT;
+CREATE INDEX dead_letters_by_age ON dead_letters (buried_at); -- for upkeep
 
 -- Who did what, when and why.
 CREATE TABLE audit (

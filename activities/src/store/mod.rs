@@ -12,10 +12,12 @@ use tidings_workflows::{
     Event, Key, MessageKey, Retract,
     contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
     message::contract::{Retried, RetryInput},
+    upkeep::contract::{Cutoff, Purged},
 };
 use uuid::Uuid;
 
 use crate::{
+    archive::{self, Archive},
     delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
 };
@@ -42,6 +44,9 @@ pub enum Error {
     /// The database is not what this version expects, or a row cannot be read.
     #[error("{0}")]
     Broken(String),
+    /// What is to be deleted cannot be archived, and stays.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
 }
 
 /// Shorthand of this module's methods.
@@ -185,6 +190,14 @@ pub trait Store: Send + Sync + 'static {
     /// Remembers it of a relay, with an audit entry. `false`: somebody else has changed it since, so that its revision is
     /// no longer the one before this.
     async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool>;
+
+    /// Takes one batch out of the store, in one transaction: archives at most `limit` rows, where there is an archive, and
+    /// deletes them. What has no end yet, what waits for a claim, and a retract that may cover one of these is never
+    /// touched, and what another call works on is left for later. Of two calls at once each has its own rows.
+    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged>;
+
+    /// How many rows [`Store::purge`] would delete, batch by batch.
+    async fn expired(&self, cutoff: Cutoff) -> Result<u64>;
 
     /// What the ledger says of a digest.
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>>;

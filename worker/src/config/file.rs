@@ -15,7 +15,7 @@ use url::Url;
 use super::{
     Config, SecretUrl, Temporal, digest, dkim, mail,
     problem::{Checks, Overridable, Problem, place_of},
-    relay, stream, tenant,
+    relay, retention, stream, tenant,
 };
 
 const DATABASE: Overridable =
@@ -36,6 +36,8 @@ pub(super) struct File {
     stream: stream::Written,
     #[serde(default)]
     recipients: Recipients,
+    #[serde(default)]
+    retention: retention::Written,
     #[serde(default)]
     digest: tenant::Types,
     #[serde(default)]
@@ -128,6 +130,7 @@ impl File {
         let tenants: Vec<_> = tenants.collect();
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
+        let retention = self.retention.check(checks);
         let temporal = checks.keep(temporal);
         Some(Config {
             database_url: database_url?,
@@ -141,6 +144,7 @@ impl File {
             tenants: tenants.into_iter().collect::<Option<_>>()?,
             cap,
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
+            retention,
             temporal: temporal?,
         })
     }

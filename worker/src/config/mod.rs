@@ -12,6 +12,7 @@ mod file;
 mod mail;
 mod problem;
 mod relay;
+mod retention;
 mod secret;
 mod stream;
 mod temporal;
@@ -24,6 +25,7 @@ pub use dkim::Signing;
 pub use mail::address;
 pub use problem::Problem;
 pub use relay::Relay;
+pub use retention::{Retention, written as written_age};
 pub use secret::SecretUrl;
 pub use stream::{Stream, Streams};
 pub use temporal::{Temporal, Unreachable};
@@ -56,6 +58,8 @@ pub struct Config {
     pub cap: Option<Cap>,
     /// Soft bounces in a row that suppress an address.
     pub soft_bounces: u32,
+    /// How long what is kept for a time is kept.
+    pub retention: Retention,
     /// Temporal, as its own environment variables and `temporal.toml` have it.
     pub temporal: Temporal,
 }
@@ -123,6 +127,7 @@ impl Config {
         let signings = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
         let mut warnings: Vec<_> = signings.into_iter().flatten().filter_map(Signing::warning).collect();
         warnings.dedup();
+        warnings.extend(self.retention.warning());
         warnings
     }
 

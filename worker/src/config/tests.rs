@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod retention;
 mod streams;
 
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {

@@ -29,6 +29,7 @@ mod relays;
 mod reopen;
 mod same;
 mod size;
+mod upkeep;
 mod zombies;
 
 /// A store of its own for one case, and a way to look behind it.
@@ -68,6 +69,15 @@ impl Bench {
             Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
         };
         value.unwrap_or_default()
+    }
+
+    /// A statement behind the store's back.
+    pub async fn execute(&self, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        match &self.behind {
+            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+        }
     }
 
     pub async fn finish(self) {
@@ -222,6 +232,20 @@ conformance! {
         what_is_remembered_of_a_relay_comes_back,
         of_many_changes_of_a_relay_at_once_one_counts,
         an_operators_change_of_a_relay_is_audited_when_it_counts,
+    }
+    upkeep {
+        an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again,
+        what_has_no_end_or_waits_for_a_claim_is_never_touched,
+        batches_end_and_digests_without_events_are_passed_over_once,
+        an_archive_has_each_row_once_also_after_a_crash_before_the_rows_were_deleted,
+        what_cannot_be_archived_stays,
+        of_purges_at_once_each_has_its_own_rows,
+        a_digest_of_which_something_is_gone_is_not_reopened,
+        what_is_reopened_in_time_is_kept,
+        a_message_goes_with_its_attempts_and_the_archive_has_them,
+        a_retract_outlives_what_it_covers,
+        a_delivery_event_goes_by_its_own_age_and_outlives_its_message,
+        dead_letters_go_and_what_must_stay_stays,
     }
     zombies {
         any_call_repeated_after_any_other_is_harmless,

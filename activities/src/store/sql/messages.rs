@@ -273,7 +273,7 @@ pub(super) fn state(name: &str) -> Result<MessageState> {
 }
 
 /// Columns of [`ATTEMPTS`](statements::ATTEMPTS).
-type AttemptRow = (
+pub(super) type AttemptRow = (
     i64,
     String,
     i64,
@@ -288,7 +288,7 @@ type AttemptRow = (
     Option<String>,
 );
 
-fn attempt(row: AttemptRow) -> Result<AttemptRecord> {
+pub(super) fn attempt(row: AttemptRow) -> Result<AttemptRecord> {
     let (
         n,
         relay,

@@ -20,10 +20,12 @@ mod outbox;
 mod postgres;
 mod relays;
 mod reopen;
+mod retired;
 mod rows;
 mod sqlite;
 mod statements;
 mod store;
+mod upkeep;
 
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;
@@ -81,6 +83,10 @@ pub trait Dialect:
     const PAST_THE_DOT: &'static str;
     /// `$1` workflow id, `$2` run id, `$3` JSON array of letters, `$4` now.
     const BURY: &'static str;
+    /// Ends a query whose rows are kept for the transaction; those that another one has are left out.
+    const SKIP_LOCKED: &'static str;
+    /// The rows of the JSON array `$1`, as `value`.
+    const EACH_OF_1: &'static str;
 
     /// How many rows a statement changed.
     fn rows(result: &Self::QueryResult) -> u64;

@@ -121,6 +121,8 @@ INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha2
 SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', (value->>'size')::bigint,
        value->>'sha256', value->>'head', $4
 FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING";
+    const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
+    const EACH_OF_1: &'static str = "jsonb_array_elements($1::jsonb)";
 
     fn rows(result: &PgQueryResult) -> u64 {
         result.rows_affected()

@@ -64,6 +64,10 @@ impl<D: Dialect> Sql<D> {
         if Self::has(&mut *connection, statements::WAS_SENT, id).await? {
             return Ok(Some(format!("digest {id} was sent: the relay took its mail after all")));
         }
+        if Self::has(&mut *connection, statements::WAS_PURGED, id).await? {
+            let why = "its events or its mail were too old to be kept, and upkeep deleted them";
+            return Ok(Some(format!("digest {id} cannot be sent again: {why}")));
+        }
         if digest.items == 0 {
             let returned = Self::has(&mut *connection, statements::WAS_RETURNED, id).await?;
             let why = if returned { "its events went on to a later digest" } else { "it has no events" };

@@ -138,6 +138,9 @@ WHERE message = $1 AND number = $2 AND class IS NULL
 INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
 SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'size', value->>'sha256', value->>'head', $4
 FROM json_each($3) WHERE TRUE ON CONFLICT DO NOTHING";
+    /// The whole database is ours already.
+    const SKIP_LOCKED: &'static str = "";
+    const EACH_OF_1: &'static str = "json_each($1)";
 
     fn rows(result: &SqliteQueryResult) -> u64 {
         result.rows_affected()

@@ -280,3 +280,94 @@ pub const DIGESTS: &str = concat!(
     digest_columns!(),
     "WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 ORDER BY d.opened_at DESC, d.digest_id LIMIT $4"
 );
+
+/// Closed before `$1`, and perhaps with events. Of those that returned them, all wait or none does.
+pub const OLD_DIGESTS: &str = "
+SELECT d.digest_id FROM digests d
+WHERE d.emptied_at IS NULL AND d.closed_at < $1
+  AND (d.returned_at IS NULL
+       OR NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = d.digest_id AND e.returned_at IS NOT NULL))
+ORDER BY d.closed_at, d.digest_id LIMIT $2";
+
+/// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
+pub const EVENTS_OF_DIGESTS: &str = "
+SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.entity_type, e.entity_id, e.actor,
+       e.occurred_at, CAST(e.counts AS TEXT), e.urgent, CAST(e.payload AS TEXT), e.recorded_at, e.returned_from, d.closed_at
+FROM digests d JOIN events e ON e.digest_id = d.digest_id
+WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})
+ORDER BY d.closed_at, d.digest_id, e.event_id LIMIT $2";
+
+pub const COUNT_OLD_EVENTS: &str = "
+SELECT COUNT(*) FROM digests d JOIN events e ON e.digest_id = d.digest_id
+WHERE d.emptied_at IS NULL AND d.closed_at < $1 AND e.returned_at IS NULL";
+
+/// Retracted before `$1`. One that may cover an event which is still here, in a digest or on the way to one, stays.
+macro_rules! old_retracts {
+    () => {
+        " FROM retracts r
+WHERE r.retracted_at < $1
+  AND NOT EXISTS (SELECT 1 FROM digests d
+                  WHERE d.tenant = r.tenant AND d.digest_type = r.digest_type AND d.user_id = r.user_id
+                    AND d.opened_at <= r.retracted_at AND (d.closed_at IS NULL OR d.closed_at >= $1))
+  AND NOT EXISTS (SELECT 1 FROM events e
+                  WHERE e.tenant = r.tenant AND e.digest_type = r.digest_type AND e.user_id = r.user_id
+                    AND e.returned_at IS NOT NULL)"
+    };
+}
+
+pub const OLD_RETRACTS: &str = concat!(
+    "SELECT r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id, r.until_at,
+            r.retracted_at",
+    old_retracts!(),
+    " ORDER BY r.retracted_at, r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id
+      LIMIT $2"
+);
+pub const COUNT_OLD_RETRACTS: &str = concat!("SELECT COUNT(*)", old_retracts!());
+
+pub const OLD_LETTERS: &str = "
+SELECT workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at
+FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
+pub const COUNT_OLD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1";
+
+/// Ended before `$1`, as did their digest.
+macro_rules! old_messages {
+    () => {
+        " FROM messages m
+WHERE m.closed_at < $1
+  AND NOT EXISTS (SELECT 1 FROM digests d WHERE d.digest_id = m.digest_id AND d.state <> 'closed')"
+    };
+}
+
+pub const OLD_MESSAGES: &str =
+    concat!("SELECT m.id, m.digest_id, m.closed_at", old_messages!(), " ORDER BY m.closed_at, m.id LIMIT $2");
+pub const COUNT_OLD_MESSAGES: &str = concat!("SELECT COUNT(*)", old_messages!());
+pub const CLOSED_AMONG: &str =
+    "SELECT digest_id FROM digests WHERE state = 'closed' AND digest_id IN (SELECT value->>0 FROM {each})";
+
+pub const OLD_REPORTS: &str = "
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
+pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
+
+pub const DELETE_EVENTS: &str = "
+DELETE FROM events WHERE (tenant, digest_type, user_id, event_id) IN
+    (SELECT value->>0, value->>1, value->>2, value->>3 FROM {each})";
+pub const DELETE_RETRACTS: &str = "
+DELETE FROM retracts WHERE (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) IN
+    (SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6 FROM {each})";
+pub const DELETE_LETTERS: &str = "
+DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
+    (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
+pub const DELETE_ATTEMPTS: &str = "DELETE FROM attempts WHERE message IN (SELECT value->>0 FROM {each})";
+pub const DELETE_REPORTS: &str =
+    "DELETE FROM delivery_events WHERE (message, event) IN (SELECT value->>0, value->>1 FROM {each})";
+pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
+
+pub const MARK_PURGED: &str =
+    "UPDATE digests SET purged_at = COALESCE(purged_at, $2) WHERE digest_id IN (SELECT value->>0 FROM {each})";
+pub const MARK_EMPTIED: &str = "
+UPDATE digests SET emptied_at = $2
+WHERE digest_id IN (SELECT value->>0 FROM {each})
+  AND NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = digests.digest_id)";
+/// Answers with a row when something of the digest is gone.
+pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";

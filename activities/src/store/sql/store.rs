@@ -9,6 +9,7 @@ use tidings_workflows::{
     Event, Key, MessageKey, Retract,
     contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
     message::contract::{Retried, RetryInput},
+    upkeep::contract::{Cutoff, Purged},
 };
 use uuid::Uuid;
 
@@ -18,6 +19,7 @@ use super::{
     statements,
 };
 use crate::{
+    archive::Archive,
     delivery_events::{Recorded, ReportRecord, Reported},
     relays::Kept,
     store::{
@@ -166,6 +168,14 @@ impl<D: Dialect> Store for Sql<D> {
 
     async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
         self.write_breaker(name, kept, entry, now).await
+    }
+
+    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {
+        self.purge_batch(cutoff, limit, archive, now).await
+    }
+
+    async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
+        self.count_expired(cutoff).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {

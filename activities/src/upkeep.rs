@@ -1,0 +1,136 @@
+//! The activities of the upkeep workflow: what is too old, and one batch of it after the other.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tidings_workflows::upkeep::{
+    activities::definitions,
+    contract::{Cutoff, CutoffsInput, Kind, Purged},
+};
+
+use crate::{
+    archive::Archive,
+    digest::{Error, now},
+    store::{self, Store},
+};
+
+/// How long what is kept for a time is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Events, counted from their digest's end; also retracts and dead letters, counted from when they came. `None`: for
+    /// good. An event id is known for as long (rule 3).
+    pub events: Option<Duration>,
+    /// Messages, counted from their end; `None`: for good. An idempotency key is known for as long.
+    pub messages: Option<Duration>,
+    /// Delivery events, counted from when they came; `None`: for good.
+    pub delivery_events: Option<Duration>,
+    /// Takes what is deleted; `None`: nobody does.
+    pub archive: Option<Archive>,
+}
+
+impl Retention {
+    /// Unless somebody says otherwise.
+    pub const DEFAULT: Duration = Duration::from_secs(90 * 24 * 3600);
+
+    /// What is too old at that time.
+    #[must_use]
+    pub fn cutoffs(&self, now: Timestamp) -> Vec<Cutoff> {
+        let cutoff = |kind| {
+            let age = SignedDuration::try_from(self.age(kind)?).unwrap_or(SignedDuration::MAX);
+            Some(Cutoff { kind, before: now.saturating_sub(age).unwrap_or(Timestamp::MIN) })
+        };
+        Kind::ALL.into_iter().filter_map(cutoff).collect()
+    }
+
+    const fn age(&self, kind: Kind) -> Option<Duration> {
+        match kind {
+            Kind::Events | Kind::Retracts | Kind::DeadLetters => self.events,
+            Kind::Messages => self.messages,
+            Kind::DeliveryEvents => self.delivery_events,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let age = Some(Self::DEFAULT);
+        Self { events: age, messages: age, delivery_events: age, archive: None }
+    }
+}
+
+/// Rows of a batch: while it is archived SQLite takes nothing else. A mail or a dead letter is up to a hundred times as large
+/// as the other rows.
+const fn batch(kind: Kind) -> u32 {
+    match kind {
+        Kind::Events | Kind::Retracts | Kind::DeliveryEvents => 500,
+        Kind::DeadLetters | Kind::Messages => 50,
+    }
+}
+
+/// What they work with.
+pub struct UpkeepActivities {
+    /// Where everything is remembered.
+    pub store: Arc<dyn Store>,
+    /// For how long.
+    pub retention: Retention,
+}
+
+#[activities]
+impl UpkeepActivities {
+    /// What is too old now?
+    #[activity(definition = definitions::Cutoffs)]
+    pub async fn cutoffs(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: CutoffsInput,
+    ) -> Result<Vec<Cutoff>, ActivityError> {
+        Ok(self.retention.cutoffs(now(input.asked_at)))
+    }
+
+    /// Archives and deletes a batch.
+    #[activity(definition = definitions::Purge)]
+    pub async fn purge(self: Arc<Self>, _ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
+        Ok(self.purge_batch(cutoff).await?)
+    }
+}
+
+impl UpkeepActivities {
+    async fn purge_batch(&self, cutoff: Cutoff) -> Result<Purged, Error> {
+        let archive = self.retention.archive.as_ref();
+        let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, Timestamp::now()).await;
+        if let Err(store::Error::Archive(error)) = &purged {
+            tracing::error!(alert = "archive_failed", %error, "upkeep waits, and the store grows");
+        }
+        Ok(purged?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_good_has_no_cutoff_and_what_comes_with_events_goes_with_them() {
+        let now: Timestamp = "2026-11-21T03:30:00Z".parse().unwrap();
+        let cutoffs = |retention: Retention| {
+            let cutoffs = retention.cutoffs(now).into_iter();
+            cutoffs.map(|Cutoff { kind, before }| format!("{} {before}", kind.name())).collect::<Vec<_>>()
+        };
+        let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
+        let forever = Retention { events: None, messages: days(1), delivery_events: None, archive: None };
+        assert_eq!(cutoffs(forever), ["messages 2026-11-20T03:30:00Z"]);
+        let all = Retention { events: days(90), messages: days(30), delivery_events: days(7), archive: None };
+        assert_eq!(
+            cutoffs(all),
+            [
+                "events 2026-08-23T03:30:00Z",
+                "retracts 2026-08-23T03:30:00Z",
+                "dead_letters 2026-08-23T03:30:00Z",
+                "messages 2026-10-22T03:30:00Z",
+                "delivery_events 2026-11-14T03:30:00Z"
+            ]
+        );
+    }
+}

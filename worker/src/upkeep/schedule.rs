@@ -1,0 +1,152 @@
+//! The schedule that starts upkeep every night. Each worker that starts sees to it; an operator's pause stays.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use jiff::civil::Time;
+use temporalio_client::{
+    Client, RpcOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
+    schedules::{
+        CreateScheduleOptions, ScheduleAction, ScheduleCalendarSpec, ScheduleError, ScheduleHandle,
+        ScheduleOverlapPolicy, ScheduleSpec, ScheduleUpdate, TriggerScheduleOptions,
+    },
+    tonic::Code,
+};
+use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
+use tidings_workflows::{Upkeep, names};
+
+/// Upkeep that Temporal missed starts for so long after its time; later the next night does.
+const CATCH_UP: Duration = Duration::from_secs(12 * 3600);
+
+/// A triggered schedule starts its workflow well within this.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether it did.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// When upkeep starts, and for whom.
+#[derive(Clone, Debug)]
+pub struct Nightly<'a> {
+    /// The digests' task queue.
+    pub task_queue: &'a str,
+    /// The time of day, in UTC.
+    pub at: Time,
+}
+
+impl Nightly<'_> {
+    /// Creates the schedule, or changes what differs. What fails is logged, and nobody else suffers from it.
+    pub async fn see_to_it(&self, client: &Client) {
+        if let Err(error) = self.ensure(client).await {
+            let error = format!("{error:#}");
+            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted; `tidings upkeep run` does it by hand");
+        }
+    }
+
+    /// Creates the schedule, or changes what differs.
+    ///
+    /// # Errors
+    /// Temporal does not answer, or has no schedules.
+    pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
+        let id = names::upkeep(self.task_queue);
+        let schedule = client.get_schedule_handle(&id);
+        if !self.is_there(&schedule).await? {
+            let options =
+                CreateScheduleOptions::builder().action(self.action()).spec(self.spec()).overlap_policy(POLICY).build();
+            match client.create_schedule(id.as_str(), options).await {
+                // Another worker was faster.
+                Err(ScheduleError::Rpc(status)) if status.code() == Code::AlreadyExists => {}
+                created => drop(created.with_context(|| format!("schedule {id} cannot be created"))?),
+            }
+        }
+        let found = schedule.describe(RpcOptions::default()).await?.into_raw().schedule.unwrap_or_default();
+        if !self.is_as_wanted(&found) {
+            let (action, spec) = (self.action(), self.spec());
+            let change = move |update: &mut ScheduleUpdate| {
+                update.set_action(action).set_spec(spec).set_overlap_policy(POLICY);
+                update.set_catchup_window(CATCH_UP);
+            };
+            schedule.update(change, RpcOptions::default()).await.with_context(|| format!("schedule {id}"))?;
+            tracing::info!(schedule = id, at = %self.at, "upkeep is scheduled");
+        }
+        Ok(())
+    }
+
+    async fn is_there(&self, schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleError> {
+        match schedule.describe(RpcOptions::default()).await {
+            Ok(_) => Ok(true),
+            Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn action(&self) -> ScheduleAction {
+        let id = names::upkeep(self.task_queue);
+        ScheduleAction::StartWorkflow {
+            workflow_type: names::UPKEEP_WORKFLOW_TYPE.to_owned(),
+            task_queue: id.clone(),
+            workflow_id: id,
+            input: None,
+        }
+    }
+
+    fn spec(&self) -> ScheduleSpec {
+        let calendar =
+            ScheduleCalendarSpec::builder().hour(self.at.hour().to_string()).minute(self.at.minute().to_string());
+        ScheduleSpec::from_calendar(calendar.build())
+    }
+
+    /// A change that changes nothing would make the server forget what it missed.
+    fn is_as_wanted(&self, schedule: &Schedule) -> bool {
+        let id = names::upkeep(self.task_queue);
+        let Some(Action::StartWorkflow(start)) = schedule.action.as_ref().and_then(|action| action.action.as_ref())
+        else {
+            return false;
+        };
+        let (Some(spec), Some(policies)) = (&schedule.spec, &schedule.policies) else { return false };
+        let is = |ranges: &[Range], value: i8| matches!(ranges, [range] if range.start == i32::from(value) && range.end <= range.start);
+        start.workflow_id == id
+            && start.workflow_type.as_ref().is_some_and(|found| found.name == names::UPKEEP_WORKFLOW_TYPE)
+            && start.task_queue.as_ref().is_some_and(|queue| queue.name == id)
+            && matches!(&spec.structured_calendar[..], [calendar]
+                if is(&calendar.hour, self.at.hour()) && is(&calendar.minute, self.at.minute()))
+            && policies
+                .catchup_window
+                .as_ref()
+                .is_some_and(|window| window.seconds.unsigned_abs() == CATCH_UP.as_secs())
+    }
+}
+
+/// The id of the upkeep that runs, or else of one that starts now.
+///
+/// # Errors
+/// Temporal does not answer, or no worker has made the schedule yet.
+pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
+    let id = names::upkeep(task_queue);
+    let schedule = client.get_schedule_handle(&id);
+    let before = match schedule.describe(RpcOptions::default()).await {
+        Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
+            bail!("there is no schedule {id}: `tidings worker` makes it when it starts")
+        }
+        found => found.with_context(|| format!("schedule {id}"))?,
+    };
+    for running in before.running_actions() {
+        let upkeep = client.get_workflow_handle::<Upkeep>(running.workflow_id.as_str());
+        // The schedule may not know yet that it is over.
+        if upkeep.describe(WorkflowDescribeOptions::default()).await?.status() == WorkflowExecutionStatus::Running {
+            return Ok(running.workflow_id);
+        }
+    }
+    schedule.trigger(POLICY, TriggerScheduleOptions::default()).await.with_context(|| format!("schedule {id}"))?;
+    let last = before.recent_actions().pop();
+    let asked = Instant::now();
+    while asked.elapsed() < PATIENCE {
+        let latest = schedule.describe(RpcOptions::default()).await?.recent_actions().pop();
+        if let Some(started) = latest.filter(|latest| Some(latest) != last.as_ref()) {
+            return Ok(started.workflow_id);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    bail!("schedule {id} has started nothing within {} s; the Temporal UI says why", PATIENCE.as_secs())
+}
+
+/// One upkeep at a time.
+const POLICY: ScheduleOverlapPolicy = ScheduleOverlapPolicy::Skip;

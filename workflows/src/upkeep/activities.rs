@@ -1,0 +1,27 @@
+//! The activities of the upkeep workflow by name. `tidings-activities` implements these definitions.
+
+use temporalio_common::ActivityError;
+use temporalio_macros::activity_definitions;
+
+use super::contract::{Cutoff, CutoffsInput, Purged};
+
+/// See each input in [`contract`](super::contract).
+pub struct UpkeepActivities;
+
+#[activity_definitions]
+impl UpkeepActivities {
+    #[activity(name = "upkeep_cutoffs")]
+    pub fn cutoffs(_: CutoffsInput) -> Result<Vec<Cutoff>, ActivityError> {
+        unimplemented!()
+    }
+
+    #[activity(name = "upkeep_purge")]
+    pub fn purge(_: Cutoff) -> Result<Purged, ActivityError> {
+        unimplemented!()
+    }
+}
+
+/// The definitions, for `#[activity(definition = ...)]`.
+pub mod definitions {
+    pub use super::upkeep_activities::{Cutoffs, Purge};
+}

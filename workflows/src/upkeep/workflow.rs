@@ -1,0 +1,109 @@
+//! The upkeep workflow: its schedule starts one at a time. It carries out what [`State::decide`] decides, and nothing else.
+
+use temporalio_common::{
+    ActivityDefinition,
+    data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
+    protos::temporal::api::common::v1::Payload,
+};
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_workflow::{
+    ActivityExecutionError, ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult,
+    WorkflowTermination,
+};
+
+use super::{
+    Report,
+    activities::UpkeepActivities as Activities,
+    contract::CutoffsInput,
+    state::{Decision, State},
+};
+use crate::{
+    call::{self, How},
+    carried,
+};
+
+/// Batches that one run takes before it continues as new: each is a few events of history.
+const STEPS_PER_RUN: u32 = 500;
+
+/// See the module.
+#[workflow]
+pub struct Upkeep {
+    state: State,
+    steps: u32,
+}
+
+type Ctx = WorkflowContext<Upkeep>;
+
+#[workflow_methods]
+impl Upkeep {
+    #[init]
+    fn new(_: &WorkflowContextView, handed: Handed) -> Self {
+        Self { state: handed.0.unwrap_or_default(), steps: 0 }
+    }
+
+    /// Purges what is older than its retention, and completes with the counts.
+    ///
+    /// # Errors
+    /// Cancelled. Each batch is whole or not there at all, so that the next upkeep goes on where this one ended.
+    #[run(name = "upkeep")] // names::UPKEEP_WORKFLOW_TYPE
+    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
+        loop {
+            if ctx.cancellation_token().is_cancelled() {
+                return Err(WorkflowTermination::cancelled());
+            }
+            let decision = ctx.state(|w| w.state.decide());
+            if decision != Decision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
+                ctx.continue_as_new(Handed(Some(ctx.state(|w| w.state.clone()))), ContinueAsNewOptions::default())?;
+            }
+            ctx.state_mut(|w| w.steps += 1);
+            match decision {
+                Decision::Ask => {
+                    let input = CutoffsInput { asked_at: call::timestamp(ctx.workflow_time()) };
+                    let Some(cutoffs) = call(ctx, Activities::cutoffs, input).await? else { continue };
+                    ctx.state_mut(|w| w.state.asked(cutoffs));
+                }
+                Decision::Purge(cutoff) => {
+                    let Some(batch) = call(ctx, Activities::purge, cutoff).await? else { continue };
+                    ctx.state_mut(|w| w.state.purged(cutoff, batch));
+                }
+                Decision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
+            }
+            ctx.set_current_details(ctx.state(|w| w.state.report.to_string()));
+        }
+    }
+
+    /// What is done so far.
+    #[query(name = "status")]
+    pub fn status(&self, _: &WorkflowContextView) -> Report {
+        self.state.report.clone()
+    }
+}
+
+/// As many attempts as it takes; `None`: it was cancelled.
+async fn call<A>(ctx: &Ctx, activity: A, input: A::Input) -> Result<Option<A::Output>, WorkflowTermination>
+where
+    A: ActivityDefinition<Output: TemporalDeserializable>,
+{
+    let token = ctx.cancellation_token().child_token();
+    match ctx.execute_activity(activity, input, How::Quickly.options(token)).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the run before handed over. Anything that is no state counts as nothing.
+#[derive(Default)]
+pub struct Handed(Option<State>);
+
+impl TemporalSerializable for Handed {
+    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        carried::written(&self.0)
+    }
+}
+
+impl TemporalDeserializable for Handed {
+    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
+        Ok(Self(carried::read(&payloads)))
+    }
+}
