@@ -12,3 +12,4 @@ pub mod python;
 pub mod relay;
 pub mod server;
 pub mod stage;
+pub mod upkeep;

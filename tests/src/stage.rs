@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use sqlx::Connection;
 use tempfile::TempDir;
@@ -17,21 +17,15 @@ use temporalio_common::{
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
 use tidings_activities::{
-    DigestActivities, UpkeepActivities,
+    DigestActivities,
     mailer::Timeouts,
     relays::Relays,
     renderer::Renderer,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
-    store::{Closing, Sqlite, Store},
-    upkeep::Retention,
+    store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{
-    Digest, Event, Inbound, Key, Status, Summary, Upkeep,
-    contract::{Closed, Outcome, Window},
-    names,
-    upkeep::Handed,
-};
+use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{relay::Relay, server::DevServer};
@@ -166,48 +160,6 @@ impl<S: Store> Stage<S> {
         let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
         self.worker =
             Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
-        Ok(())
-    }
-
-    /// The production worker of the upkeep.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn start_upkeep(&self, retention: Retention) -> Result<Running> {
-        let activities = UpkeepActivities { store: self.store.clone(), retention };
-        Running::start(self.temporal.clone(), registration::upkeep(names::TASK_QUEUE, activities)?)
-    }
-
-    /// The upkeep.
-    #[must_use]
-    pub fn upkeep(&self) -> WorkflowHandle<Client, Upkeep> {
-        self.temporal.get_workflow_handle(names::upkeep(names::TASK_QUEUE))
-    }
-
-    /// Starts the upkeep by hand.
-    ///
-    /// # Errors
-    /// When one runs, or the server does not answer.
-    pub async fn run_upkeep(&self) -> Result<()> {
-        let id = names::upkeep(names::TASK_QUEUE);
-        let options = WorkflowStartOptions::new(id.clone(), id).build();
-        self.temporal.start_workflow(Upkeep::run, Handed::default(), options).await?;
-        Ok(())
-    }
-
-    /// A digest of so many events that was sent at that time, in the ledger alone. Its number tells it from the key's others.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub async fn sent_before(&self, key: &Key, number: u64, ids: &[String], at: Timestamp) -> Result<()> {
-        let digest_id = key.digest_id("before", number);
-        let window = Window { key: key.clone(), digest_id, opened_at: at, due_at: at };
-        let read = |id: &String| Event::from_wire(event(key, id), None).map(|(_, event)| event);
-        let events = ids.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|invalid| anyhow!("{invalid:?}"))?;
-        let closed = Closed { outcome: Outcome::Sent, why: String::new() };
-        let closing =
-            Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at };
-        self.store.close(closing).await?;
         Ok(())
     }
 

@@ -84,7 +84,8 @@ async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_anot
     ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
     let schedule = client.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
     let describe = async || schedule.describe(RpcOptions::default()).await;
-    nightly(time(3, 30, 0, 0)).ensure(&client).await?;
+    let (one, other) = (nightly(time(3, 30, 0, 0)), nightly(time(3, 30, 0, 0)));
+    tokio::try_join!(one.ensure(&client), other.ensure(&client))?;
     let made = describe().await?;
     let next: Vec<_> = made.future_action_times();
     let next = Timestamp::try_from(*next.first().context("it never starts")?)?.to_zoned(TimeZone::UTC).time();

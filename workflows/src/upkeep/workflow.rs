@@ -84,7 +84,8 @@ async fn call<A>(ctx: &Ctx, activity: A, input: A::Input) -> Result<Option<A::Ou
 where
     A: ActivityDefinition<Output: TemporalDeserializable>,
 {
-    let token = ctx.cancellation_token().child_token();
+    // A child of it would be dropped with the options, and hear of nothing.
+    let token = ctx.cancellation_token();
     match ctx.execute_activity(activity, input, How::Quickly.options(token)).await {
         Ok(answer) => Ok(Some(answer)),
         Err(ActivityExecutionError::Cancelled(_)) => Ok(None),

@@ -25,6 +25,7 @@ mod delivery_events;
 mod directory;
 mod ledger;
 mod messages;
+mod migration;
 mod relays;
 mod reopen;
 mod same;
@@ -69,15 +70,6 @@ impl Bench {
             Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
         };
         value.unwrap_or_default()
-    }
-
-    /// A statement behind the store's back.
-    pub async fn execute(&self, sql: &str) {
-        let sql = sqlx::AssertSqlSafe(sql.to_owned());
-        match &self.behind {
-            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
-            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
-        }
     }
 
     pub async fn finish(self) {
@@ -254,29 +246,6 @@ conformance! {
     }
     size {
         a_hundred_thousand_events_make_fifty_lines,
-    }
-}
-
-#[tokio::test]
-async fn a_database_that_was_not_migrated_names_the_command_to_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.path().join("empty.db").display())).await.unwrap();
-    for error in [sqlite.check().await.unwrap_err(), sqlite.digest(Uuid::nil()).await.unwrap_err()] {
-        assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
-    }
-    sqlite.migrate().await.unwrap();
-    sqlite.migrate().await.unwrap();
-    sqlite.check().await.unwrap();
-    if let Some((url, schema)) = schema_url().await {
-        let postgres = Postgres::connect(&url).await.unwrap();
-        for error in [postgres.check().await.unwrap_err(), postgres.digest(Uuid::nil()).await.unwrap_err()] {
-            assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
-        }
-        postgres.migrate().await.unwrap();
-        postgres.migrate().await.unwrap();
-        postgres.check().await.unwrap();
-        let pool = sqlx::PgPool::connect(&url).await.unwrap();
-        Bench { store: Box::new(postgres), behind: Behind::Postgres { pool, schema } }.finish().await;
     }
 }
 

@@ -12,7 +12,7 @@ use tidings_workflows::{
     upkeep::contract::{Cutoff, Kind, Purged},
 };
 
-use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};
+use super::{Behind, Bench, at, closed, ends, event, events, key, message, window, window_of};
 use crate::{
     archive::Archive,
     store::{AttemptEnd, Closing, Message, Origin},
@@ -30,6 +30,17 @@ async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
     let now = at(CLOSED);
     let closing = Closing { window, events: &events, closed: &closed, by: "", return_events: false, now };
     bench.store.close(closing).await.unwrap();
+}
+
+impl Bench {
+    /// A statement behind the store's back.
+    async fn execute(&self, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        match &self.behind {
+            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+        }
+    }
 }
 
 async fn purge(bench: &Bench, cutoff: Cutoff, limit: u32, archive: Option<&Archive>) -> Purged {
