@@ -37,7 +37,7 @@ impl Nightly<'_> {
     pub async fn see_to_it(&self, client: &Client) {
         if let Err(error) = self.ensure(client).await {
             let error = format!("{error:#}");
-            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted; `tidings upkeep run` does it by hand");
+            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted at night");
         }
     }
 
