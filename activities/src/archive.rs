@@ -21,7 +21,10 @@ pub struct Archive {
 
 /// The archive takes nothing now.
 #[derive(Debug, thiserror::Error)]
-#[error("the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive", path.display())]
+#[error(
+    "the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive",
+    path.display()
+)]
 pub struct Error {
     path: PathBuf,
     why: io::Error,

@@ -52,7 +52,10 @@ pub async fn run(
     let stop = (workers.0.shutdown_handle(), workers.1.shutdown_handle(), workers.2.shutdown_handle());
     let nightly = Nightly { task_queue: &config.task_queue, at: config.retention.at };
     let running = async {
-        let scheduled = async { Ok(nightly.see_to_it(&client).await) };
+        let scheduled = async {
+            nightly.see_to_it(&client).await;
+            Ok(())
+        };
         tokio::try_join!(workers.0.run(), workers.1.run(), workers.2.run(), scheduled)
     };
     tokio::pin!(running);

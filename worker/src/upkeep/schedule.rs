@@ -37,7 +37,7 @@ impl Nightly<'_> {
     pub async fn see_to_it(&self, client: &Client) {
         if let Err(error) = self.ensure(client).await {
             let error = format!("{error:#}");
-            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted; `tidings upkeep run` does it by hand");
+            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted at night");
         }
     }
 
@@ -48,7 +48,7 @@ impl Nightly<'_> {
     pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
         let id = names::upkeep(self.task_queue);
         let schedule = client.get_schedule_handle(&id);
-        if !self.is_there(&schedule).await? {
+        if !is_there(&schedule).await? {
             let options =
                 CreateScheduleOptions::builder().action(self.action()).spec(self.spec()).overlap_policy(POLICY).build();
             match client.create_schedule(id.as_str(), options).await {
@@ -68,14 +68,6 @@ impl Nightly<'_> {
             tracing::info!(schedule = id, at = %self.at, "upkeep is scheduled");
         }
         Ok(())
-    }
-
-    async fn is_there(&self, schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleError> {
-        match schedule.describe(RpcOptions::default()).await {
-            Ok(_) => Ok(true),
-            Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 
     fn action(&self) -> ScheduleAction {
@@ -112,6 +104,14 @@ impl Nightly<'_> {
                 .catchup_window
                 .as_ref()
                 .is_some_and(|window| window.seconds.unsigned_abs() == CATCH_UP.as_secs())
+    }
+}
+
+async fn is_there(schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleError> {
+    match schedule.describe(RpcOptions::default()).await {
+        Ok(_) => Ok(true),
+        Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
