@@ -19,7 +19,8 @@ use tidings_activities::{
     relays::Kept,
     store::{
         AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Sqlite, Store, Suppression, Terms,
+        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Sqlite, Store, Suppression,
+        SuppressionFilter, Terms,
     },
 };
 use tidings_workflows::{
@@ -88,6 +89,20 @@ impl Store for BrokenStore {
 
     async fn suppress(&self, suppression: &Suppression) -> Result<()> {
         self.store.suppress(suppression).await
+    }
+
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
+        self.store.suppressions(filter).await
+    }
+
+    async fn lift(
+        &self,
+        tenant: &str,
+        address: &str,
+        reason: Option<Reason>,
+        entry: &AuditEntry,
+    ) -> Result<Vec<Reason>> {
+        self.store.lift(tenant, address, reason, entry).await
     }
 
     async fn facts(&self, key: &Key) -> Result<Facts> {

@@ -28,6 +28,32 @@ use crate::{
 /// How long `tidings emit` may be tried again: longer than an outage and its own deadline of 30 s.
 const EMIT_WITHIN: Duration = Duration::from_secs(90);
 
+/// A worker that stands still. It is killed when it is dropped.
+pub struct Paused(Child);
+
+impl Paused {
+    /// SIGCONT: it goes on where it stood.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let status = std::process::Command::new("kill").args([signal, &self.0.id().to_string()]).status()?;
+        ensure!(status.success(), "kill {signal}: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A whole Tidings of processes. They are killed when it is dropped.
 pub struct Outside {
     pub server: DevServer,
@@ -106,6 +132,16 @@ impl Outside {
         worker.kill()?;
         worker.wait()?;
         Ok(())
+    }
+
+    /// SIGSTOP: it stands still, with its connections open. Another one may be started beside it.
+    ///
+    /// # Errors
+    /// When there is no worker.
+    pub fn pause_worker(&mut self) -> Result<Paused> {
+        let paused = Paused(self.worker.take().context("no worker runs")?);
+        paused.signal("-STOP")?;
+        Ok(paused)
     }
 
     /// `tidings emit` of a file, again until all of it is accepted: `event_id`s make that safe. Answers with the

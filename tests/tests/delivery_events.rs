@@ -1,6 +1,6 @@
 //! What providers report after the relay took a mail, as a gateway hands it in: the message's state, the address, consent.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -10,7 +10,11 @@ use tidings_activities::{
     delivery_events::{self, Bounce, DeliveryEvent, Error, Kind, Recorded},
     store::{MessageState, Reason, Recipient, Store},
 };
-use tidings_tests::stage::{Stage, event, eventually, key, settings};
+use tidings_tests::{
+    outside::Outside,
+    relay::{Act, At, Fault},
+    stage::{Stage, event, eventually, key, mails, settings},
+};
 use tidings_workflows::{Digest, Key, command::Order, contract::Outcome};
 use uuid::Uuid;
 
@@ -132,5 +136,32 @@ async fn who_unsubscribes_at_the_provider_ends_the_open_window_of_that_digest_al
                    AND digest_type = 'activity' AND why LIKE 'unsubscribed by the relay default from message %'";
     assert_eq!(stage.count(audited).await?, 1);
     assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_lists_and_lifts_what_a_bounce_suppressed_and_the_next_digest_is_sent() -> Result<()> {
+    let mut outside = Outside::start("instant").await?;
+    let ann = key("activity", "ann");
+    outside.import(&BTreeSet::from([ann.clone()])).await?;
+    outside.start_worker()?;
+    let address = "ann@example.test";
+    outside.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.1.1 no such user".into())).to(address).times(1));
+    let emit = ["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
+    let listed = async || Ok(outside.ask(&["suppressions", "list", "--tenant", "acme"]).await?.1);
+
+    outside.run(&emit).await?;
+    let suppressed = async || Ok(Some(listed().await?).filter(|said| !said.is_empty()));
+    let said = eventually("the address is suppressed", MINUTE, suppressed).await?;
+    assert!(said.starts_with("acme  ann@example.test  hard_bounce since "), "{said}");
+    assert!(said.ends_with(": rcpt: 550 5.1.1 no such user\n"), "{said}");
+
+    let lift = ["suppressions", "lift", "acme", "ANN@example.test", "--why", "ticket 812"];
+    assert_eq!(outside.ask(&lift).await?, (0, "lifted: hard_bounce\n".to_owned()));
+    assert_eq!(outside.ask(&lift).await?, (1, "there was nothing to lift\n".to_owned()));
+    assert_eq!(listed().await?, "");
+    outside.run(&emit).await?;
+    mails(&outside.relay, 1, MINUTE).await?;
+    assert_eq!(outside.relay.mails()[0].to, [address]);
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, relays, retract, run, send, show,
-    template, upkeep,
+    suppressions, template, upkeep,
 };
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,9 @@ enum Command {
     /// The relays that mail goes by
     #[command(subcommand)]
     Relays(relays::Command),
+    /// The addresses that must not be mailed
+    #[command(subcommand)]
+    Suppressions(suppressions::Command),
     /// What is deleted when it is too old
     #[command(subcommand)]
     Upkeep(upkeep::Command),
@@ -142,6 +145,7 @@ impl Arguments {
             Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
             Command::Consent(command) => choices::consent::run(command, &config()?).await,
             Command::Relays(command) => relays::run(command, &config()?).await,
+            Command::Suppressions(command) => suppressions::run(command, &config()?).await,
             Command::Upkeep(command) => upkeep::run(command, &config()?).await,
             Command::Migrate => migrate::run(&config()?).await.map(|()| true),
             Command::Config(command) => show::run(&command, config),

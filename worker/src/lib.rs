@@ -19,6 +19,7 @@ mod send;
 mod show;
 mod slots;
 mod storage;
+mod suppressions;
 mod table;
 mod template;
 pub mod upkeep;

@@ -33,7 +33,7 @@ mod suppression;
 pub use messages::*;
 pub use records::*;
 pub use sql::{Postgres, Sqlite};
-pub use suppression::{Reason, Suppression};
+pub use suppression::{Reason, Suppression, SuppressionFilter};
 
 /// The store cannot answer now, or never will.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,19 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records that a tenant must not mail an address, for this reason as for others; of each the earliest stays.
     async fn suppress(&self, suppression: &Suppression) -> Result<()>;
+
+    /// Which addresses must not be mailed.
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>>;
+
+    /// Lets a tenant mail an address again, as far as this reason keeps it from that, or any. Answers with the reasons that
+    /// there were; each is audited, without the address.
+    async fn lift(
+        &self,
+        tenant: &str,
+        address: &str,
+        reason: Option<Reason>,
+        entry: &AuditEntry,
+    ) -> Result<Vec<Reason>>;
 
     /// All that plan and admission ask about a key, in one round trip. `tenant`'s address comparison ignores case.
     async fn facts(&self, key: &Key) -> Result<Facts>;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::settings::Streams;
 
 /// An address that a tenant must not mail.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Suppression {
     pub tenant: String,
     pub address: String,
@@ -16,6 +16,16 @@ pub struct Suppression {
     /// What taught us, for example the relay's reply without the address.
     pub detail: String,
     pub at: Timestamp,
+}
+
+/// Which suppressions to list, the latest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuppressionFilter {
+    pub tenant: Option<String>,
+    /// In any case.
+    pub address: Option<String>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// Why an address must not be mailed. An address may have several.

@@ -1,7 +1,7 @@
 use tidings_workflows::contract::{AuditInput, BuryInput, DeadLetter, Note};
 
 use super::{Bench, at, entry, key, recipient};
-use crate::store::{Preferences, Reason, Recipient, Suppression};
+use crate::store::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter};
 
 pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
     let facts = bench.store.facts(&key("nobody")).await.unwrap();
@@ -107,6 +107,43 @@ pub async fn a_suppression_ignores_case_and_stays_within_its_tenant(bench: &Benc
     let mut other = key("ann");
     other.tenant = "other".into();
     assert_eq!(bench.store.facts(&other).await.unwrap().suppressed, None);
+}
+
+pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "Ann@example.com")], at(0)).await.unwrap();
+    for (tenant, reason, seconds) in
+        [("acme", Reason::Complaint, 1), ("acme", Reason::SoftBounces, 2), ("other", Reason::HardBounce, 3)]
+    {
+        let (tenant, address) = (tenant.to_owned(), "ann@example.com".to_owned());
+        let suppression = Suppression { tenant, address, reason, detail: "said so".into(), at: at(seconds) };
+        bench.store.suppress(&suppression).await.unwrap();
+    }
+    let listed = async |tenant: Option<&str>, address: Option<&str>, limit| {
+        let (tenant, address) = (tenant.map(str::to_owned), address.map(str::to_owned));
+        let filter = SuppressionFilter { tenant, address, limit };
+        let found = bench.store.suppressions(&filter).await.unwrap();
+        found.into_iter().map(|suppression| suppression.reason).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None, None, 9).await, [Reason::HardBounce, Reason::SoftBounces, Reason::Complaint]);
+    assert_eq!(listed(Some("acme"), Some("ANN@example.com"), 1).await, [Reason::SoftBounces]);
+    assert_eq!(listed(None, Some("bo@example.com"), 9).await, []);
+
+    let entry = AuditEntry {
+        at: at(9),
+        actor: "carol".into(),
+        action: "suppression_lift".into(),
+        why: "the mailbox is empty again".into(),
+    };
+    let lift = async |reason| bench.store.lift("acme", "Ann@Example.com", reason, &entry).await.unwrap();
+    assert_eq!(lift(Some(Reason::HardBounce)).await, []);
+    assert_eq!(lift(Some(Reason::SoftBounces)).await, [Reason::SoftBounces]);
+    assert_eq!(listed(Some("acme"), None, 9).await, [Reason::Complaint]);
+    assert_eq!(lift(None).await, [Reason::Complaint]);
+    assert_eq!((lift(None).await, listed(None, None, 9).await), (vec![], vec![Reason::HardBounce]));
+    let audited =
+        "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE tenant = 'acme' AND user_id = 'ann' AND actor = 'carol'
+                   AND action IN ('suppression_lift soft_bounces', 'suppression_lift complaint')";
+    assert_eq!(bench.value(audited).await, "2");
 }
 
 pub async fn a_dead_letter_is_buried_once(bench: &Bench) {

@@ -132,6 +132,7 @@ conformance! {
         consent_is_per_key_and_audited_when_it_changes,
         a_command_is_audited_once_however_often_it_is_told,
         a_suppression_ignores_case_and_stays_within_its_tenant,
+        a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address,
         a_dead_letter_is_buried_once,
     }
     ledger {

@@ -124,7 +124,7 @@ impl<D: Dialect> Sql<D> {
             report.bind(state.name().to_owned()).bind(no_nul(why)).execute(&mut *tx).await?;
         }
         if effects.forgiven {
-            let forgive = query(statements::FORGIVE).bind(message.origin.tenant().to_owned());
+            let forgive = query(statements::LIFT).bind(message.origin.tenant().to_owned());
             let forgive = forgive.bind(message.envelope_to.to_lowercase());
             forgive.bind(Reason::SoftBounces.name().to_owned()).execute(&mut *tx).await?;
         }

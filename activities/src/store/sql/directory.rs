@@ -16,7 +16,7 @@ use super::{
     rows::{self, FactsRow, RecipientRow, RetractIdentity, RetractRow},
     statements,
 };
-use crate::store::{AuditEntry, Facts, Preferences, Recipient, Result, Suppression};
+use crate::store::{AuditEntry, Facts, Preferences, Recipient, Result};
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn write_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
@@ -133,18 +133,6 @@ impl<D: Dialect> Sql<D> {
             Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by, action, why }).await?;
         }
         Ok(tx.commit().await?)
-    }
-
-    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
-        query(statements::SUPPRESS)
-            .bind(&suppression.tenant)
-            .bind(suppression.address.to_lowercase())
-            .bind(suppression.reason.name().to_owned())
-            .bind(no_nul(&suppression.detail))
-            .bind(suppression.at.as_millisecond())
-            .execute(connection)
-            .await?;
-        Ok(())
     }
 
     pub(super) async fn read_facts(&self, key: &Key) -> Result<Facts> {

@@ -25,6 +25,7 @@ mod rows;
 mod sqlite;
 mod statements;
 mod store;
+mod suppressions;
 mod upkeep;
 
 /// A store in one SQLite file: the embedded default.

@@ -23,7 +23,15 @@ ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.deta
 WHERE suppressions.suppressed_at > excluded.suppressed_at
    OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
 
-pub const FORGIVE: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2 AND reason = $3";
+/// `$1` tenant, `$2` address; each may be empty. `$3` limit.
+pub const SUPPRESSIONS: &str = "
+SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
+WHERE (tenant = $1 OR $1 = '') AND (address_lower = $2 OR $2 = '')
+ORDER BY suppressed_at DESC, tenant, address_lower, reason LIMIT $3";
+
+pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
+
+pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2 AND reason = $3";
 
 pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 

@@ -24,7 +24,8 @@ use crate::{
     relays::Kept,
     store::{
         AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Store, Suppression, Terms,
+        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Store, Suppression, SuppressionFilter,
+        Terms,
     },
 };
 
@@ -44,6 +45,20 @@ impl<D: Dialect> Store for Sql<D> {
 
     async fn suppress(&self, suppression: &Suppression) -> Result<()> {
         Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await
+    }
+
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
+        self.read_suppressions(filter).await
+    }
+
+    async fn lift(
+        &self,
+        tenant: &str,
+        address: &str,
+        reason: Option<Reason>,
+        entry: &AuditEntry,
+    ) -> Result<Vec<Reason>> {
+        self.lift_suppression(tenant, address, reason, entry).await
     }
 
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {

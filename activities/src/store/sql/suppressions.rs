@@ -1,0 +1,75 @@
+//! Addresses that a tenant must not mail. Their case is folded here and not in SQL: the databases disagree beyond ASCII.
+
+use sqlx::{query, query_as};
+
+use super::{Dialect, Sql, no_nul, statements, time};
+use crate::store::{AuditEntry, Error, Reason, Result, Suppression, SuppressionFilter};
+
+/// Columns of [`SUPPRESSIONS`](statements::SUPPRESSIONS).
+type Row = (String, String, String, String, i64);
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
+        query(statements::SUPPRESS)
+            .bind(&suppression.tenant)
+            .bind(suppression.address.to_lowercase())
+            .bind(suppression.reason.name().to_owned())
+            .bind(no_nul(&suppression.detail))
+            .bind(suppression.at.as_millisecond())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn read_suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
+        let SuppressionFilter { tenant, address, limit } = filter;
+        let rows = query_as(statements::SUPPRESSIONS)
+            .bind(tenant.clone().unwrap_or_default())
+            .bind(address.as_deref().unwrap_or_default().to_lowercase())
+            .bind(i64::from(*limit));
+        let rows: Vec<Row> = rows.fetch_all(&self.reader).await?;
+        let suppression = |(tenant, address, reason, detail, at): Row| {
+            Ok(Suppression { tenant, address, reason: known(&reason)?, detail, at: time(at)? })
+        };
+        rows.into_iter().map(suppression).collect()
+    }
+
+    /// Audited for each of the directory's users with the address, so that the audit trail needs none.
+    pub(super) async fn lift_suppression(
+        &self,
+        tenant: &str,
+        address: &str,
+        reason: Option<Reason>,
+        entry: &AuditEntry,
+    ) -> Result<Vec<Reason>> {
+        let address = address.to_lowercase();
+        let mut tx = self.write().await?;
+        let rows = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
+        let rows: Vec<(String,)> = rows.fetch_all(&mut *tx).await?;
+        let reasons = rows.into_iter().map(|(reason,)| known(&reason)).collect::<Result<Vec<_>>>()?;
+        let reasons: Vec<_> =
+            reasons.into_iter().filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
+        let users = query_as(statements::USERS_AT).bind(tenant.to_owned()).bind(address.clone());
+        let mut users: Vec<(String,)> = users.fetch_all(&mut *tx).await?;
+        if users.is_empty() {
+            users.push((String::new(),));
+        }
+        for reason in &reasons {
+            let lift = query(statements::LIFT).bind(tenant.to_owned()).bind(address.clone());
+            lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
+            for (user,) in &users {
+                let audit = query(statements::AUDIT).bind(tenant.to_owned()).bind(String::new()).bind(user.clone());
+                let audit = audit.bind(String::new()).bind(entry.at.as_millisecond()).bind(no_nul(&entry.actor));
+                let action = format!("{} {reason}", entry.action);
+                audit.bind(action).bind(no_nul(&entry.why)).execute(&mut *tx).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(reasons)
+    }
+}
+
+fn known(name: &str) -> Result<Reason> {
+    let reason = Reason::ALL.into_iter().find(|reason| reason.name() == name);
+    reason.ok_or_else(|| Error::Broken(format!("the reason of a suppression in the store: {name:?}")))
+}
