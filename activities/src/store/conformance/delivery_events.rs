@@ -196,6 +196,18 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     }
     assert_eq!(bench.store.facts(&key_of("acme", "ann")).await.unwrap().last_sent_at, Some(at(201)));
 
+    // The next attempt is on its way already: its dot is refused.
+    let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
+    bench.past_the_dot(overtaken).await;
+    let second = match bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap() {
+        Begun::Go { number, ambiguous: 1, .. } => number,
+        _ => panic!("the first one is ambiguous"),
+    };
+    bench.told(overtaken, Kind::Delivered, 301).await;
+    assert!(!bench.store.past_the_dot(overtaken, second, at(302)).await.unwrap());
+    bench.store.end_attempt(overtaken, second, &end("fenced"), at(303)).await.unwrap();
+    assert_eq!(bench.state_of(overtaken).await.0, MessageState::Delivered);
+
     // Ended as ambiguous: the digest says what we know of what we did, the message what became of it.
     let ended = bench.digest_of(&key_of("acme", "bo"), 0, "bo@example.com").await.digest_id;
     let number = bench.past_the_dot(ended).await;

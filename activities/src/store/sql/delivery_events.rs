@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::{
     Dialect, Sql,
     messages::{self, RecordRow},
-    no_nul,
     outbox::LockedMessage,
     statements, time,
 };
@@ -52,7 +51,7 @@ impl<D: Dialect> Sql<D> {
     async fn find_reported(connection: &mut D::Connection, event: &Reported) -> Result<Option<Uuid>> {
         let (id, message_id) = match &event.of {
             Which::Id(id) => (id.to_string(), String::new()),
-            Which::MessageId(message_id) => (String::new(), no_nul(message_id)),
+            Which::MessageId(message_id) => (String::new(), message_id.clone()),
         };
         let statement = query_as(statements::REPORTED_MESSAGE).bind(id).bind(message_id);
         let statement = statement.bind(event.tenant.clone().unwrap_or_default());
@@ -79,7 +78,7 @@ impl<D: Dialect> Sql<D> {
             .bind(kind.name().to_owned())
             .bind(kind.bounce().map_or("", Bounce::name).to_owned())
             .bind(status.map(|status| status.to_string()).unwrap_or_default())
-            .bind(no_nul(diagnostic))
+            .bind(diagnostic.clone())
             .bind(event.relay.clone().unwrap_or_default())
             .bind(event.event_id.clone().unwrap_or_default())
             .bind(occurred_at.as_millisecond())
@@ -121,7 +120,7 @@ impl<D: Dialect> Sql<D> {
         }
         if let Some((state, why)) = &effects.state {
             let report = query(statements::REPORT_MESSAGE).bind(message.id.to_string());
-            report.bind(state.name().to_owned()).bind(no_nul(why)).execute(&mut *tx).await?;
+            report.bind(state.name().to_owned()).bind(why.clone()).execute(&mut *tx).await?;
         }
         if effects.forgiven {
             let forgive = query(statements::LIFT).bind(message.origin.tenant().to_owned());
