@@ -148,7 +148,7 @@ async fn an_operator_lists_and_lifts_what_a_bounce_suppressed_and_the_next_diges
     let address = "ann@example.test";
     outside.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.1.1 no such user".into())).to(address).times(1));
     let emit = ["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
-    let listed = async || Ok(outside.ask(&["suppressions", "list", "--tenant", "acme"]).await?.1);
+    let listed = async || anyhow::Ok(outside.ask(&["suppressions", "list", "--tenant", "acme"]).await?.1);
 
     outside.run(&emit).await?;
     let suppressed = async || Ok(Some(listed().await?).filter(|said| !said.is_empty()));

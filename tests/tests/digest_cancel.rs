@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
-use temporalio_common::protos::temporal::api::enums::v1::PendingActivityState;
+use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
 use tidings_activities::store::{Postgres, Store};
 use tidings_tests::{
     postgres::database,
@@ -26,6 +26,18 @@ async fn reaches<S: Store>(stage: &Stage<S>, key: &Key, state: &str) -> Result<(
 async fn is_over<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
     let over = async || Ok((stage.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
     eventually("the run is cancelled", MINUTE, over).await
+}
+
+/// Waits until the workflow has seen the cancel: while a local activity runs it sees nothing.
+async fn seen<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    eventually("a workflow task after the cancel is completed", MINUTE, async || {
+        let history = stage.history(key).await?;
+        let after =
+            history.iter().skip_while(|event| event.event_type() != EventType::WorkflowExecutionCancelRequested);
+        let started = after.skip_while(|event| event.event_type() != EventType::WorkflowTaskStarted);
+        Ok(started.into_iter().any(|event| event.event_type() == EventType::WorkflowTaskCompleted).then_some(()))
+    })
+    .await
 }
 
 /// Waits until the delivery that runs has learned of the cancel: with the answer to a heartbeat.
@@ -63,7 +75,9 @@ async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing()
         reaches(&stage, &key, state).await?;
         stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
         if state == "sending" {
-            learned(&stage, &key).await?;
+            learned(&stage, &key).await?
+        } else {
+            seen(&stage, &key).await?
         }
         holding.rollback().await?;
         is_over(&stage, &key).await.context(state)?;
