@@ -81,7 +81,7 @@ fn age(text: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// The word that [`age`] reads.
+/// The word that `age` reads.
 pub fn written(age: Option<Duration>) -> String {
     age.map_or_else(|| NEVER.to_owned(), |age| format!("{}d", age.as_secs() / DAY))
 }

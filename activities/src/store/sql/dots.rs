@@ -66,12 +66,14 @@ impl<D: Dialect> Sql<D> {
         if let [_] = &dots[..] {
             // A transaction of one statement is one round trip.
             let recorded = Self::record_each(connection, dots).await?;
-            return Ok(tell(recorded));
+            tell(recorded);
+            return Ok(());
         }
         let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
         let recorded = Self::record_each(&mut tx, dots).await?;
         tx.commit().await?;
-        Ok(tell(recorded))
+        tell(recorded);
+        Ok(())
     }
 
     async fn record_each(connection: &mut D::Connection, dots: Vec<Dot>) -> Result<Vec<(Dot, bool)>> {
