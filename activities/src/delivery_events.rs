@@ -65,6 +65,6 @@ pub async fn record(
         relays::bounced(store, relay, now).await;
     }
     let Recorded { message, again, .. } = &recorded;
-    tracing::info!(%message, kind = reported.report.kind.name(), again, "delivery event");
+    tracing::info!(id = %message, kind = reported.report.kind.name(), again, "delivery event");
     Ok(recorded)
 }

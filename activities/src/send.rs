@@ -266,10 +266,10 @@ fn report(message: &Message, delivery: &Delivery, verdict: &Verdict) {
             tracing::error!(alert = "digest_failed", digest_id = %id, detail, "a digest could not be delivered");
         }
         (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Single { .. }) => {
-            tracing::error!(alert = "message_failed", message = %id, detail, "a message could not be delivered");
+            tracing::error!(alert = "message_failed", id = %id, detail, "a message could not be delivered");
         }
         _ => {
-            tracing::info!(message = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
+            tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
         }
     }
 }
