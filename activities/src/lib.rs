@@ -11,6 +11,7 @@ mod digest;
 mod effective;
 pub mod mailer;
 pub mod message;
+pub mod metrics;
 mod plan;
 mod preview;
 pub mod read_back;

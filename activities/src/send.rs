@@ -12,6 +12,7 @@ use crate::{
     admit::forbidden,
     digest::{DigestActivities, Error, now},
     mailer::{Class, Delivery, Phase, Withdrawal},
+    metrics,
     relays::{Choice, Relays, Route},
     settings::{Guarantee, Settings, Stream},
     store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Reason, Store, Suppression},
@@ -89,7 +90,7 @@ impl Courier<'_> {
             verdict(&delivery, &message, Again { repeats, shrunk, last, soft_bounces: self.soft_bounces }, now);
         self.record(id, number, &delivery, &verdict, now).await?;
         self.relays.learn(self.store, &route, &delivery, now).await;
-        report(&message, &delivery, &verdict);
+        report(&message, &route, &delivery, &verdict);
         match (delivery.class, verdict.sent) {
             (Class::Cancelled, _) => Ok(None),
             (Class::Fenced, _) => Err(Error::Fenced),
@@ -259,7 +260,11 @@ fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp)
 }
 
 /// What operators watch for: the names are stable.
-fn report(message: &Message, delivery: &Delivery, verdict: &Verdict) {
+fn report(message: &Message, route: &Route<'_>, delivery: &Delivery, verdict: &Verdict) {
+    metrics::attempt(route.name(), delivery.class);
+    if let Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) = &verdict.sent {
+        metrics::failed(&message.origin);
+    }
     let (id, detail) = (message.id, &delivery.detail);
     match (&verdict.sent, &message.origin) {
         (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Digest(_)) => {

@@ -8,6 +8,7 @@ mod emit;
 mod intake;
 pub mod log;
 mod messages;
+mod metrics;
 mod migrate;
 mod operate;
 mod recipients;

@@ -9,7 +9,7 @@ use tidings_activities::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, registration, storage::Storage, upkeep::schedule::Nightly};
+use crate::{Config, metrics, registration, storage::Storage, upkeep::schedule::Nightly};
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -24,6 +24,10 @@ pub async fn run(
     for warning in config.warnings() {
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
+    let _listening = match config.metrics_listen {
+        Some(address) => Some(metrics::listen(address).await?),
+        None => None,
+    };
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.

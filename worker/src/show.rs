@@ -1,6 +1,6 @@
 //! `tidings config`: is the configuration right, and what is in force?
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
@@ -122,6 +122,8 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     templates: Option<&'a Path>,
     task_queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics_listen: Option<SocketAddr>,
     mail: ShownMail<'a>,
     relay: BTreeMap<&'a str, streams::ShownRelay>,
     stream: streams::ShownStreams<'a>,
@@ -229,6 +231,7 @@ impl<'a> Shown<'a> {
             database_url: config.database_url.to_string(),
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
+            metrics_listen: config.metrics_listen,
             mail: ShownMail::new(&config.sender, dkim),
             relay: streams::relays(config),
             stream,

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal},
+    metrics,
     settings::RelaySettings,
     store::{self, AuditEntry, Store},
 };
@@ -284,6 +285,9 @@ impl Relays {
             return Ok(());
         }
         let breakers = store.breakers().await?;
+        for name in self.relays.keys() {
+            metrics::relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
+        }
         *self.lock() = Seen { read_at: Some(Instant::now()), breakers };
         Ok(())
     }
@@ -293,6 +297,7 @@ impl Relays {
     }
 
     fn remember(&self, name: &str, kept: Kept) {
+        metrics::relay(name, kept.breaker.open.is_some());
         let mut seen = self.lock();
         let known = seen.breakers.entry(name.to_owned()).or_default();
         if known.revision < kept.revision {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -28,6 +29,7 @@ pub(super) struct File {
     smtp_url: Option<Spanned<String>>,
     templates: Option<Spanned<String>>,
     task_queue: Option<Spanned<String>>,
+    metrics_listen: Option<Spanned<String>>,
     #[serde(default)]
     mail: mail::Written,
     #[serde(default)]
@@ -106,6 +108,7 @@ impl File {
         let relays = self.relays(checks);
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
+        let metrics_listen = checks.value("metrics_listen", self.metrics_listen.as_ref(), listen);
         let sender = self.mail.check(checks);
         let dkim = sender.as_ref().map(|sender| dkim::check(dkim::MAIL, self.mail.dkim.as_ref(), sender, checks));
         let streams = sender.as_ref().and_then(|sender| {
@@ -138,6 +141,7 @@ impl File {
             streams: streams?,
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
+            metrics_listen,
             sender: sender?,
             dkim: dkim?,
             digests: digests.into_iter().collect::<Option<_>>()?,
@@ -191,6 +195,10 @@ fn cap(text: &str) -> Result<Cap, String> {
     let [most, "in", within] = text.split_ascii_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let most = most.parse().ok().filter(|most| *most > 0).ok_or_else(wrong)?;
     Ok(Cap { most, within: words::duration(within)? })
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "is no IP address with a port; write for example \"127.0.0.1:9464\"".to_owned())
 }
 
 fn task_queue(text: &str) -> Result<String, String> {

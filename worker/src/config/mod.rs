@@ -2,7 +2,7 @@
 //!
 //! Everything is checked here, once, and all that is wrong is said at once. What leaves this module is right.
 
-use std::{collections::BTreeMap, env, fs, io, path::Path, path::PathBuf};
+use std::{collections::BTreeMap, env, fs, io, net::SocketAddr, path::Path, path::PathBuf};
 
 use tidings_activities::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
@@ -42,6 +42,8 @@ pub struct Config {
     pub relays: BTreeMap<String, Relay>,
     /// How it goes there.
     pub streams: Streams,
+    /// Where a worker answers `GET /metrics`; `None`: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// Folder of templates that override and add to the embedded ones.
     pub templates: Option<PathBuf>,
     /// Temporal's task queue for the digests.

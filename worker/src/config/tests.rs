@@ -122,6 +122,7 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ("databse_url = \"x\"", "did you mean \"database_url\"?"),
         ("task_queue = 7", "tidings.toml:1: task_queue: invalid type: integer `7`, expected a string"),
         ("task_queue = \"\"", "write for example \"tidings\""),
+        ("metrics_listen = \"localhost\"", "write for example \"127.0.0.1:9464\""),
         ("templates = \"nowhere\"", "tidings.toml:1: templates = \"nowhere\": there is no such folder"),
         ("database_url = \"mysql://u:hunter2@x/y\"", "database_url = \"mysql://u:***@x/y\": \"mysql\" is neither"),
         ("database_url = \"sqlite://\"", "names no file"),
