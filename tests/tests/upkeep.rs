@@ -48,11 +48,15 @@ fn ids(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("e{n:05}")).collect()
 }
 
+/// Those that are whole: a name that begins with a dot is of one that is not.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for day in fs::read_dir(folder)? {
         for file in fs::read_dir(day?.path())? {
-            files.push(file?.path());
+            let file = file?;
+            if !file.file_name().as_encoded_bytes().starts_with(b".") {
+                files.push(file.path());
+            }
         }
     }
     Ok(files)
