@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{mailer::Class, store::Origin};
+use crate::mailer::Class;
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -60,12 +60,14 @@ pub(crate) fn attempt(relay: &str, class: Class) {
     METRICS.attempts.get_or_create(&Attempt { relay: relay.to_owned(), class: class.name() }).inc();
 }
 
-/// A message ended without being delivered.
-pub(crate) fn failed(origin: &Origin) {
-    match origin {
-        Origin::Digest(_) => METRICS.digests_failed.inc(),
-        Origin::Single { .. } => METRICS.messages_failed.inc(),
-    };
+/// A digest could not be delivered.
+pub(crate) fn digest_failed() {
+    METRICS.digests_failed.inc();
+}
+
+/// A single message could not be delivered.
+pub(crate) fn message_failed() {
+    METRICS.messages_failed.inc();
 }
 
 /// A relay is left alone, or is not.

@@ -262,15 +262,14 @@ fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp)
 /// What operators watch for: the names are stable.
 fn report(message: &Message, route: &Route<'_>, delivery: &Delivery, verdict: &Verdict) {
     metrics::attempt(route.name(), delivery.class);
-    if let Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) = &verdict.sent {
-        metrics::failed(&message.origin);
-    }
     let (id, detail) = (message.id, &delivery.detail);
     match (&verdict.sent, &message.origin) {
         (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Digest(_)) => {
+            metrics::digest_failed();
             tracing::error!(alert = "digest_failed", digest_id = %id, detail, "a digest could not be delivered");
         }
         (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Single { .. }) => {
+            metrics::message_failed();
             tracing::error!(alert = "message_failed", id = %id, detail, "a message could not be delivered");
         }
         _ => {

@@ -314,6 +314,27 @@ impl Relays {
     }
 }
 
+/// Reads, decides and writes, until nobody else wrote meanwhile. `None`: `next` changes nothing, or others changed it all
+/// the time.
+async fn change(
+    store: &dyn Store,
+    name: &str,
+    entry: Option<&AuditEntry>,
+    now: Timestamp,
+    next: impl Fn(&Breaker) -> Option<Breaker>,
+) -> Result<Option<Breaker>, store::Error> {
+    for _ in 0..TRIES {
+        let Kept { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
+        let Some(next) = next(&breaker) else { return Ok(None) };
+        let kept = Kept { revision: revision + 1, breaker: next };
+        if store.put_breaker(name, &kept, entry, now).await? {
+            report(name, &breaker, &kept.breaker);
+            return Ok(Some(kept.breaker));
+        }
+    }
+    Ok(None)
+}
+
 /// What operators watch for: the names are stable.
 fn report(relay: &str, before: &Breaker, after: &Breaker) {
     match (&before.open, &after.open) {

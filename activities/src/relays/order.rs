@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Breaker, Kept, TRIES, report};
+use super::{Breaker, change};
 use crate::store::{self, AuditEntry, Store};
 
 /// Leave it alone, or use it.
@@ -38,18 +38,11 @@ impl Order {
     ) -> Result<Breaker, store::Error> {
         let action = self.name().to_owned();
         let entry = AuditEntry { at: now, actor: by.to_owned(), action, why: why.to_owned() };
-        for _ in 0..TRIES {
-            let Kept { revision, breaker } = store.breakers().await?.remove(relay).unwrap_or_default();
-            let next = match self {
-                Self::Open => breaker.opened(why, now),
-                Self::Close => Breaker::closed(),
-            };
-            let kept = Kept { revision: revision + 1, breaker: next };
-            if store.put_breaker(relay, &kept, Some(&entry), now).await? {
-                report(relay, &breaker, &kept.breaker);
-                return Ok(kept.breaker);
-            }
-        }
-        Err(store::Error::Broken(format!("relay {relay} changes all the time; try again")))
+        let next = |breaker: &Breaker| match self {
+            Self::Open => Some(breaker.opened(why, now)),
+            Self::Close => Some(Breaker::closed()),
+        };
+        let changed = change(store, relay, Some(&entry), now, next).await?;
+        changed.ok_or_else(|| store::Error::Broken(format!("relay {relay} changes all the time; try again")))
     }
 }

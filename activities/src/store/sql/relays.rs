@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
+use tidings_workflows::Key;
 use uuid::Uuid;
 
 use super::{Dialect, Sql, no_nul, number, statements, time};
@@ -73,11 +74,9 @@ impl<D: Dialect> Sql<D> {
 
     /// No key's business: the audit entry has no tenant, and the relay stands in the action.
     async fn audit_relay(connection: &mut D::Connection, name: &str, entry: &AuditEntry) -> Result<()> {
-        let statement = query(statements::AUDIT).bind(String::new()).bind(String::new()).bind(String::new());
-        let statement = statement.bind(String::new()).bind(entry.at.as_millisecond()).bind(no_nul(&entry.actor));
+        let key = Key { tenant: String::new(), digest_type: String::new(), user: String::new() };
         let action = format!("{} {name}", entry.action);
-        statement.bind(no_nul(&action)).bind(no_nul(&entry.why)).execute(connection).await?;
-        Ok(())
+        Self::audit(connection, &key, None, &AuditEntry { action, ..entry.clone() }).await
     }
 }
 

@@ -1,9 +1,10 @@
 //! Addresses that a tenant must not mail. Their case is folded here and not in SQL: the databases disagree beyond ASCII.
 
 use sqlx::{query, query_as};
+use tidings_workflows::Key;
 
-use super::{Dialect, Sql, no_nul, statements, time};
-use crate::store::{AuditEntry, Error, Reason, Result, Suppression, SuppressionFilter};
+use super::{Dialect, Sql, no_nul, rows, statements, time};
+use crate::store::{AuditEntry, Reason, Result, Suppression, SuppressionFilter};
 
 /// Columns of [`SUPPRESSIONS`](statements::SUPPRESSIONS).
 type Row = (String, String, String, String, i64);
@@ -29,7 +30,7 @@ impl<D: Dialect> Sql<D> {
             .bind(i64::from(*limit));
         let rows: Vec<Row> = rows.fetch_all(&self.reader).await?;
         let suppression = |(tenant, address, reason, detail, at): Row| {
-            Ok(Suppression { tenant, address, reason: known(&reason)?, detail, at: time(at)? })
+            Ok(Suppression { tenant, address, reason: rows::reason(&reason)?, detail, at: time(at)? })
         };
         rows.into_iter().map(suppression).collect()
     }
@@ -46,7 +47,7 @@ impl<D: Dialect> Sql<D> {
         let mut tx = self.write().await?;
         let rows = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
         let rows: Vec<(String,)> = rows.fetch_all(&mut *tx).await?;
-        let reasons = rows.into_iter().map(|(reason,)| known(&reason)).collect::<Result<Vec<_>>>()?;
+        let reasons = rows.into_iter().map(|(reason,)| rows::reason(&reason)).collect::<Result<Vec<_>>>()?;
         let reasons: Vec<_> =
             reasons.into_iter().filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
         let users = query_as(statements::USERS_AT).bind(tenant.to_owned()).bind(address.clone());
@@ -58,18 +59,12 @@ impl<D: Dialect> Sql<D> {
             let lift = query(statements::LIFT).bind(tenant.to_owned()).bind(address.clone());
             lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
             for (user,) in &users {
-                let audit = query(statements::AUDIT).bind(tenant.to_owned()).bind(String::new()).bind(user.clone());
-                let audit = audit.bind(String::new()).bind(entry.at.as_millisecond()).bind(no_nul(&entry.actor));
-                let action = format!("{} {reason}", entry.action);
-                audit.bind(action).bind(no_nul(&entry.why)).execute(&mut *tx).await?;
+                let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: user.clone() };
+                let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
+                Self::audit(&mut tx, &key, None, &entry).await?;
             }
         }
         tx.commit().await?;
         Ok(reasons)
     }
-}
-
-fn known(name: &str) -> Result<Reason> {
-    let reason = Reason::ALL.into_iter().find(|reason| reason.name() == name);
-    reason.ok_or_else(|| Error::Broken(format!("the reason of a suppression in the store: {name:?}")))
 }
