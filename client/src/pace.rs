@@ -27,7 +27,7 @@ impl Pace {
 
     /// A batch went from `started` to `ended`. A client does not see the other processes that signal the same key,
     /// but it feels them: an answer that takes more than half of the interval doubles it, a quick one shortens it.
-    /// Ten processes on one key (`tests/src/bin/hot_key.rs`) made its one-second timer late by a p99 of 231 ms over
+    /// Ten processes on one key (`./dev bench hot-key`) made its one-second timer late by a p99 of 231 ms over
     /// 600 s so, and of 425 ms over 180 s with the interval fixed: one run each, the second on a busy machine.
     pub(crate) fn ended(&mut self, started: Instant, ended: Instant, acknowledged: bool) {
         let took = ended.saturating_duration_since(started);

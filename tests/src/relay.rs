@@ -192,6 +192,19 @@ impl Relay {
         locked(&self.state.mails).clone()
     }
 
+    /// How many mails so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        locked(&self.state.mails).len()
+    }
+
+    /// When the latest mail to this address came.
+    #[must_use]
+    pub fn arrival(&self, address: &str) -> Option<Timestamp> {
+        let mails = locked(&self.state.mails);
+        mails.iter().rev().find(|mail| mail.to == [address]).map(|mail| mail.at)
+    }
+
     /// The verbs of all commands so far, in upper case.
     #[must_use]
     pub fn commands(&self) -> Vec<String> {

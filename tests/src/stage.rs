@@ -365,5 +365,5 @@ pub async fn eventually<T>(
 /// # Errors
 /// When that takes longer than `deadline`.
 pub async fn mails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
-    eventually(&format!("{count} mails"), deadline, async || Ok((relay.mails().len() >= count).then_some(()))).await
+    eventually(&format!("{count} mails"), deadline, async || Ok((relay.count() >= count).then_some(()))).await
 }

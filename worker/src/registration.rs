@@ -9,6 +9,10 @@ use tidings_workflows::{Digest, Message, Upkeep, names};
 /// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// Workflows that a worker keeps in memory, some 63 KiB each: what it does not, is replayed from its history before each of
+/// its tasks. So many are under 512 MiB with the rest of a worker (`./dev bench open`).
+const CACHED: usize = 4_000;
+
 /// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
 ///
 /// # Errors
@@ -18,6 +22,7 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
     let messages = MessageActivities { store: store.clone(), relays: relays.clone(), settings: settings.clone() };
     let rate = settings.rate(&settings.streams.bulk);
     Ok(WorkerOptions::new(task_queue)
+        .max_cached_workflows(CACHED)
         // In fair weather deliveries are the only activities that go by the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?

@@ -1,5 +1,5 @@
 //! How late is a timer while ten processes emit to its workflow as fast as their clients let them? Also checks that
-//! every acknowledged id is in the histories of the chain of runs. `./dev bench hot-key [SECONDS] [PROCESSES] [EMITTERS]`.
+//! every acknowledged id is in the histories of the chain of runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
 use futures::{StreamExt, future::try_join_all};
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
@@ -23,6 +24,11 @@ use temporalio_sdk::{
 use tidings_client::{Client, Config, v1};
 use tidings_tests::server::DevServer;
 use tidings_workflows::{Inbound, Key};
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count, percentile},
+};
 
 const TASK_QUEUE: &str = "hot-key";
 const TICK: Duration = Duration::from_secs(1);
@@ -71,42 +77,81 @@ struct Report {
     process: usize,
     /// For each emitter, how many of its ids, counted from 0, were acknowledged.
     acknowledged: Vec<usize>,
-    errors: usize,
-    /// Milliseconds from `emit` to its acknowledgement, sorted.
-    took: Vec<i64>,
+    /// Milliseconds from `emit` to its acknowledgement.
+    took: Vec<f64>,
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
-    let args: Vec<String> = env::args().skip(1).collect();
-    let number = |at: usize, default| args.get(at).map_or(Ok(default), |arg| arg.parse::<usize>());
-    if args.first().is_some_and(|role| role == "emit") {
-        return emit(number(1, 0)?, number(2, 0)?, number(3, 0)?).await;
+/// A key that ten processes emit to; compared with one emitter that waits for each answer.
+#[derive(Args)]
+pub struct HotKey {
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    #[arg(long, default_value_t = 10)]
+    processes: usize,
+    /// Of each process; each of them waits for its answer.
+    #[arg(long, default_value_t = 10)]
+    emitters: usize,
+}
+
+/// The role of a child process.
+#[derive(Args)]
+pub struct Emitter {
+    process: usize,
+    seconds: u64,
+    emitters: usize,
+}
+
+impl HotKey {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let late = |what: &str| Figure::new(what, "ms").against("one emitter");
+        let mut middle = late("a timer is late, median");
+        let mut slow = late("a timer is late, p99");
+        let mut first = Figure::new("a run's first task after its start, p99", "ms");
+        let mut took = Figure::new("emit to acknowledgement, p99", "ms");
+        let mut signals = Figure::new("signals", "per second");
+        let mut events = Figure::new("events", "per second");
+        let mut history = Figure::new("the longest history of a run", "events").target(Target::AtMost(10_000.0));
+        for round in 0..rounds.count {
+            rounds.say(round, "one emitter");
+            let (_, idle) = self.round(1, 1).await?;
+            rounds.say(round, &format!("{} processes emit", self.processes));
+            let (reports, seen) = self.round(self.processes, self.emitters).await?;
+            middle.push_both(percentile(&seen.lateness, 50), percentile(&idle.lateness, 50));
+            slow.push_both(percentile(&seen.lateness, 99), percentile(&idle.lateness, 99));
+            first.push(percentile(&seen.first_task, 99));
+            took.push(percentile(&reports.iter().flat_map(|report| report.took.clone()).collect::<Vec<_>>(), 99));
+            signals.push(count(seen.signals) / Duration::from_secs(self.seconds).as_secs_f64());
+            events.push(count(seen.ids.len()) / Duration::from_secs(self.seconds).as_secs_f64());
+            history.push(count(seen.longest_history));
+        }
+        Ok(vec![middle, slow, first, took, signals, events, history])
     }
-    let (seconds, processes, emitters) = (number(0, 600)?, number(1, 10)?, number(2, 10)?);
-    let server = DevServer::start().await?;
-    let temporal = server.client().await?;
-    let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
-    let options = WorkerOptions::new(TASK_QUEUE).register_workflow::<Probe>()?.build();
-    let mut worker = Worker::new(&runtime, temporal.clone(), options)?;
-    let shut_down = worker.shutdown_handle();
-    let experiment = async {
-        let judged = match run_emitters(&server.target(), seconds, processes, emitters).await {
-            Ok(reports) => judge(&temporal, &reports, seconds).await,
-            Err(error) => Err(error),
+
+    async fn round(&self, processes: usize, emitters: usize) -> Result<(Vec<Report>, Seen)> {
+        let server = DevServer::start().await?;
+        let temporal = server.client().await?;
+        let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
+        let options = WorkerOptions::new(TASK_QUEUE).register_workflow::<Probe>()?.build();
+        let mut worker = Worker::new(&runtime, temporal.clone(), options)?;
+        let shut_down = worker.shutdown_handle();
+        let experiment = async {
+            let judged = match run_emitters(&server.target(), self.seconds, processes, emitters).await {
+                Ok(reports) => judge(&temporal, &reports).await.map(|seen| (reports, seen)),
+                Err(error) => Err(error),
+            };
+            shut_down();
+            judged
         };
-        shut_down();
+        let (ran, judged) = tokio::join!(worker.run(), experiment);
+        ran?;
         judged
-    };
-    let (ran, judged) = tokio::join!(worker.run(), experiment);
-    ran?;
-    judged
+    }
 }
 
-async fn run_emitters(target: &str, seconds: usize, processes: usize, emitters: usize) -> Result<Vec<Report>> {
+async fn run_emitters(target: &str, seconds: u64, processes: usize, emitters: usize) -> Result<Vec<Report>> {
     try_join_all((0..processes).map(|process| async move {
         let child = Command::new(env::current_exe()?)
-            .args(["emit", &process.to_string(), &seconds.to_string(), &emitters.to_string()])
+            .args(["hot-key-emitter", &process.to_string(), &seconds.to_string(), &emitters.to_string()])
             .env("TEMPORAL_ADDRESS", target)
             .stdout(Stdio::piped())
             .spawn()?;
@@ -117,41 +162,35 @@ async fn run_emitters(target: &str, seconds: usize, processes: usize, emitters: 
     .await
 }
 
-/// The role of a child process.
-async fn emit(process: usize, seconds: usize, emitters: usize) -> Result<()> {
-    let client = Client::connect(Config { task_queue: TASK_QUEUE.into(), ..Config::default() }).await?;
-    let until = Instant::now() + Duration::from_secs(seconds as u64);
-    let runs = (0..emitters).map(|emitter| emit_one_by_one(&client, process, emitter, until));
-    let mut report = Report { process, acknowledged: Vec::new(), errors: 0, took: Vec::new() };
-    for (acknowledged, errors, took) in try_join_all(runs).await? {
-        report.acknowledged.push(acknowledged);
-        report.errors += errors;
-        report.took.extend(took);
+impl Emitter {
+    pub async fn run(&self) -> Result<()> {
+        let client = Client::connect(Config { task_queue: TASK_QUEUE.into(), ..Config::default() }).await?;
+        let until = Instant::now() + Duration::from_secs(self.seconds);
+        let runs = (0..self.emitters).map(|emitter| emit_one_by_one(&client, self.process, emitter, until));
+        let mut report = Report { process: self.process, acknowledged: Vec::new(), took: Vec::new() };
+        for (acknowledged, took) in try_join_all(runs).await? {
+            report.acknowledged.push(acknowledged);
+            report.took.extend(took);
+        }
+        println!("{}", serde_json::to_string(&report)?);
+        Ok(())
     }
-    report.took.sort_unstable();
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
 }
 
-async fn emit_one_by_one(
-    client: &Client,
-    process: usize,
-    emitter: usize,
-    until: Instant,
-) -> Result<(usize, usize, Vec<i64>)> {
-    let (mut acknowledged, mut errors, mut took) = (0, 0, Vec::new());
+async fn emit_one_by_one(client: &Client, process: usize, emitter: usize, until: Instant) -> Result<(usize, Vec<f64>)> {
+    let (mut acknowledged, mut took) = (0, Vec::new());
     while Instant::now() < until {
         let started = Instant::now();
         match client.emit(event(&id(process, emitter, acknowledged))).await {
             Ok(()) => {
                 acknowledged += 1;
-                took.push(i64::try_from(started.elapsed().as_millis())?);
+                took.push(started.elapsed().as_secs_f64() * 1_000.0);
             }
-            Err(error) if error.is_retryable() => errors += 1,
+            Err(error) if error.is_retryable() => {}
             Err(error) => bail!(error),
         }
     }
-    Ok((acknowledged, errors, took))
+    Ok((acknowledged, took))
 }
 
 fn id(process: usize, emitter: usize, number: usize) -> String {
@@ -178,35 +217,23 @@ struct Seen {
     longest_history: usize,
     ids: BTreeSet<String>,
     /// Milliseconds from a timer's due time to the end of the workflow task that saw it fire.
-    lateness: Vec<i64>,
+    lateness: Vec<f64>,
     /// Milliseconds from a run's start to the end of its first workflow task.
-    first_task: Vec<i64>,
+    first_task: Vec<f64>,
 }
 
-async fn judge(temporal: &Temporal, reports: &[Report], seconds: usize) -> Result<()> {
+async fn judge(temporal: &Temporal, reports: &[Report]) -> Result<Seen> {
     let acknowledged: Vec<_> = reports.iter().flat_map(acknowledged_ids).collect();
     let deadline = Instant::now() + SETTLED;
-    let (seen, missing) = loop {
+    loop {
         let seen = read_chain(temporal).await?;
         let missing = acknowledged.iter().filter(|id| !seen.ids.contains(*id)).count();
         // A signal that arrives during a workflow task enters the history only when the task ends.
-        if missing == 0 || Instant::now() > deadline {
-            break (seen, missing);
+        if missing == 0 {
+            return Ok(seen);
         }
-    };
-    let took: Vec<_> = reports.iter().flat_map(|report| report.took.iter().copied()).collect();
-    println!("runs {}, longest history {} events", seen.runs, seen.longest_history);
-    println!("signals {}, {}/s", seen.signals, seen.signals / seconds.max(1));
-    println!(
-        "acknowledged {}, missing {missing}, errors {}",
-        acknowledged.len(),
-        reports.iter().map(|r| r.errors).sum::<usize>()
-    );
-    println!("timer lateness ms {}", quantiles(seen.lateness));
-    println!("first task of a run ms {}", quantiles(seen.first_task));
-    println!("emit to acknowledgement ms {}", quantiles(took));
-    ensure!(missing == 0, "{missing} acknowledged events are lost");
-    Ok(())
+        ensure!(Instant::now() < deadline, "{missing} of {} acknowledged events are lost", acknowledged.len());
+    }
 }
 
 fn acknowledged_ids(report: &Report) -> impl Iterator<Item = String> {
@@ -259,11 +286,11 @@ async fn read_run(handle: &WorkflowHandle<Temporal, UntypedWorkflow>, seen: &mut
                 fired.extend(due.remove(&timer.started_event_id).filter(|due| *due < at));
             }
             Some(Attributes::WorkflowTaskCompletedEventAttributes(_)) => {
-                seen.lateness.extend(fired.drain(..).map(|due| at - due));
-                seen.first_task.extend(started.take().map(|started| at - started));
+                seen.lateness.extend(fired.drain(..).map(|due| milliseconds(at - due)));
+                seen.first_task.extend(started.take().map(|started| milliseconds(at - started)));
             }
             Some(Attributes::WorkflowExecutionContinuedAsNewEventAttributes(_)) => {
-                seen.lateness.extend(due.values().filter(|due| **due < at).map(|due| at - due));
+                seen.lateness.extend(due.values().filter(|due| **due < at).map(|due| milliseconds(at - due)));
             }
             _ => {}
         }
@@ -273,8 +300,6 @@ async fn read_run(handle: &WorkflowHandle<Temporal, UntypedWorkflow>, seen: &mut
     Ok(previous)
 }
 
-fn quantiles(mut values: Vec<i64>) -> String {
-    values.sort_unstable();
-    let at = |q: usize| values.get((values.len().max(1) - 1) * q / 100).copied().unwrap_or_default();
-    format!("p50 {}, p99 {}, max {} of {}", at(50), at(99), at(100), values.len())
+fn milliseconds(count: i64) -> f64 {
+    f64::from(i32::try_from(count).unwrap_or(i32::MAX))
 }

@@ -1,0 +1,129 @@
+//! How many digests a second go out when many are due? From the moment when the first is due to the sink's last answer.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use tempfile::TempDir;
+use temporalio_sdk::WorkerOptions;
+use tidings::registration;
+use tidings_activities::store::{Postgres, Store};
+use tidings_client::{Client, Config};
+use tidings_tests::{
+    postgres::database,
+    server::DevServer,
+    stage::{Running, activities, event, key, settings, sqlite},
+};
+use tidings_workflows::names;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count},
+    queue::Queue,
+    shapes::{CADENCE, DELAY, Shape},
+    sink::Sink,
+};
+
+/// Calls of `emit` that wait for their answers.
+const AT_ONCE: usize = 1_000;
+/// All of them are to be accepted before the first window is due: where each digest has many, there are fewer digests.
+const MOST_EVENTS: usize = 50_000;
+
+/// Digests from due to sent; compared with workflows of the same commands that do nothing, with the textbook's workflow,
+/// and with a queue in PostgreSQL.
+#[derive(Args)]
+pub struct Digest {
+    #[arg(long, default_value_t = 500)]
+    digests: usize,
+    /// In each digest.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 30, 500])]
+    events: Vec<usize>,
+}
+
+impl Digest {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for events in self.events.iter().copied() {
+            let figure = |what: &str| Figure::new(format!("{events} events each, {what}"), "digests/s");
+            let mut same = figure("SQLite").against("the same commands, empty").target(Target::Times(0.85));
+            let mut textbook = figure("SQLite").against("the textbook's commands, empty").target(Target::Times(1.7));
+            let mut postgres = figure("PostgreSQL").against("the same commands, empty").target(Target::Times(0.85));
+            let mut queue = figure("PostgreSQL").against("a queue with SKIP LOCKED");
+            for round in 0..rounds.count {
+                let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
+                say("SQLite");
+                let folder = TempDir::new()?;
+                let on_sqlite = self.ours(sqlite(folder.path()).await?, events).await?;
+                say("the same commands, empty");
+                let bare = self.empty(Shape::Same, events).await?;
+                say("the textbook's commands, empty");
+                textbook.push_both(on_sqlite, self.empty(Shape::Textbook, events).await?);
+                same.push_both(on_sqlite, bare);
+                let Some(url) = database().await? else { continue };
+                say("PostgreSQL");
+                let store = Postgres::connect(&url).await?;
+                store.migrate().await?;
+                let on_postgres = self.ours(Arc::new(store), events).await?;
+                postgres.push_both(on_postgres, bare);
+                say("a queue with SKIP LOCKED");
+                queue.push_both(on_postgres, self.queue(events).await?);
+            }
+            figures.extend([same, textbook, postgres, queue].into_iter().filter(|figure| !figure.rounds.is_empty()));
+        }
+        Ok(figures)
+    }
+
+    fn digests(&self, events: usize) -> usize {
+        self.digests.min(MOST_EVENTS / events).max(1)
+    }
+
+    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<f64> {
+        let sink = Sink::start().await?;
+        let activities = activities(store, &sink.url, settings(CADENCE, CADENCE))?;
+        self.rate(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await
+    }
+
+    async fn empty(&self, shape: Shape, events: usize) -> Result<f64> {
+        let (sender, sent) = watch::channel(0);
+        self.rate(shape.worker(names::TASK_QUEUE, sender)?, sent, events).await
+    }
+
+    /// Digests a second, on a new server.
+    async fn rate(&self, worker: WorkerOptions, mut sent: watch::Receiver<usize>, events: usize) -> Result<f64> {
+        let digests = self.digests(events);
+        let server = DevServer::start().await?;
+        let temporal = server.client().await?;
+        let client = Client::new(temporal.clone(), Config::default());
+        let running = Running::start(temporal, worker)?;
+        let due = Instant::now() + DELAY;
+        let emit = |n: usize| {
+            let (user, id) = (format!("user-{}", n / events), format!("e{}", n % events));
+            client.emit(event(&key("activity", &user), &id))
+        };
+        stream::iter(0..digests * events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        ensure!(
+            Instant::now() < due,
+            "the first window was due before the last event was accepted; take fewer digests"
+        );
+        sleep_until(due).await;
+        sent.wait_for(|sent| *sent >= digests).await.context("the worker is gone")?;
+        let seconds = due.elapsed().as_secs_f64();
+        running.stop()?;
+        Ok(count(digests) / seconds)
+    }
+
+    async fn queue(&self, events: usize) -> Result<f64> {
+        let digests = self.digests(events);
+        let url = database().await?.context("set TIDINGS_TEST_DATABASE_URL")?;
+        let sink = Sink::start().await?;
+        let queue = Queue::filled(&url, &sink.url, digests, events).await?;
+        let seconds = queue.drain().await?;
+        ensure!(*sink.accepted().borrow() == digests, "the queue sent {} mails", *sink.accepted().borrow());
+        Ok(count(digests) / seconds)
+    }
+}

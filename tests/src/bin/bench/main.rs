@@ -1,0 +1,124 @@
+//! Measures Tidings, each figure beside what it is compared with in the same run: `./dev bench NAME`.
+
+mod cost;
+mod digest;
+mod figure;
+mod flood;
+mod frozen_store;
+mod hot_key;
+mod ingest;
+mod machine;
+mod open;
+mod plot;
+mod queue;
+mod render;
+mod report;
+mod shapes;
+mod sink;
+mod smtp;
+mod table;
+
+use std::{env, fs, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use figure::{Figure, Report};
+use indicatif::ProgressBar;
+use machine::Machine;
+
+/// Measures Tidings, each figure beside what it is compared with in the same run.
+#[derive(Parser)]
+#[command(
+    name = "./dev bench",
+    after_help = "Examples:\n  ./dev bench flood --digests 1000\n  ./dev bench smtp --rounds 5 --json"
+)]
+struct Cli {
+    #[command(subcommand)]
+    bench: Bench,
+    /// How often everything is measured; the medians count.
+    #[arg(long, global = true, default_value_t = 3)]
+    rounds: usize,
+    /// Prints JSON. It is in target/bench/NAME.json in any case.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    Ingest(ingest::Ingest),
+    Digest(digest::Digest),
+    Cost(cost::Cost),
+    Render(render::Render),
+    Smtp(smtp::Smtp),
+    Flood(flood::Flood),
+    Open(open::Open),
+    HotKey(hot_key::HotKey),
+    FrozenStore(frozen_store::FrozenStore),
+    Report(report::Report),
+    /// An emitting process of `hot-key`.
+    #[command(hide = true)]
+    HotKeyEmitter(hot_key::Emitter),
+    /// The worker of `open`.
+    #[command(hide = true)]
+    OpenWorker(open::Alone),
+    /// An emitting process of `ingest`.
+    #[command(hide = true)]
+    IngestEmitter(ingest::Emitter),
+}
+
+/// How often to measure, and where to say what is being measured.
+struct Rounds {
+    count: usize,
+    progress: ProgressBar,
+}
+
+impl Rounds {
+    fn say(&self, round: usize, what: &str) {
+        self.progress.set_message(format!("round {} of {}: {what}", round + 1, self.count));
+        self.progress.tick();
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Cli { bench, rounds, json } = Cli::parse();
+    ensure!(rounds > 0, "--rounds 0: nothing would be measured");
+    let rounds = Rounds { count: rounds, progress: ProgressBar::new_spinner() };
+    let (name, figures) = match bench {
+        Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
+        Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
+        Bench::Digest(bench) => ("digest", bench.run(&rounds).await?),
+        Bench::Render(bench) => ("render", bench.run(&rounds)?),
+        Bench::Smtp(bench) => ("smtp", bench.run(&rounds).await?),
+        Bench::Flood(bench) => ("flood", bench.run(&rounds).await?),
+        Bench::Open(bench) => ("open", bench.run(&rounds).await?),
+        Bench::HotKey(bench) => ("hot-key", bench.run(&rounds).await?),
+        Bench::FrozenStore(bench) => ("frozen-store", bench.run(&rounds).await?),
+        Bench::Report(report) => return report.run(&folder()?),
+        Bench::HotKeyEmitter(emitter) => return emitter.run().await,
+        Bench::OpenWorker(worker) => return worker.run().await,
+        Bench::IngestEmitter(emitter) => return emitter.run().await,
+    };
+    rounds.progress.finish_and_clear();
+    keep(name, figures, json)
+}
+
+/// Prints what was found and puts it into `target/bench/NAME.json`.
+fn keep(name: &str, figures: Vec<Figure>, json: bool) -> Result<()> {
+    let typed = env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let report =
+        Report { name: name.to_owned(), command: format!("./dev bench {typed}"), machine: Machine::this()?, figures };
+    let text = serde_json::to_string_pretty(&report)? + "\n";
+    let folder = folder()?;
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(format!("{name}.json")), &text)?;
+    print!("{}", if json { text } else { table::markdown(&report) });
+    Ok(())
+}
+
+/// `bench` in cargo's target folder.
+fn folder() -> Result<PathBuf> {
+    let program = env::current_exe()?;
+    let target = program.ancestors().nth(2).context("the program is in no target folder")?;
+    Ok(target.join("bench"))
+}

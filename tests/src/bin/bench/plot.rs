@@ -1,0 +1,100 @@
+//! Figures as bars, each above what it is compared with: one scale for each unit.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde::Serialize;
+use tera::{Context, Tera};
+
+use crate::{
+    figure::{Figure, median},
+    table::number,
+};
+
+/// Pixels: the longest bar, and the heights of a unit's heading, of a bar with its label, and of a baseline.
+const LONGEST: f64 = 560.0;
+const HEADING: u32 = 34;
+const BAR: u32 = 36;
+const BASELINE: u32 = 14;
+
+#[derive(Serialize)]
+struct Unit<'a> {
+    name: &'a str,
+    y: u32,
+    bars: Vec<Bar<'a>>,
+}
+
+#[derive(Serialize)]
+struct Bar<'a> {
+    label: &'a str,
+    y: u32,
+    width: f64,
+    value: String,
+    baseline: Option<Baseline>,
+}
+
+#[derive(Serialize)]
+struct Baseline {
+    width: f64,
+    value: String,
+}
+
+/// An SVG of these figures.
+///
+/// # Errors
+/// When the template is wrong.
+pub fn svg(figures: &[Figure]) -> Result<String> {
+    let mut by_unit = BTreeMap::<&str, Vec<&Figure>>::new();
+    for figure in figures {
+        by_unit.entry(&figure.unit).or_default().push(figure);
+    }
+    let mut y = 0;
+    let units: Vec<_> = by_unit.into_iter().map(|(name, figures)| unit(name, &figures, &mut y)).collect();
+    let mut context = Context::new();
+    context.insert("height", &(y + BASELINE));
+    context.insert("units", &units);
+    let mut tera = Tera::default();
+    tera.add_raw_template("plot.svg", include_str!("plot.svg"))?;
+    Ok(tera.render("plot.svg", &context)?)
+}
+
+fn unit<'a>(name: &'a str, figures: &[&'a Figure], y: &mut u32) -> Unit<'a> {
+    let all = figures.iter().flat_map(|figure| {
+        let baseline = figure.baseline.as_ref().map(|baseline| median(&baseline.rounds));
+        [Some(figure.median()), baseline].into_iter().flatten()
+    });
+    let most = all.fold(f64::MIN_POSITIVE, f64::max);
+    let width = |value: f64| (LONGEST * value / most).max(1.0).round();
+    let heading = *y + HEADING - 10;
+    *y += HEADING;
+    let bars = figures.iter().map(|figure| {
+        let baseline = figure.baseline.as_ref().map(|baseline| {
+            let value = median(&baseline.rounds);
+            Baseline { width: width(value), value: format!("{} {}", number(value), baseline.what) }
+        });
+        let top = *y;
+        *y += BAR + if baseline.is_some() { BASELINE } else { 0 };
+        Bar { label: &figure.what, y: top, width: width(figure.median()), value: number(figure.median()), baseline }
+    });
+    let bars = bars.collect();
+    Unit { name, y: heading, bars }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_bar_is_of_the_largest_value_of_its_unit() -> Result<()> {
+        let mut fast = Figure::new("a < b", "mails/s").against("naive");
+        fast.push_both(200.0, 50.0);
+        let mut slow = Figure::new("slow", "ms");
+        slow.push(3.0);
+        let svg = svg(&[fast, slow])?;
+        assert!(svg.contains(r#"<rect class="ours" x="16" y="52" width="560""#), "{svg}");
+        assert!(svg.contains(r#"<rect class="baseline" x="16" y="65" width="140""#), "{svg}");
+        assert!(svg.contains("a &lt; b"), "{svg}");
+        assert_eq!(svg.matches(r#"width="560""#).count(), 2, "a scale for each unit");
+        Ok(())
+    }
+}

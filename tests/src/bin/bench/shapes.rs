@@ -1,0 +1,143 @@
+//! Workflows to compare with: they do nothing, with the commands of a digest and with those of others.
+
+use std::time::Duration;
+
+use temporalio_common::RetryPolicy;
+use temporalio_macros::{activities, workflow, workflow_methods};
+use temporalio_sdk::{
+    ActivityOptions, LocalActivityOptions, SyncWorkflowContext, TimerOptions, WorkerOptions, WorkflowContext,
+    WorkflowResult,
+    activities::{ActivityContext, ActivityError},
+    workflows::select,
+};
+use tidings_workflows::Inbound;
+use tokio::sync::watch;
+
+/// From a window's first event until it is due.
+pub const DELAY: Duration = Duration::from_secs(15);
+/// The same in words.
+pub const CADENCE: &str = "after 15s";
+/// Longer than any measurement.
+const ATTEMPT: Duration = Duration::from_mins(10);
+
+/// What a workflow does that a window's first event starts.
+#[derive(Clone, Copy)]
+pub enum Shape {
+    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely.
+    Same,
+    /// Timer, load, render and send, all three remotely.
+    Textbook,
+    /// The textbook's, with a timer that each signal arms anew.
+    Rearmed,
+}
+
+impl Shape {
+    /// A worker for it on `task_queue`. Each activity `send` counts one.
+    ///
+    /// # Errors
+    /// Never in practice: the SDK refuses a workflow that is registered twice.
+    pub fn worker(self, task_queue: &str, sent: watch::Sender<usize>) -> anyhow::Result<WorkerOptions> {
+        let options = WorkerOptions::new(task_queue).register_activities(Nothing { sent });
+        Ok(match self {
+            Self::Same => options.register_workflow::<Same>()?.build(),
+            Self::Textbook => options.register_workflow::<Textbook>()?.build(),
+            Self::Rearmed => options.register_workflow::<Rearmed>()?.build(),
+        })
+    }
+}
+
+struct Nothing {
+    sent: watch::Sender<usize>,
+}
+
+#[activities]
+impl Nothing {
+    #[activity(name = "nothing")]
+    async fn nothing(self: std::sync::Arc<Self>, _: ActivityContext, _: ()) -> Result<(), ActivityError> {
+        Ok(())
+    }
+
+    #[activity(name = "send")]
+    async fn send(self: std::sync::Arc<Self>, _: ActivityContext, _: ()) -> Result<(), ActivityError> {
+        self.sent.send_modify(|count| *count += 1);
+        Ok(())
+    }
+}
+
+#[workflow]
+#[derive(Default)]
+struct Same;
+
+#[workflow_methods]
+impl Same {
+    #[run(name = "digest")]
+    async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
+        let local = || {
+            let once = RetryPolicy::builder().maximum_attempts(1).build();
+            LocalActivityOptions::builder().schedule_to_close_timeout(ATTEMPT).retry_policy(once).build()
+        };
+        ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
+        ctx.timer(TimerOptions::builder(DELAY).build()).await;
+        ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
+        ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
+        ctx.execute_activity(Nothing::send, (), ActivityOptions::start_to_close_timeout(ATTEMPT)).await?;
+        Ok(())
+    }
+
+    #[signal(name = "events")]
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {}
+}
+
+#[workflow]
+#[derive(Default)]
+struct Textbook;
+
+#[workflow_methods]
+impl Textbook {
+    #[run(name = "digest")]
+    async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
+        let options = || ActivityOptions::start_to_close_timeout(ATTEMPT);
+        ctx.timer(TimerOptions::builder(DELAY).build()).await;
+        ctx.execute_activity(Nothing::nothing, (), options()).await?;
+        ctx.execute_activity(Nothing::nothing, (), options()).await?;
+        ctx.execute_activity(Nothing::send, (), options()).await?;
+        Ok(())
+    }
+
+    #[signal(name = "events")]
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {}
+}
+
+#[workflow]
+#[derive(Default)]
+struct Rearmed {
+    signals: u32,
+}
+
+#[workflow_methods]
+impl Rearmed {
+    #[run(name = "digest")]
+    async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
+        loop {
+            let signals = ctx.state(|w| w.signals);
+            let token = ctx.cancellation_token().child_token();
+            let mut quiet = ctx.timer(TimerOptions::builder(DELAY).cancellation_token(token.clone()).build());
+            let waiting = ctx.clone();
+            let mut more = waiting.wait_condition(|w| w.signals > signals);
+            select! {
+                _ = quiet => break,
+                _ = more => token.cancel(),
+            }
+        }
+        let options = || ActivityOptions::start_to_close_timeout(ATTEMPT);
+        ctx.execute_activity(Nothing::nothing, (), options()).await?;
+        ctx.execute_activity(Nothing::nothing, (), options()).await?;
+        ctx.execute_activity(Nothing::send, (), options()).await?;
+        Ok(())
+    }
+
+    #[signal(name = "events")]
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {
+        self.signals += 1;
+    }
+}
