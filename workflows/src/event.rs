@@ -14,6 +14,9 @@ use crate::{
 
 mod payload;
 
+/// The first instant of year 1, with which `google.protobuf.Timestamp` begins. jiff ends before it does.
+const FIRST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
 /// One fact for one key. The key itself is the workflow's and not repeated here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -74,7 +77,8 @@ impl Event {
 
     pub(crate) fn occurred_at(wire: Option<tidings_proto::Timestamp>) -> Result<Timestamp, Invalid> {
         let at = wire.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
-        at.try_into().map_err(|_| Invalid::new("occurred_at", "is outside the years 1 to 9999"))
+        let at = Timestamp::try_from(at).ok().filter(|at| *at >= FIRST);
+        at.ok_or_else(|| Invalid::new("occurred_at", "is outside the years 1 to 9999"))
     }
 }
 

@@ -174,6 +174,10 @@ fn a_retract_names_one_event_or_a_category_and_a_time() {
         (json!({"event_id": "e1", "occurred_at": 1}), "event_id: cannot stand beside occurred_at"),
         (json!({"event_id": "x".repeat(256)}), "event_id: has 256 bytes, the limit is 255"),
         (json!({"category": "c", "entity_id": "a\nb", "occurred_at": 1}), "entity_id: has the control character"),
+        (
+            json!({"category": "c", "occurred_at": "0000-12-31T23:59:59Z"}),
+            "occurred_at: is outside the years 1 to 9999",
+        ),
         (json!({"category": "c", "occurred_at": "ann@example.com"}), "is not a tidings.v1.Retract: invalid value"),
         (json!({"event": "e1"}), "unknown field `event`"),
     ] {
