@@ -18,6 +18,9 @@ use tokio_rustls::client::TlsStream;
 
 /// Bytes that are overheard: more than any EHLO reply.
 const HEARD_BYTES: usize = 8 * 1024;
+/// Bytes between two writes: more than any reply, and than any certificates. lettre looks at a line's length only when it
+/// has all of it, and a relay need not end its line.
+const ANSWER_BYTES: usize = 64 * 1024;
 
 /// A handle to the socket. The socket closes with the last handle.
 #[derive(Clone)]
@@ -29,6 +32,8 @@ struct State {
     ahead: Vec<u8>,
     /// What was read since the last write.
     heard: Vec<u8>,
+    /// All that was read since the last write.
+    answer_bytes: usize,
     spoke: bool,
 }
 
@@ -53,7 +58,7 @@ impl Wire {
     }
 
     fn new(socket: Socket, ahead: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(State { socket, ahead, heard: Vec::new(), spoke: false })))
+        Self(Arc::new(Mutex::new(State { socket, ahead, heard: Vec::new(), answer_bytes: 0, spoke: false })))
     }
 
     /// What was read since the last write, as text.
@@ -89,6 +94,10 @@ impl AsyncRead for Wire {
         let room = HEARD_BYTES.saturating_sub(state.heard.len());
         let fresh = &buf.filled()[before..];
         state.heard.extend_from_slice(&fresh[..fresh.len().min(room)]);
+        state.answer_bytes += fresh.len();
+        if state.answer_bytes > ANSWER_BYTES {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the relay's answer has no end")));
+        }
         polled
     }
 }
@@ -97,6 +106,7 @@ impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.state();
         state.heard.clear();
+        state.answer_bytes = 0;
         state.spoke = true;
         match &mut state.socket {
             Socket::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
