@@ -3,12 +3,16 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
 /// Characters of a link. Longer ones are dropped: a cut link leads somewhere else.
 const URL_CHARS: usize = 2_000;
+/// What no URL has (RFC 3986, 2), and what browsers' rules leave in those of mailto and in queries nevertheless.
+const NEVER_IN_URLS: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 /// Characters of any other string in a payload.
 const PAYLOAD_CHARS: usize = 1_000;
 
@@ -33,8 +37,9 @@ pub(super) fn subject(raw: &str, max_chars: usize) -> String {
 /// The link in its normal form (RFC 3986, ASCII only), or nothing for every scheme but http, https and mailto.
 pub(super) fn url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
-    let allowed = matches!(url.scheme(), "http" | "https" | "mailto") && url.as_str().len() <= URL_CHARS;
-    allowed.then(|| url.into())
+    let link = utf8_percent_encode(url.as_str(), NEVER_IN_URLS).to_string();
+    let allowed = matches!(url.scheme(), "http" | "https" | "mailto") && link.len() <= URL_CHARS;
+    allowed.then_some(link)
 }
 
 /// A payload, serialized with every string cleaned, and every link: a string under `url`, `link`, `href` or `*_url`.
@@ -148,6 +153,7 @@ mod tests {
             ("https://example.com/a b?q=\"<x>", Some("https://example.com/a%20b?q=%22%3Cx%3E")),
             ("http://example.com", Some("http://example.com/")),
             ("mailto:ann@example.com", Some("mailto:ann@example.com")),
+            ("mailto:x\"><b>{y}?subject=a b", Some("mailto:x%22%3E%3Cb%3E%7By%7D?subject=a%20b")),
             ("javascript:alert(1)", None),
             (" \u{1}JaVa\tScRiPt:alert(1)", None),
             ("data:text/html,<script>", None),
