@@ -47,7 +47,9 @@ impl fmt::Display for Reply {
 
 /// `5.1.1` (RFC 3463) as (class, subject, detail).
 pub(crate) fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
-    let mut parts = word.split('.').map(|part| part.parse::<u16>().ok().filter(|_| part.len() <= 3));
+    // Rust also reads a plus sign.
+    let is_number = |part: &&str| part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = word.split('.').map(|part| Some(part).filter(is_number)?.parse::<u16>().ok());
     let code = (parts.next()??, parts.next()??, parts.next()??);
     parts.next().is_none().then_some(code)
 }
@@ -88,6 +90,7 @@ mod tests {
     fn an_enhanced_code_of_another_class_is_only_text() {
         assert_eq!(Reply::new(450, "5.1.1 odd").enhanced, None);
         assert_eq!(Reply::new(550, "127.0.0.1 is blocked").enhanced, None);
+        assert_eq!(Reply::new(550, "5.+1.1 odd").enhanced, None);
     }
 
     #[test]
