@@ -39,6 +39,11 @@ impl FromStr for Relay {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let url = Url::parse(text).map_err(|e| wrong("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
+        // An `@`, `/`, `?` or `#` in a password would make a part of it a path or a parameter, and those are shown.
+        let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
+        if text.matches('@').count() > before_the_host {
+            return Err(wrong("URL", format!("has an @ too many; write %40 for it in user and password; {EXAMPLE}")));
+        }
         let implicit = match url.scheme() {
             "smtp" => false,
             "smtps" => true,
@@ -196,6 +201,8 @@ mod tests {
             ("smtps://mail.example.com?tls=none", "parameter of smtp"),
             ("smtp://user@mail.example.com", "password is missing"),
             ("smtp://u:%FF@mail.example.com", "percent-encoded"),
+            ("smtp://u:1?p@mail.example.com", "an @ too many"),
+            ("smtp://ann@example.com:1/p@mail.example.com", "an @ too many"),
         ] {
             let error = url.parse::<Relay>().unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");

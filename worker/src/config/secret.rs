@@ -22,7 +22,12 @@ impl SecretUrl {
 
 /// The URL as it may be shown: the password is `***`, and so is every parameter that holds one.
 pub(super) fn masked(text: &str) -> String {
-    let credentials_seen = |url: &Url| !url.username().is_empty() || url.password().is_some() || !text.contains('@');
+    // With a second `@` nobody knows which of them ends the password.
+    let credentials_seen = |url: &Url| match text.matches('@').count() {
+        0 => true,
+        1 => !url.username().is_empty() || url.password().is_some(),
+        _ => false,
+    };
     let parsed = Url::parse(text).ok().filter(|url| url.has_host() && credentials_seen(url));
     let Some(mut url) = parsed else {
         // What cannot be understood cannot be masked part by part. Before an `@` may stand a password.
@@ -71,6 +76,7 @@ mod tests {
             ("smtp://u:hunter2@relay.example:587", "smtp://u:***@relay.example:587"),
             ("u:hunter2@relay.example", "***@relay.example"),
             ("smtp://u:1#hunter2@relay.example", "***@relay.example"),
+            ("smtp://ann@acme.example:1/hunter2@relay.example", "***@relay.example"),
             ("sqlite://.tidings/tidings.db", "sqlite://.tidings/tidings.db"),
         ] {
             assert_eq!(SecretUrl::new(url).to_string(), shown);
