@@ -70,15 +70,20 @@ fn key_at(text: &str, span: Option<Range<usize>>) -> &str {
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
     let line = &text[start..end];
-    match line.split_once('=') {
-        _ if line.starts_with('[') => line.trim(),
-        Some((key, _)) => key.trim(),
-        None => "",
-    }
+    // A line of a list, or of a long text, may begin like a table or hold an `=`.
+    let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let header = line.trim().strip_prefix('[').and_then(|line| line.strip_suffix(']')).filter(is_name);
+    let key = line.split_once('=').map(|(key, _)| key.trim()).filter(is_name);
+    header.map(|_| line.trim()).or(key).unwrap_or("")
 }
 
-/// serde's "unknown field `x`, expected one of `a`, `b`", with the nearest of them in front.
+/// serde's "unknown field `x`, expected one of `a`, `b`", with the nearest of them in front; and without the text that
+/// it did not expect, which may be a password or a key in the wrong place.
 fn with_suggestion(message: &str) -> String {
+    if let Some((wrong, _)) = message.split_once(" string \"") {
+        let expected = message.rsplit_once("\", expected ").map_or("", |(_, expected)| expected);
+        return format!("{wrong} string, expected {expected}");
+    }
     let mut names = message.split('`').skip(1).step_by(2);
     match names.next() {
         Some(unknown) if message.starts_with("unknown field") => {

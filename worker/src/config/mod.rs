@@ -160,7 +160,7 @@ impl Config {
             Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
         };
-        Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), Temporal::load())
+        Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
     /// The configuration, if it will do for mail to people: with a sender of its own, unless the relay is on this
@@ -184,15 +184,14 @@ impl Config {
         if problems.is_empty() { Ok(self) } else { Err(Error::Wrong(problems)) }
     }
 
-    fn read(
-        place: &Path,
-        text: &str,
-        environment: Environment<'_>,
-        temporal: Result<Temporal, Problem>,
-    ) -> Result<Self, Error> {
+    /// Reads `text`, which is what the file `place` says.
+    ///
+    /// # Errors
+    /// As for [`Config::load`].
+    pub fn read(place: &Path, text: &str, environment: Environment<'_>) -> Result<Self, Error> {
         let file = file::parse(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
         let mut checks = problem::Checks::new(place, text, environment);
-        match file.check(&mut checks, temporal) {
+        match file.check(&mut checks, Temporal::load()) {
             Some(config) if checks.problems.is_empty() => Ok(config),
             _ => Err(Error::Wrong(checks.problems)),
         }

@@ -7,7 +7,7 @@ mod streams;
 
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
     let variable = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    Config::read(Path::new("tidings.toml"), text, &variable, Temporal::load())
+    Config::read(Path::new("tidings.toml"), text, &variable)
 }
 
 /// Name and address of each relay by which mail goes.
@@ -113,10 +113,8 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
             "[digest.a]\ncadence = \"instant\"\nquiet = [\"22:00-07:00\", \"07:00-22:00\"]",
             "tidings.toml:3: digest.a.quiet = \"22:00-07:00, 07:00-22:00\": covers the whole week",
         ),
-        (
-            "[digest.a]\nquiet = \"22:00-07:00\"",
-            "tidings.toml:2: quiet: invalid type: string \"22:00-07:00\", expected",
-        ),
+        ("[digest.a]\nquiet = \"22:00-07:00\"", "tidings.toml:2: quiet: invalid type: string, expected"),
+        ("relay.a = \"smtp://u:p@b\"", "tidings.toml:1: relay.a: invalid type: string, expected struct"),
         ("[digest.a]\n", "tidings.toml:1: digest.a.cadence: is missing; write for example \"daily 08:00\""),
         ("[digest.a]\ncadense = \"instant\"", "tidings.toml:2: cadense: no such key; did you mean \"cadence\"?"),
         ("databse_url = \"x\"", "did you mean \"database_url\"?"),
