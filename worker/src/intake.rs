@@ -15,13 +15,29 @@ use crate::cli::Usage;
 
 /// A line that was not taken.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Rejection {
+pub struct Rejection {
     /// Counted from 1.
     pub line: u64,
     /// The field as the contract or the header names it; empty when the whole line is wrong.
     pub field: String,
     /// What is wrong, and what would be right.
     pub problem: String,
+}
+
+/// Bytes of a rejection's texts. They quote what was wrong, which may be a whole line.
+const SHOWN_BYTES: usize = 500;
+
+impl Rejection {
+    /// A refusal that is fit for a terminal: bounded, and without control characters.
+    pub(crate) fn new(line: u64, field: &str, problem: &str) -> Self {
+        Self { line, field: presentable(field), problem: presentable(problem) }
+    }
+}
+
+fn presentable(text: &str) -> String {
+    let end = text.floor_char_boundary(SHOWN_BYTES);
+    let shown = text[..end].replace(char::is_control, " ");
+    if end < text.len() { format!("{shown}…") } else { shown }
 }
 
 /// How a run over many lines went.
@@ -91,7 +107,10 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead 
 }
 
 /// The bytes, unzipped where they start like gzip (RFC 1952) whatever the name.
-fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+///
+/// # Errors
+/// The first of them cannot be read.
+pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut bytes = BufReader::with_capacity(64 * 1024, bytes);
     let packed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
@@ -102,3 +121,15 @@ fn style(template: &str) -> anyhow::Result<ProgressStyle> {
 }
 
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_bounded_and_has_no_control_characters() {
+        let Rejection { field, problem, .. } = Rejection::new(1, "\u{1b}[2J", &"ü".repeat(1_000));
+        assert_eq!(field, " [2J");
+        assert_eq!(problem, format!("{}…", "ü".repeat(SHOWN_BYTES / 2)));
+    }
+}

@@ -4,7 +4,7 @@ mod choices;
 pub mod cli;
 pub mod config;
 mod dev;
-mod emit;
+pub mod emit;
 mod intake;
 pub mod log;
 mod messages;

@@ -66,7 +66,7 @@ async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report)
 }
 
 fn recipient(row: &Row) -> Result<Recipient, Rejection> {
-    checked(|column| row.value(column)).map_err(|(field, problem)| Rejection { line: row.line, field, problem })
+    checked(|column| row.value(column)).map_err(|(field, problem)| Rejection::new(row.line, &field, &problem))
 }
 
 /// The recipient, or the first field that is wrong and what would be right.

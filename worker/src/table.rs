@@ -70,7 +70,7 @@ fn check(header: &csv::StringRecord, columns: &[&str], required: &[&str]) -> Res
 
 /// What is wrong with the line, where the next one may be right.
 fn refused(error: csv::Error) -> csv::Result<Rejection> {
-    let refuse = |line, problem| Ok(Rejection { line, field: String::new(), problem });
+    let refuse = |line, problem: String| Ok(Rejection::new(line, "", &problem));
     match (error.position().map(csv::Position::line), error.kind()) {
         (Some(line), csv::ErrorKind::UnequalLengths { expected_len, len, .. }) => {
             refuse(line, format!("has {len} values, the first line has {expected_len} columns"))

@@ -43,7 +43,7 @@ pub(super) async fn run(file: &Path, order: &Order, json: bool, config: &Config)
 
 /// Writes a line's choices, and tells the key's workflow where they are new.
 async fn put(desk: &mut Desk<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
-    let rejected = |(field, problem)| Ok(Err(Rejection { line: row.line, field, problem }));
+    let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
     let (key, preferences) = match read(|column| row.value(column)) {
         Ok(read) => read,
         Err(problem) => return rejected(problem),

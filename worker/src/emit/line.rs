@@ -1,4 +1,4 @@
-//! From lines of NDJSON to events, on a thread of its own.
+//! From lines of NDJSON to events.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -17,8 +17,8 @@ const LINE_BYTES: usize = 256 * 1024;
 const AHEAD: usize = 1_000;
 
 /// The parts of the key that events may leave out.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct Key {
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Key {
     /// The tenant of events that name none
     #[arg(long)]
     pub tenant: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Key {
 
 impl Key {
     /// Fills in what the event leaves out.
-    pub fn complete(&self, event: &mut v1::Event) {
+    pub(super) fn complete(&self, event: &mut v1::Event) {
         let parts =
             [(&mut event.tenant, &self.tenant), (&mut event.user, &self.user), (&mut event.digest, &self.digest)];
         for (own, inherited) in parts {
@@ -43,24 +43,55 @@ impl Key {
     }
 }
 
-/// Reads `input` to its end. An error ends it, too.
-pub(super) fn read(mut input: Box<dyn BufRead + Send>, key: Key) -> mpsc::Receiver<anyhow::Result<Read>> {
-    let (sender, lines) = mpsc::channel(AHEAD);
-    tokio::task::spawn_blocking(move || {
-        for number in 1.. {
-            let read = match next_line(&mut input) {
-                Ok(None) => return,
-                Ok(Some(line)) if line.trim_ascii().is_empty() && line.len() <= LINE_BYTES => continue,
-                Ok(Some(line)) => Ok(event_of(number, &line, &key)),
-                Err(error) => Err(error).with_context(|| format!("line {number} cannot be read")),
-            };
-            let over = read.is_err();
-            if sender.blocking_send(read).is_err() || over {
-                return;
+/// The lines of an input: each is an event, or the reason why it is none. Blank ones are passed over. An error in reading
+/// names the line, too, and ends it.
+pub struct Lines {
+    input: Box<dyn BufRead + Send>,
+    key: Key,
+    /// Of the latest line, from 1.
+    number: u64,
+    over: bool,
+}
+
+impl Lines {
+    /// The lines of `input`, with `key` for what events leave out.
+    #[must_use]
+    pub fn new(input: Box<dyn BufRead + Send>, key: Key) -> Self {
+        Self { input, key, number: 0, over: false }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Read>> {
+        while let Some(line) = next_line(&mut self.input)? {
+            self.number += 1;
+            if !line.trim_ascii().is_empty() || line.len() > LINE_BYTES {
+                return Ok(Some(event_of(self.number, &line, &self.key)));
             }
         }
+        Ok(None)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = anyhow::Result<Read>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let read = self.read().with_context(|| format!("line {} cannot be read", self.number + 1));
+        self.over = !matches!(read, Ok(Some(_)));
+        read.transpose()
+    }
+}
+
+/// Reads ahead on a thread of its own.
+pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        // Nobody wants the rest when there is no receiver.
+        let _ = lines.into_iter().try_for_each(|line| sender.blocking_send(line));
     });
-    lines
+    receiver
 }
 
 /// Nothing but this event, which is checked like any other.
@@ -85,12 +116,12 @@ fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
-    let rejected = |field: String, problem: String| Rejection { line, field, problem };
+    let rejected = |field: &str, problem: &str| Rejection::new(line, field, problem);
     if json.len() > LINE_BYTES {
-        return Err(rejected(String::new(), format!("is longer than {LINE_BYTES} bytes")));
+        return Err(rejected("", &format!("is longer than {LINE_BYTES} bytes")));
     }
     let mut event: v1::Event = serde_json::from_slice(json)
-        .map_err(|error| rejected(wrong_field(json).unwrap_or_default(), error.to_string()))?;
+        .map_err(|error| rejected(&wrong_field(json).unwrap_or_default(), &error.to_string()))?;
     key.complete(&mut event);
     checked(line, event)
 }
@@ -99,7 +130,7 @@ fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
 fn checked(line: u64, event: v1::Event) -> Read {
     match Event::from_wire(event.clone(), None) {
         Ok(_) => Ok((line, event)),
-        Err(invalid) => Err(Rejection { line, field: invalid.field, problem: invalid.problem }),
+        Err(invalid) => Err(Rejection::new(line, &invalid.field, &invalid.problem)),
     }
 }
 

@@ -16,11 +16,14 @@ use tokio::sync::mpsc;
 use crate::{
     Config,
     cli::Usage,
-    intake::{self, Rejection, Report},
+    intake::{self, Report},
 };
 
 mod line;
 mod single;
+
+pub use crate::intake::{Rejection, unpacked};
+pub use line::{Key, Lines};
 
 /// Events on their way at once. The client takes them in the order in which they are handed over, and keeps that
 /// order for each key.
@@ -65,7 +68,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 }
 
 /// A line that was read: its number, and the event in it.
-type Read = Result<(u64, v1::Event), Rejection>;
+pub type Read = Result<(u64, v1::Event), Rejection>;
 
 struct Emitting<'a> {
     config: &'a Config,
@@ -82,7 +85,7 @@ impl<'a> Emitting<'a> {
             (indicatif::ProgressBar::hidden(), line::only(event))
         } else {
             let (bar, input) = intake::open(&source(options)?)?;
-            (bar, line::read(input, options.key.clone()))
+            (bar, line::ahead(Lines::new(input, options.key.clone())))
         };
         let report = Report::new(options.json, bar);
         Ok((Self { config, client: None, report, acknowledged }, lines))
@@ -121,7 +124,7 @@ impl<'a> Emitting<'a> {
                 self.acknowledge(event)
             }
             Err(error) => {
-                self.report.rejected(&Rejection { line, field: String::new(), problem: error.to_string() });
+                self.report.rejected(&Rejection::new(line, "", &error.to_string()));
                 Ok(())
             }
         }
