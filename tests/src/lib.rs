@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: servers, relays, checks.
 
+pub mod bad_input;
 pub mod broken;
 pub mod checker;
 pub mod days;

@@ -1,0 +1,82 @@
+//! `tidings.toml`: settings, or all that is wrong with its place and what would be right, and never a password.
+
+use std::path::Path;
+
+use tidings::config::{Config, Error, Problem};
+
+use super::lines;
+
+/// Stands in an input where a password would.
+const SECRET: &str = "hunter2";
+/// A first line of this kind is a variable of the environment: `#$ NAME=VALUE`.
+const VARIABLE: &str = "#$ ";
+/// Keys behind which a password stands, and tables in whose place somebody might write it.
+const SECRET_KEYS: [&str; 15] = [
+    "database_url",
+    "smtp_url",
+    "url",
+    "dkim",
+    "mail",
+    "relay",
+    "stream",
+    "bulk",
+    "transactional",
+    "recipients",
+    "retention",
+    "tenant",
+    "digest",
+    "password",
+    "ses",
+];
+
+/// The text of a file, with variables of the environment in its first lines.
+///
+/// # Panics
+/// Where a rule is broken.
+pub fn config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let all = lines(bytes);
+    let variables: Vec<_> = all.iter().map_while(|line| line.strip_prefix(VARIABLE)?.split_once('=')).collect();
+    let environment = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned()).filter(|value| !value.is_empty())
+    };
+    let read = Config::read(Path::new("tidings.toml"), &text, &environment);
+    let shown = match &read {
+        Ok(config) => format!("{config:?} {:?} {:?}", config.unsigned(), config.warnings()),
+        Err(Error::Wrong(problems)) => {
+            assert!(!problems.is_empty(), "wrong, but nothing is");
+            problems.iter().for_each(|problem| says_where_and_what(problem, &all));
+            format!("{} {problems:?}", read.as_ref().err().map(ToString::to_string).unwrap_or_default())
+        }
+        Err(error) => panic!("nothing is read from a disk: {error}"),
+    };
+    let secret = all.iter().filter(|line| line.contains(SECRET)).all(|line| is_secret(line));
+    assert!(!secret || !shown.contains(SECRET), "a password is shown: {shown}");
+}
+
+fn says_where_and_what(problem: &Problem, lines: &[String]) {
+    let Problem { place, problem: what, .. } = problem;
+    let line = place.strip_prefix("tidings.toml:").map(|line| line.parse::<usize>());
+    match line {
+        Some(line) => assert!(line.is_ok_and(|line| (1..=lines.len()).contains(&line)), "{problem}"),
+        None => assert!(["environment", "default"].contains(&place.as_str()), "{problem}"),
+    }
+    assert!(!what.is_empty(), "{problem:?}");
+}
+
+/// Whether the line holds its secret where a password stands: in a URL, behind a key of the file or a variable of ours.
+fn is_secret(line: &str) -> bool {
+    let line = line.strip_prefix(VARIABLE).unwrap_or(line);
+    let Some((key, value)) = line.split_once('=') else { return false };
+    let key = key.trim();
+    let known = key.starts_with("TIDINGS_") || SECRET_KEYS.contains(&key.rsplit('.').next().unwrap_or_default());
+    let value = value.trim_start().trim_start_matches('"');
+    let password = value.split_once("://").and_then(|(scheme, rest)| {
+        let (before, _) = rest.rsplit_once('@')?;
+        let (user, password) = before.split_once(':')?;
+        Some((scheme.chars().all(char::is_alphanumeric) && !user.contains(['/', '?', '#', '"']), password))
+    });
+    let alone = line.matches(SECRET).count() == 1;
+    known && alone && password.is_some_and(|(is_url, password)| is_url && password.contains(SECRET))
+}

@@ -1,0 +1,70 @@
+//! NDJSON: every line is an event or a refusal that names it, and none is lost.
+
+use std::io::Cursor;
+
+use tidings::emit::{Key, Lines, Rejection, unpacked};
+use tidings_proto::v1;
+use tidings_workflows::Event;
+
+use super::assert_presentable;
+
+/// The longest line that is read.
+const LINE_BYTES: usize = 256 * 1024;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The bytes are a file for `tidings emit`, gzipped or not.
+///
+/// # Panics
+/// Where a rule is broken.
+pub fn ndjson(bytes: &[u8]) {
+    let numbers = read(bytes);
+    if !bytes.starts_with(GZIP) {
+        assert_eq!(numbers, of_lines(bytes), "lines that were read, and lines that there are");
+    }
+}
+
+/// Checks each line, and tells their numbers.
+fn read(bytes: &[u8]) -> Vec<u64> {
+    let Ok(input) = unpacked(Cursor::new(bytes.to_vec())) else { return Vec::new() };
+    let mut numbers = Vec::new();
+    for read in Lines::new(input, Key::default()) {
+        match read {
+            Ok(Ok((number, event))) => {
+                good(&event);
+                numbers.push(number);
+            }
+            Ok(Err(rejection)) => {
+                refused(&rejection);
+                numbers.push(rejection.line);
+            }
+            Err(error) => {
+                assert!(bytes.starts_with(GZIP), "memory cannot fail: {error:#}");
+                let next = numbers.last().map_or(0, |number| number + 1);
+                let line = error.to_string().split(' ').nth(1).and_then(|number| number.parse::<u64>().ok());
+                assert!(line >= Some(next), "{error:#} after {numbers:?}");
+            }
+        }
+    }
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    numbers
+}
+
+/// It is handed over as it is, so it must be within the contract, and read back as itself.
+fn good(event: &v1::Event) {
+    Event::from_wire(event.clone(), None).expect("a line that was taken is within the contract");
+    let json = serde_json::to_string(event).expect("an event is JSON");
+    assert_eq!(serde_json::from_str::<v1::Event>(&json).expect("its JSON is an event"), *event);
+}
+
+fn refused(rejection: &Rejection) {
+    let Rejection { field, problem, .. } = rejection;
+    assert_presentable("a field", field, 600);
+    assert_presentable("a problem", problem, 600);
+    assert!(!problem.is_empty(), "line {} says nothing", rejection.line);
+}
+
+/// The numbers of the lines that are not blank.
+fn of_lines(bytes: &[u8]) -> Vec<u64> {
+    let counts = |line: &[u8]| !line.trim_ascii().is_empty() || line.len() > LINE_BYTES;
+    (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')).filter(|(_, line)| counts(line)).map(|(n, _)| n).collect()
+}

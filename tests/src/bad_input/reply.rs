@@ -1,0 +1,71 @@
+//! A relay's reply: taken apart without harm, and classified by the laws of docs/delivery.md.
+
+use tidings_activities::mailer::{Class, Event, Phase, Reply, classify};
+
+use super::assert_presentable;
+
+pub(super) const PHASES: [Phase; 10] = [
+    Phase::Connect,
+    Phase::Tls,
+    Phase::Greeting,
+    Phase::Ehlo,
+    Phase::Auth,
+    Phase::Mail,
+    Phase::Rcpt,
+    Phase::Data,
+    Phase::Body,
+    Phase::Dot,
+];
+
+/// Takes a reply apart, and looks at it from every phase.
+pub(super) fn reply(code: u16, text: &str) {
+    let reply = Reply::new(code, text);
+    fit(&reply);
+    assert_eq!((reply.code, reply.enhanced), (code, enhanced(code, text)), "{text:?}");
+    for phase in PHASES {
+        let class = classify(phase, &Event::Reply(reply.clone()));
+        assert!(lawful(phase, &reply, class), "{phase:?}: {reply}: {class:?}");
+    }
+}
+
+/// For ledger and logs: no address, one line, bounded.
+pub(super) fn fit(reply: &Reply) {
+    assert_presentable("a reply", &reply.to_string(), 4 * 300 + 20);
+    assert!(reply.text.chars().count() <= 300 && !reply.text.contains('@'), "{reply}");
+}
+
+/// The first word, where it is three numbers of up to three digits and the first repeats the code's (RFC 3463).
+fn enhanced(code: u16, text: &str) -> Option<(u16, u16, u16)> {
+    let word = text.split_whitespace().next()?;
+    let numbers: Vec<&str> = word.split('.').collect();
+    let number = |text: &str| {
+        let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u16>().ok()).flatten()
+    };
+    let [class, subject, detail] = numbers[..] else { return None };
+    let code_class = code / 100;
+    Some((number(class).filter(|class| *class == code_class)?, number(subject)?, number(detail)?))
+}
+
+fn lawful(phase: Phase, reply: &Reply, class: Class) -> bool {
+    let retried = matches!(class, Class::Deferred | Class::Throttled);
+    let by_code = match (reply.code / 100, phase) {
+        (2, Phase::Dot) => class == Class::Sent,
+        (0..=3, Phase::Dot) => class == Class::Ambiguous,
+        (0..=3, _) => class == Class::Deferred,
+        (4, _) => retried,
+        _ => !matches!(class, Class::Sent | Class::Ambiguous | Class::Fenced | Class::Cancelled),
+    };
+    let subject = reply.enhanced.map(|(_, subject, detail)| (subject, detail));
+    let by_class = match class {
+        // Only after RCPT has the relay heard of the recipient, and it must mean the address.
+        Class::HardBounce => {
+            phase > Phase::Mail && reply.code == 550 && matches!(subject, Some((1, 1 | 2 | 3 | 6 | 10)))
+        }
+        Class::MailboxFull => matches!(subject, Some((2, 2))),
+        Class::Policy => matches!(subject, Some((7, _))),
+        _ => true,
+    };
+    let unheard = phase <= Phase::Ehlo && reply.code >= 500 && class != Class::Deferred;
+    by_code && by_class && !unheard
+}

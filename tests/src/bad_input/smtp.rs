@@ -1,0 +1,90 @@
+//! A relay that says anything: the attempt ends, with a class.
+
+use std::time::Duration;
+
+use tidings_activities::mailer::{Class, Delivery, Event, Limits, Mailer, Phase, Timeouts, classify};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
+
+use super::{assert_presentable, reply};
+
+/// More than an attempt takes whose peer says all at once and hangs up.
+const LONGEST: Duration = Duration::from_secs(10);
+const FROM: &str = "digest@acme.example";
+const TO: &str = "ann@recipient.example";
+const MAIL: &[u8] = b"Subject: Hello\r\n\r\nHello\r\n";
+
+thread_local! {
+    /// Runs the attempts of a thread, and listens for them.
+    static PEER: (Runtime, TcpListener) = {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        (runtime, listener)
+    };
+}
+
+/// All that a relay says, from its greeting on, before it hangs up. Each of its lines is looked at as a reply of its own,
+/// too.
+///
+/// # Panics
+/// Where a rule is broken.
+pub fn smtp(bytes: &[u8]) {
+    for line in super::lines(bytes) {
+        let (code, text) = line.split_at_checked(3).unwrap_or(("", &line));
+        reply::reply(code.parse().unwrap_or(550), text);
+    }
+    PEER.with(|(runtime, listener)| {
+        let attempted = runtime.block_on(async { timeout(LONGEST, attempt(listener, bytes)).await });
+        ended(&attempted.expect("an attempt ends"));
+    });
+}
+
+async fn attempt(listener: &TcpListener, said: &[u8]) -> Delivery {
+    let port = listener.local_addr().expect("the port is known").port();
+    let relay = format!("smtp://127.0.0.1:{port}").parse().expect("a relay");
+    let mailer = Mailer::new(relay, Limits::default(), Timeouts::default()).expect("a mailer");
+    let peer = async {
+        let (socket, _) = listener.accept().await.expect("the attempt connects");
+        say(socket, said).await;
+    };
+    let offer = async {
+        let offered = mailer.offer(FROM, TO, MAIL).await;
+        let delivery = match offered {
+            Ok(ready) => ready.dot().await,
+            Err(delivery) => {
+                let before = delivery.phase < Phase::Dot && !matches!(delivery.class, Class::Sent | Class::Ambiguous);
+                assert!(before, "{delivery:?}");
+                delivery
+            }
+        };
+        // With it go its connections, and the peer hears the end.
+        drop(mailer);
+        delivery
+    };
+    tokio::join!(offer, peer).0
+}
+
+/// Says it, hangs up, and listens to the end. The other side may be gone before.
+async fn say(mut socket: TcpStream, said: &[u8]) {
+    if socket.write_all(said).await.is_ok() {
+        let _ = socket.shutdown().await;
+        let mut heard = [0; 1024];
+        while socket.read(&mut heard).await.is_ok_and(|count| count > 0) {}
+    }
+}
+
+fn ended(delivery: &Delivery) {
+    let Delivery { phase, reply, class, detail } = delivery;
+    assert_presentable("a detail", detail, 2_000);
+    assert!(!detail.is_empty() && !detail.contains(TO), "{detail}");
+    assert_eq!(*class == Class::Sent, *phase == Phase::Done, "{delivery:?}");
+    if let Some(reply) = reply {
+        reply::fit(reply);
+        let asked = if *phase == Phase::Done { Phase::Dot } else { *phase };
+        assert_eq!(classify(asked, &Event::Reply(reply.clone())), *class, "{delivery:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Payloads in the shipped templates: whatever they hold, the mail is whole, safe, bounded and the same twice.
+
+use std::sync::LazyLock;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::{Map, Value};
+use tidings_activities::{
+    renderer::{HTML_BYTES, Input, Links, Rendered, Renderer, SUBJECT_CHARS, View},
+    store::{Contents, Group, Recipient},
+};
+use tidings_workflows::{Key, contract::Window};
+use uuid::Uuid;
+
+use super::{html, lines};
+
+static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).expect("the shipped templates"));
+
+/// Lines of a group: category, entity type, entity id, actor, title, url, excerpt, payload as JSON, count and its name.
+const GROUP_LINES: usize = 9;
+/// Groups of a digest with the shipped limits.
+const GROUPS: usize = 50;
+
+/// Lines: how often the groups are repeated, the recipient's name, and then groups.
+///
+/// # Panics
+/// Where a rule is broken.
+pub fn template(bytes: &[u8]) {
+    let input = lines(bytes);
+    let (head, rest) = input.split_at(input.len().min(2));
+    let copies = head.first().and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(1).clamp(1, GROUPS);
+    let groups: Vec<_> = rest.chunks(GROUP_LINES).map(read).collect();
+    let lines: Vec<_> = groups.iter().cycle().take((groups.len() * copies).min(GROUPS)).cloned().collect();
+    let view = view(lines, head.get(1).map_or("", String::as_str));
+    for template in RENDERER.names() {
+        let mail = RENDERER.render(&template, &view).expect("the shipped template renders");
+        assert_eq!(mail.fallback, None, "{template}");
+        fits(&mail, &view);
+        assert!(RENDERER.render(&template, &view).is_ok_and(|again| again == mail), "{template} is not the same twice");
+    }
+}
+
+fn read(lines: &[String]) -> Group {
+    let line = |index: usize| lines.get(index).cloned().unwrap_or_default();
+    let mut payload = serde_json::from_str::<Map<String, Value>>(&line(7)).unwrap_or_default();
+    for (name, value) in [("title", line(4)), ("url", line(5)), ("excerpt", line(6))] {
+        if !value.is_empty() {
+            payload.insert(name.to_owned(), value.into());
+        }
+    }
+    let counted = line(8);
+    let (number, name) = counted.split_once(' ').unwrap_or_default();
+    let count = number.parse::<i64>().ok().map(|number| (name.to_owned(), number));
+    Group {
+        category: line(0),
+        entity_type: line(1),
+        entity_id: line(2),
+        counts: count.into_iter().collect(),
+        actor: line(3),
+        actors: vec![line(3)],
+        ..group(payload)
+    }
+}
+
+/// A line of the mail with this payload.
+pub(super) fn group(payload: Map<String, Value>) -> Group {
+    let at = Timestamp::UNIX_EPOCH;
+    Group {
+        category: "comment".into(),
+        entity_type: String::new(),
+        entity_id: String::new(),
+        count: 2,
+        counts: [].into(),
+        first_at: at,
+        last_at: at,
+        actor: String::new(),
+        payload,
+        actor_count: 2,
+        actors: Vec::new(),
+    }
+}
+
+/// What templates see of these lines and seven events more.
+pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
+    let events: u64 = lines.iter().map(|group| group.count).sum();
+    let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
+    let contents = Contents { items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
+    let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
+    let (tenant, user) = (key.tenant.clone(), key.user.clone());
+    let (address, name) = ("ann@recipient.example".into(), name.to_owned());
+    let recipient = Recipient { tenant, user, address, name, zone: String::new(), locale: String::new() };
+    let (opened_at, due_at) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+    View::new(&Input {
+        contents: &contents,
+        window: &Window { key, digest_id: Uuid::nil(), opened_at, due_at },
+        recipient: &recipient,
+        zone: &TimeZone::UTC,
+        cadence: "daily 08:00",
+        links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
+    })
+}
+
+fn fits(mail: &Rendered, view: &View) {
+    let Rendered { subject, html, text, .. } = mail;
+    super::assert_presentable("a subject", subject, 4 * SUBJECT_CHARS);
+    assert!(!subject.is_empty() && subject.chars().count() <= SUBJECT_CHARS, "{subject:?}");
+    assert!(html.len() < HTML_BYTES, "{} bytes of HTML", html.len());
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    for line in subject.lines().chain(text.lines()) {
+        assert!(!reorders_its_surroundings(line), "{line:?}");
+    }
+    let tags = html::tags(html);
+    let links = tags.iter().flat_map(|tag| &tag.attributes).filter(|(name, _)| *name == "href");
+    for (_, link) in links {
+        super::url::harmless(&html::unescaped(link));
+    }
+    // A value that began a line of its own would look like one more of the digest's.
+    let shown = tags.iter().filter(|tag| tag.has("class", "right rule")).count();
+    assert_eq!(text.lines().filter(|line| line.starts_with("* ")).count(), shown, "{text}");
+    assert!(shown <= view.digest.groups.len());
+}
+
+/// Overrides, embeddings and what is not isolated to its end (UAX #9).
+fn reorders_its_surroundings(line: &str) -> bool {
+    let mut open = 0;
+    for c in line.chars() {
+        match c {
+            '\u{2068}' => open += 1,
+            '\u{2069}' if open > 0 => open -= 1,
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => return true,
+            _ => {}
+        }
+    }
+    open > 0
+}

@@ -1,0 +1,42 @@
+//! Links in payloads: only http, https and mailto survive, and they cannot end the text around them.
+
+use serde_json::{Value, json};
+
+use super::template::{group, view};
+
+/// Any text where a payload has a link.
+///
+/// # Panics
+/// Where a rule is broken.
+pub fn url(bytes: &[u8]) {
+    let raw = String::from_utf8_lossy(bytes);
+    let Some(link) = cleaned(&raw) else { return };
+    harmless(&link);
+    assert_eq!(cleaned(&link).as_deref(), Some(link.as_str()), "{raw:?} is not in its normal form");
+}
+
+/// What templates see of the link, wherever in the payload it is.
+fn cleaned(raw: &str) -> Option<String> {
+    let payload = json!({
+        "url": raw, "link": [raw], "deep": {"href": raw, "html_url": raw, "list": [{"link": raw}]}, "title": raw,
+    });
+    let Value::Object(payload) = payload else { return None };
+    let view = serde_json::to_value(view(vec![group(payload)], "")).expect("a view is JSON");
+    let line = &view["digest"]["groups"][0];
+    let places = ["/url", "/link/0", "/deep/href", "/deep/html_url", "/deep/list/0/link"];
+    let mut links = places.map(|place| line["payload"].pointer(place).cloned().unwrap_or_default());
+    for link in &links {
+        assert_eq!(*link, line["url"], "{raw:?}");
+    }
+    match links[0].take() {
+        Value::String(link) => Some(link),
+        _ => None,
+    }
+}
+
+/// RFC 3986 has none of these characters in a URL.
+pub(super) fn harmless(link: &str) {
+    let scheme = ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme));
+    let plain = link.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\`".contains(&byte));
+    assert!(scheme && plain && link.len() <= 2_000, "{link:?}");
+}
