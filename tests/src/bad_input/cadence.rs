@@ -81,8 +81,7 @@ fn is_a_slot(cadence: &Cadence, zone: &TimeZone, opened: Timestamp, due: Timesta
 /// That the clock reaches one of the cadence's times at this instant, also by a jump.
 fn reaches(cadence: &Cadence, zone: &TimeZone, due: Timestamp) -> bool {
     let (before, now) = (zone.to_datetime(due - NANOSECOND), zone.to_datetime(due));
-    let first = before.checked_add(1.minute()).and_then(|next| next.round(jiff::Unit::Minute)).unwrap_or(now);
-    let first = if before.second() == 59 { first.saturating_sub(1.minute()) } else { first };
+    let first = before.date().at(before.hour(), before.minute(), 0, 0);
     let skipped = first.series(1.minute()).take_while(|time| *time <= now);
     skipped.filter(|time| before < *time).any(|time| wants(&cadence.to_string(), time))
 }

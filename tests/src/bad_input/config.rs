@@ -70,7 +70,9 @@ fn is_secret(line: &str) -> bool {
     let line = line.strip_prefix(VARIABLE).unwrap_or(line);
     let Some((key, value)) = line.split_once('=') else { return false };
     let key = key.trim();
-    let known = key.starts_with("TIDINGS_") || SECRET_KEYS.contains(&key.rsplit('.').next().unwrap_or_default());
+    // How long a category named like that may wait.
+    let known = !key.contains("delay")
+        && (key.starts_with("TIDINGS_") || SECRET_KEYS.contains(&key.rsplit('.').next().unwrap_or_default()));
     let value = value.trim_start().trim_start_matches('"');
     let password = value.split_once("://").and_then(|(scheme, rest)| {
         let (before, _) = rest.rsplit_once('@')?;

@@ -29,7 +29,7 @@ pub(super) struct Tag<'a> {
 
 impl Tag<'_> {
     pub fn has(&self, name: &str, value: &str) -> bool {
-        self.attributes.iter().any(|attribute| *attribute == (name, value))
+        self.attributes.contains(&(name, value))
     }
 }
 

@@ -88,8 +88,11 @@ impl Iterator for Lines {
 pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
-        // Nobody wants the rest when there is no receiver.
-        let _ = lines.into_iter().try_for_each(|line| sender.blocking_send(line));
+        for line in lines {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
     });
     receiver
 }
