@@ -29,9 +29,19 @@ pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if isolated { format!("{}{line}{}", ISOLATE.0, ISOLATE.1).into() } else { line.into() }
 }
 
-/// A rendered subject as one line of at most `max_chars`. Its values are clean already.
+/// A rendered subject as one line of at most `max_chars`. Its values are clean already. Where the cut took the end of an
+/// isolate, it ends with the line.
 pub(super) fn subject(raw: &str, max_chars: usize) -> String {
-    collapse(raw.chars(), max_chars)
+    let open = |line: &str| line.matches(ISOLATE.0).count().saturating_sub(line.matches(ISOLATE.1).count());
+    let line = collapse(raw.chars(), max_chars);
+    match open(&line) {
+        0 => line,
+        ends => {
+            let line = collapse(raw.chars(), max_chars.saturating_sub(ends));
+            let ends = open(&line);
+            line + &ISOLATE.1.to_string().repeat(ends)
+        }
+    }
 }
 
 /// The link in its normal form (RFC 3986, ASCII only), or nothing for every scheme but http, https and mailto.
@@ -140,6 +150,13 @@ mod tests {
     fn an_override_is_removed_and_right_to_left_text_is_isolated() {
         assert_eq!(text("invoice\u{202e}fdp.exe", 100), "invoicefdp.exe");
         assert_eq!(text("שלום (1)", 100), "\u{2068}שלום (1)\u{2069}");
+    }
+
+    #[test]
+    fn a_subject_that_is_cut_still_ends_its_isolates() {
+        assert_eq!(subject("a \u{2068}אבגדה\u{2069} b", 7), "a \u{2068}אב…\u{2069}");
+        assert_eq!(subject("a \u{2068}אב\u{2069} b", 8), "a \u{2068}אב\u{2069} b");
+        assert_eq!(subject("abcd \u{2068}אב\u{2069}", 6), "abcd…");
     }
 
     #[test]
