@@ -4,10 +4,14 @@ Reads the ids that the producer got acknowledged, the mails that the sink receiv
 Shares no code with the product, on purpose.
 
     python3 tests/checker/check.py --acknowledged ids.ndjson --mails FOLDER --ledger FILE|postgres://...
+
+More files let it look at more: what was taken back before it came, single messages that were handed over, and what was open
+when nothing was broken any more.
 """
 
 import argparse
 import csv
+import hashlib
 import io
 import json
 import sqlite3
@@ -23,12 +27,19 @@ DIGEST_HEADER = "X-Tidings-Message"
 COUNT_HEADER = "X-Tidings-Events"
 # Ends with a mail at the relay: certainly, or perhaps.
 CERTAIN, PERHAPS = "sent", "ambiguous"
+# Of attempts that came to nothing because a later one, or an end, was there first.
+STOPPED = ("fenced", "cancelled")
+# Ends of a single message. What was sent may have been delivered since.
+ENDS = ("sent", "delivered", "failed", "ambiguous", "suppressed", "cancelled")
+# What is due may take so long to become a digest, in milliseconds.
+OVERDUE = 60_000
 
 
 class Digest(NamedTuple):
     state: str
     outcome: str  # empty while there is none
     events_returned: bool
+    why: str
 
 
 class Event(NamedTuple):
@@ -44,28 +55,88 @@ class Event(NamedTuple):
         return (self.tenant, self.digest_type, self.user, self.event_id)
 
 
+class Attempt(NamedTuple):
+    message: str  # a digest's has the digest's id
+    number: int
+    begun_at: int  # milliseconds, as all times
+    kind: str  # its class; empty while it is under way
+    fenced_at: int  # 0: never
+
+
+class Entry(NamedTuple):
+    digest_id: str
+    action: str  # close or reopen
+    acted_at: int
+
+
 class Ledger(NamedTuple):
     digests: dict  # digest_id -> Digest
     events: list  # of Event
-    ambiguous: Counter  # digest_id -> attempts of which nobody knows whether the relay took the mail
+    singles: dict  # id -> state, of messages without a digest
+    attempts: list  # of Attempt
+    audit: list  # of Entry, in the order of writing
+
+    @property
+    def ambiguous(self):
+        """Message -> attempts of which nobody knows whether the relay took the mail."""
+        return Counter(attempt.message for attempt in self.attempts if attempt.kind == PERHAPS)
 
 
 class Mail(NamedTuple):
     name: str
-    digest_id: str  # empty when it carries none
+    digest_id: str  # or the id of a single message; empty when it carries none
     count: object  # events as the mail says; None when it does not say
+    message_id: str
+    sha256: str
+
+
+class Window(NamedTuple):
+    """What a key said of itself when it was asked. Times may be None."""
+
+    key: tuple
+    asked_at: int
+    state: str
+    due_at: object
+    next_attempt_at: object
+    held: bool
+    said: str
+
+
+class Told(NamedTuple):
+    """What the producers and the operator know."""
+
+    acknowledged: list  # (tenant, digest type, user, event_id), in order
+    retracted: list  # the same, of events that were taken back before they were handed over
+    sent: list  # ids of single messages
+    open: list  # of Window, when nothing was broken any more
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_acknowledged(path):
+def lines(path):
+    """The objects of an NDJSON file; none without a file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path else []
+
+
+def read_identities(path):
     """(tenant, digest type, user, event_id) of each line, in order."""
-    identities = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        identities.append((event["tenant"], event["digest"], event["user"], event["event_id"]))
-    return identities
+    return [(event["tenant"], event["digest"], event["user"], event["event_id"]) for event in lines(path)]
+
+
+def read_windows(path):
+    return [
+        Window(
+            (window["tenant"], window["digest"], window["user"]),
+            window["asked_at"],
+            window["state"],
+            window["due_at"],
+            window["next_attempt_at"],
+            window["hold"],
+            json.dumps(window),
+        )
+        for window in lines(path)
+    ]
 
 
 def read_mails(folder):
@@ -74,14 +145,25 @@ def read_mails(folder):
 
 
 def read_mail(path):
-    message = message_from_bytes(path.read_bytes(), policy=policy.default)
+    content = path.read_bytes()
+    message = message_from_bytes(content, policy=policy.default)
     count = message[COUNT_HEADER]
-    return Mail(path.name, (message[DIGEST_HEADER] or "").strip(), None if count is None else int(count))
+    return Mail(
+        path.name,
+        (message[DIGEST_HEADER] or "").strip(),
+        None if count is None else int(count),
+        (message["Message-ID"] or "").strip(),
+        hashlib.sha256(content).hexdigest(),
+    )
 
 
-DIGESTS = "SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL FROM digests"
+DIGESTS = "SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL, COALESCE(why, '') FROM digests"
 EVENTS = "SELECT tenant, digest_type, user_id, event_id, digest_id, returned_at IS NOT NULL FROM events"
-AMBIGUOUS = "SELECT message FROM attempts WHERE class = 'ambiguous'"
+SINGLES = "SELECT id, state FROM messages WHERE digest_id IS NULL"
+ATTEMPTS = """SELECT message, number, begun_at, COALESCE(class, ''), COALESCE(fenced_at, 0)
+              FROM attempts ORDER BY message, number"""
+AUDIT = """SELECT digest_id, action, acted_at FROM audit
+           WHERE digest_id IS NOT NULL AND action IN ('close', 'reopen') ORDER BY audit_id"""
 
 
 def read_ledger(place):
@@ -100,20 +182,29 @@ def psql(url, query):
 
 def ledger_of(rows):
     true = (1, True, "t")
-    digests = {row[0]: Digest(row[1], row[2], row[3] in true) for row in rows(DIGESTS)}
-    events = [Event(*row[:5], row[5] in true) for row in rows(EVENTS)]
-    return Ledger(digests, events, Counter(row[0] for row in rows(AMBIGUOUS)))
+    return Ledger(
+        digests={row[0]: Digest(row[1], row[2], row[3] in true, row[4]) for row in rows(DIGESTS)},
+        events=[Event(*row[:5], row[5] in true) for row in rows(EVENTS)],
+        singles=dict(rows(SINGLES)),
+        attempts=[Attempt(row[0], int(row[1]), int(row[2]), row[3], int(row[4])) for row in rows(ATTEMPTS)],
+        audit=[Entry(row[0], row[1], int(row[2])) for row in rows(AUDIT)],
+    )
 
 
 # --- judging -------------------------------------------------------------------------------------------------------
 
 
-def violations(acknowledged, mails, ledger):
+def violations(told, mails, ledger):
     """(rule, what broke it) of each violation."""
-    yield from judge_acknowledged(acknowledged, ledger)
+    yield from judge_acknowledged(told.acknowledged, ledger)
     yield from judge_events(ledger)
+    yield from judge_retracted(told.retracted, ledger)
     yield from judge_digests(mails, ledger)
+    yield from judge_singles(told.sent, mails, ledger)
+    yield from judge_attempts(ledger)
     yield from judge_mails(mails, ledger)
+    yield from judge_copies(mails)
+    yield from judge_open(told.open)
 
 
 def judge_acknowledged(acknowledged, ledger):
@@ -143,23 +234,110 @@ def judge_events(ledger):
                 yield "event was given back and is in no later digest", f"{name}: {event.digest_id}"
 
 
+def judge_retracted(retracted, ledger):
+    """What was taken back before it came is in no digest that was sent."""
+    places = {event.identity: event.digest_id for event in ledger.events}
+    for identity in dict.fromkeys(retracted):
+        digest = ledger.digests.get(places.get(identity))
+        if digest is not None and digest.outcome in (CERTAIN, PERHAPS):
+            yield "retracted event is in a digest that was sent", f"{'/'.join(identity)}: {places[identity]}"
+
+
 def judge_digests(mails, ledger):
-    """A sent digest has one mail, and another only for an attempt that was ambiguous."""
+    """A sent digest has one mail, and another only for an attempt that was ambiguous. One that was not sent says why."""
     received = Counter(mail.digest_id for mail in mails)
     for digest_id, digest in ledger.digests.items():
         count, ambiguous = received[digest_id], ledger.ambiguous[digest_id]
         if digest.outcome == CERTAIN and count == 0:
             yield "sent digest has no mail", digest_id
+        if digest.outcome not in (CERTAIN, "") and not digest.why:
+            yield "digest that was not sent has no reason", f"{digest_id} is {digest.outcome}"
         # The attempt that was sent, and those of which nobody knows. Without a sent one, only those.
         most = ambiguous + (digest.outcome == CERTAIN)
-        if digest.outcome in (CERTAIN, PERHAPS) and count > max(most, 1):
+        if count > max(most, 1):
             yield "digest has a mail too many", f"{digest_id}: {count} mails, {ambiguous} ambiguous attempts"
 
 
+def judge_singles(sent, mails, ledger):
+    """A single message that was handed over has an end. It has a mail for each attempt that may have brought one, at most."""
+    received = Counter(mail.digest_id for mail in mails)
+    brought = Counter(attempt.message for attempt in ledger.attempts if attempt.kind in (CERTAIN, PERHAPS))
+    for message in dict.fromkeys(sent):
+        if message not in ledger.singles:
+            yield "single message is not in the outbox", message
+    for message, state in ledger.singles.items():
+        if state not in ENDS:
+            yield "single message has no end", f"{message} is {state}"
+        if state in ("sent", "delivered") and received[message] == 0:
+            yield "sent message has no mail", message
+        if received[message] > brought[message]:
+            yield "single message has a mail too many", f"{message}: {received[message]} mails, {state}"
+
+
+def judge_attempts(ledger):
+    """Nothing that has an end has an attempt under way, and none began after somebody ended it: dropped, cancelled."""
+    ended = {digest_id for digest_id, digest in ledger.digests.items() if digest.outcome}
+    ended.update(message for message, state in ledger.singles.items() if state in ENDS)
+    begun = defaultdict(list)
+    for attempt in ledger.attempts:
+        begun[attempt.message].append(attempt)
+        if not attempt.kind and attempt.message in ended:
+            yield "attempt goes on after the end", f"{attempt.message}, attempt {attempt.number}"
+    for digest_id, closed_at, until in closed_times(ledger.audit):
+        for attempt in begun[digest_id]:
+            # One that was under way, and that the close stopped, says so. Its times are those before it had to wait.
+            stopped = attempt.kind in STOPPED and attempt.fenced_at == closed_at
+            if closed_at < attempt.begun_at < until and not stopped:
+                yield "attempt began after a drop or cancel", (
+                    f"{digest_id}, attempt {attempt.number} ({attempt.kind}): "
+                    f"{attempt.begun_at - closed_at} ms after the close at {closed_at}"
+                )
+
+
+def closed_times(audit):
+    """(digest_id, from, to) of each time for which a digest was closed by a command, and by nobody reopened."""
+    closed = {}
+    for entry in audit:
+        if entry.action == "close":
+            closed.setdefault(entry.digest_id, entry.acted_at)
+        elif entry.digest_id in closed:
+            yield entry.digest_id, closed.pop(entry.digest_id), entry.acted_at
+    for digest_id, closed_at in closed.items():
+        yield digest_id, closed_at, float("inf")
+
+
+def judge_copies(mails):
+    """All mails of a digest or message are the same, byte by byte, and no other has their Message-ID."""
+    first = {}
+    owners = {}
+    for mail in mails:
+        same = first.setdefault(mail.digest_id, mail)
+        if (mail.message_id, mail.sha256) != (same.message_id, same.sha256):
+            yield "mails of one digest differ", f"{same.name} and {mail.name} ({mail.digest_id})"
+        owner = owners.setdefault(mail.message_id, mail)
+        if owner.digest_id != mail.digest_id:
+            yield "mails of two digests have one Message-ID", f"{owner.name} and {mail.name} ({mail.message_id})"
+
+
+def judge_open(windows):
+    """When nothing is broken, an open window waits for something: its time, the next attempt, or a release."""
+    for window in windows:
+        waits = (
+            window.state == "idle"
+            or (window.state == "held" and window.held)
+            or (window.state == "retrying" and (window.next_attempt_at or 0) > window.asked_at - OVERDUE)
+            or (window.state == "collecting" and (window.due_at or 0) > window.asked_at - OVERDUE)
+        )
+        if not waits:
+            yield "window is overdue without a reason", f"{'/'.join(window.key)}: {window.said}"
+
+
 def judge_mails(mails, ledger):
-    """A mail belongs to a digest whose outcome allows one, and says its number of events."""
+    """A mail belongs to a digest whose outcome allows one, and says its number of events, or to a single message."""
     events = Counter(event.digest_id for event in ledger.events)
     for mail in mails:
+        if mail.digest_id in ledger.singles:
+            continue
         digest = ledger.digests.get(mail.digest_id)
         if digest is None:
             yield "mail belongs to no digest", f"{mail.name} ({mail.digest_id or 'no ' + DIGEST_HEADER})"
@@ -178,14 +356,17 @@ def judge_mails(mails, ledger):
 # --- telling -------------------------------------------------------------------------------------------------------
 
 
-def report(acknowledged, mails, ledger):
+def report(told, mails, ledger):
     """What was looked at, and what was found."""
-    found = [{"rule": rule, "detail": detail} for rule, detail in violations(acknowledged, mails, ledger)]
+    found = [{"rule": rule, "detail": detail} for rule, detail in violations(told, mails, ledger)]
     return {
-        "acknowledged": len(set(acknowledged)),
+        "acknowledged": len(set(told.acknowledged)),
+        "retracted": len(set(told.retracted)),
         "events": len(ledger.events),
         "digests": len(ledger.digests),
-        "outcomes": dict(sorted(Counter(digest.outcome or "none" for digest in ledger.digests.values()).items())),
+        "outcomes": counted(digest.outcome or "none" for digest in ledger.digests.values()),
+        "singles": len(ledger.singles),
+        "attempts": counted(attempt.kind or "under way" for attempt in ledger.attempts),
         "mails": len(mails),
         "second_mails": len(mails) - len({mail.digest_id for mail in mails}),
         "ambiguous_attempts": sum(ledger.ambiguous.values()),
@@ -193,10 +374,17 @@ def report(acknowledged, mails, ledger):
     }
 
 
+def counted(names):
+    return dict(sorted(Counter(names).items()))
+
+
 def tell(result):
-    outcomes = ", ".join(f"{count} {name}" for name, count in result["outcomes"].items()) or "none"
+    def each(name):
+        return ", ".join(f"{count} {kind}" for kind, count in result[name].items()) or "none"
+
     print(f"acknowledged {result['acknowledged']}, in the ledger {result['events']}")
-    print(f"digests      {result['digests']} ({outcomes})")
+    print(f"digests      {result['digests']} ({each('outcomes')}), single messages {result['singles']}")
+    print(f"attempts     {each('attempts')}")
     print(f"mails        {result['mails']}, of them second ones {result['second_mails']}")
     print(f"ambiguous    {result['ambiguous_attempts']} attempts")
     for violation in result["violations"]:
@@ -209,9 +397,18 @@ def main(arguments=None):
     parser.add_argument("--acknowledged", type=Path, required=True, metavar="FILE", help="NDJSON: tenant, user, digest, event_id")
     parser.add_argument("--mails", type=Path, required=True, metavar="FOLDER", help="the sink's *.eml files")
     parser.add_argument("--ledger", required=True, metavar="FILE|URL", help="SQLite file, or postgres:// URL (needs psql)")
+    parser.add_argument("--retracted", type=Path, metavar="FILE", help="the same of events taken back before they came")
+    parser.add_argument("--sent", type=Path, metavar="FILE", help="NDJSON: id of each single message handed over")
+    parser.add_argument("--open", type=Path, metavar="FILE", help="NDJSON: what was open when nothing was broken")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
-    result = report(read_acknowledged(options.acknowledged), read_mails(options.mails), read_ledger(options.ledger))
+    told = Told(
+        read_identities(options.acknowledged),
+        read_identities(options.retracted),
+        [message["id"] for message in lines(options.sent)],
+        read_windows(options.open),
+    )
+    result = report(told, read_mails(options.mails), read_ledger(options.ledger))
     if options.json:
         print(json.dumps(result, indent=2))
     else:

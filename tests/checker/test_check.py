@@ -12,10 +12,14 @@ import check
 
 # The part of the ledger that the checker reads, without the keys that would keep a wrong ledger from being made.
 SCHEMA = """
-CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER);
+CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER, why TEXT);
 CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
-CREATE TABLE attempts (message TEXT, class TEXT);
+CREATE TABLE messages (id TEXT, digest_id TEXT, state TEXT);
+CREATE TABLE attempts (message TEXT, class TEXT, begun_at INTEGER, fenced_at INTEGER, number INTEGER);
+CREATE TABLE audit (audit_id INTEGER PRIMARY KEY, digest_id TEXT, action TEXT, acted_at INTEGER);
 """
+# When the keys were asked what is open.
+ASKED_AT = 1_000_000
 
 
 class Case:
@@ -27,6 +31,14 @@ class Case:
         self.events = [("ann", "e1", "d1", None), ("ann", "e2", "d1", None), ("bob", "e3", "d2", None)]
         self.attempts = [("d1", "sent"), ("d2", "sent")]
         self.mails = [("d1", 2), ("d2", 1)]
+        self.reasons = {"d1": "", "d2": "because"}
+        self.singles = {}
+        self.audit = []  # (digest_id, action, acted_at)
+        self.retracted = []
+        self.sent = []
+        self.open = []
+        self.extra = {}  # number of the mail -> more text
+        self.message_ids = {}  # digest_id -> another one than its own
 
     def run(self):
         """The exit code, and the rules that were broken."""
@@ -35,24 +47,45 @@ class Case:
             self.write(folder)
             output = io.StringIO()
             options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
+            for kind in ("retracted", "sent", "open"):
+                options += [f"--{kind}", str(folder / kind)]
             with contextlib.redirect_stdout(output):
                 code = check.main(options)
             return code, [violation["rule"] for violation in json.loads(output.getvalue())["violations"]]
 
     def write(self, folder):
         fields = ("tenant", "digest", "user", "event_id")
-        lines = [json.dumps(dict(zip(fields, ("acme", "activity", *row)))) for row in self.acknowledged]
-        (folder / "ids").write_text("\n".join(lines) + "\n")
+
+        def identities(rows):
+            return [dict(zip(fields, ("acme", "activity", *row))) for row in rows]
+
+        files = {
+            "ids": identities(self.acknowledged),
+            "retracted": identities(self.retracted),
+            "sent": [{"id": message} for message in self.sent],
+            "open": self.open,
+        }
+        for name, rows in files.items():
+            (folder / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         for number, (digest_id, count) in enumerate(self.mails):
-            headers = {"Subject": "x", "X-Tidings-Message": digest_id, "X-Tidings-Events": count}
+            headers = {
+                "Subject": "x",
+                "Message-ID": self.message_ids.get(digest_id, f"<{digest_id}@tidings.example>"),
+                "X-Tidings-Message": digest_id,
+                "X-Tidings-Events": count,
+            }
             text = "".join(f"{key}: {value}\r\n" for key, value in headers.items() if value is not None)
-            (folder / f"{number}.eml").write_bytes(f"{text}\r\nText.\r\n".encode())
+            (folder / f"{number}.eml").write_bytes(f"{text}\r\nText.\r\n{self.extra.get(number, '')}".encode())
         with contextlib.closing(sqlite3.connect(folder / "db")) as database, database:
             database.executescript(SCHEMA)
-            digests = [(digest_id, *digest) for digest_id, digest in self.digests.items()]
-            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?)", digests)
+            digests = [(digest_id, *digest, self.reasons.get(digest_id)) for digest_id, digest in self.digests.items()]
+            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?, ?)", digests)
             database.executemany("INSERT INTO events VALUES ('acme', 'activity', ?, ?, ?, ?)", self.events)
-            database.executemany("INSERT INTO attempts VALUES (?, ?)", self.attempts)
+            # Of an attempt the times may be left out.
+            attempts = [(*attempt, 100, 0)[:4] + (number,) for number, attempt in enumerate(self.attempts)]
+            database.executemany("INSERT INTO attempts VALUES (?, ?, ?, ?, ?)", attempts)
+            database.executemany("INSERT INTO messages VALUES (?, NULL, ?)", self.singles.items())
+            database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
 
 
 class Checker(unittest.TestCase):
@@ -152,6 +185,127 @@ class Checker(unittest.TestCase):
     def test_a_mail_with_another_count(self):
         self.case.mails[0] = ("d1", 3)
         self.fails_with("mail says another number of events than the ledger")
+
+    def test_a_digest_that_was_not_sent_and_does_not_say_why(self):
+        self.case.digests["d2"] = ("closed", "dropped", None)
+        self.case.mails = self.case.mails[:1]
+        self.passes()
+        self.case.reasons["d2"] = ""
+        self.fails_with("digest that was not sent has no reason")
+
+    def test_a_mail_too_many_of_a_digest_that_failed(self):
+        self.case.digests["d2"] = ("closed", "failed", None)
+        self.case.attempts[1] = ("d2", "ambiguous")
+        self.passes()
+        self.case.mails.append(("d2", 1))
+        self.fails_with("digest has a mail too many")
+
+    def test_a_retract_that_came_first_and_was_not_heeded(self):
+        self.case.retracted = [("bob", "e3")]
+        self.fails_with("retracted event is in a digest that was sent")
+        self.case.digests["d2"] = ("closed", "skipped", None)
+        del self.case.mails[1]
+        self.passes()
+
+    def test_a_retract_of_what_never_came(self):
+        self.case.retracted = [("bob", "e9")]
+        self.passes()
+
+    def test_a_second_mail_with_another_message_id(self):
+        self.case.mails.append(("d2", 1))
+        self.case.attempts.append(("d2", "ambiguous"))
+        self.passes()
+        self.case.extra[2] = "More."
+        self.fails_with("mails of one digest differ")
+
+    def test_two_digests_with_one_message_id(self):
+        self.case.message_ids["d2"] = "<d1@tidings.example>"
+        self.fails_with("mails of two digests have one Message-ID")
+
+    def dropped(self, *attempts):
+        """d2 is dropped at 200."""
+        self.case.digests["d2"] = ("closed", "dropped", None)
+        self.case.mails = self.case.mails[:1]
+        self.case.attempts[1:] = [("d2", *attempt) for attempt in attempts]
+        self.case.audit = [("d2", "close", 200)]
+
+    def test_an_attempt_before_a_drop(self):
+        self.dropped(("deferred", 150))
+        self.passes()
+
+    def test_an_attempt_after_a_drop(self):
+        self.dropped(("deferred", 201))
+        self.fails_with("attempt began after a drop or cancel")
+
+    def test_an_attempt_that_the_drop_stopped(self):
+        self.dropped(("fenced", 201, 200))
+        self.passes()
+        self.dropped(("fenced", 201, 300))
+        self.fails_with("attempt began after a drop or cancel")
+
+    def test_an_attempt_after_a_reopen(self):
+        self.dropped(("deferred", 350))
+        self.case.audit.append(("d2", "reopen", 300))
+        self.passes()
+        self.case.audit.append(("d2", "close", 340))
+        self.fails_with("attempt began after a drop or cancel")
+
+    def test_an_attempt_that_goes_on_after_the_end(self):
+        self.dropped((None, 150))
+        self.fails_with("attempt goes on after the end")
+
+    def single(self, state, attempts=(), mails=0):
+        """One single message beside the digests."""
+        self.case.singles = {"m1": state}
+        self.case.attempts += [("m1", attempt) for attempt in attempts]
+        self.case.mails += [("m1", None)] * mails
+
+    def test_a_single_message(self):
+        self.case.sent = ["m1"]
+        self.fails_with("single message is not in the outbox")
+        self.single("sent", ["deferred", "sent"], 1)
+        self.passes()
+
+    def test_a_single_message_without_an_end(self):
+        self.single("deferred", ["deferred"])
+        self.fails_with("single message has no end")
+
+    def test_a_single_message_without_its_mail(self):
+        self.single("sent", ["sent"])
+        self.fails_with("sent message has no mail")
+
+    def test_a_single_message_with_a_mail_too_many(self):
+        self.single("sent", ["ambiguous", "sent"], 2)
+        self.passes()
+        self.case.mails.append(("m1", None))
+        self.fails_with("single message has a mail too many")
+
+    def window(self, **fields):
+        """What a key said that is open."""
+        window = {"tenant": "acme", "digest": "activity", "user": "ann", "asked_at": ASKED_AT, "state": "collecting"}
+        self.case.open = [{**window, "due_at": None, "next_attempt_at": None, "hold": False, **fields}]
+
+    def test_windows_that_wait_for_something(self):
+        for fields in (
+            {"due_at": ASKED_AT + 1},
+            {"state": "held", "hold": True, "due_at": 1},
+            {"state": "retrying", "next_attempt_at": ASKED_AT + 1},
+            {"state": "idle"},
+        ):
+            self.window(**fields)
+            self.passes()
+
+    def test_windows_that_wait_for_nothing(self):
+        for fields in (
+            {"due_at": ASKED_AT - check.OVERDUE - 1},
+            {},
+            {"state": "held", "due_at": 1},
+            {"state": "retrying"},
+            {"state": "planning"},
+            {"state": "sending"},
+        ):
+            self.window(**fields)
+            self.fails_with("window is overdue without a reason")
 
     def test_a_mail_without_a_count(self):
         self.case.mails[0] = ("d1", None)
