@@ -1,6 +1,6 @@
 //! The checker, which is a program of its own: the files that it reads, and what it says.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -21,6 +21,12 @@ pub struct Verdict {
     /// Events in the ledger.
     pub events: u64,
     pub digests: u64,
+    /// Digests by outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Single messages.
+    pub singles: u64,
+    /// Attempts that ended, by class.
+    pub attempts: BTreeMap<String, u64>,
     pub mails: u64,
     /// Mails of digests that had one already.
     pub second_mails: u64,
@@ -54,14 +60,19 @@ pub fn check(acknowledged: &str, mails: &[Mail], ledger: &Path) -> Result<Verdic
     for (number, mail) in mails.iter().enumerate() {
         fs::write(folder.path().join(format!("{number:06}.eml")), mail.bytes())?;
     }
+    let [mails, ids] = [folder.path().as_os_str(), ids.as_os_str()];
+    run(&["--acknowledged".as_ref(), ids, "--mails".as_ref(), mails, "--ledger".as_ref(), ledger.as_os_str()])
+}
+
+/// Runs the checker with these arguments.
+///
+/// # Errors
+/// When it cannot run, or comes to no verdict.
+pub fn run(arguments: &[&OsStr]) -> Result<Verdict> {
     let output = Command::new("python3")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/checker/check.py"))
-        .args(["--json", "--acknowledged"])
-        .arg(ids)
-        .arg("--mails")
-        .arg(folder.path())
-        .arg("--ledger")
-        .arg(ledger)
+        .arg("--json")
+        .args(arguments)
         .output()
         .context("python3 does not start")?;
     let said = || String::from_utf8_lossy(&output.stderr).into_owned();

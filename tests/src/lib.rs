@@ -2,12 +2,14 @@
 
 pub mod bad_input;
 pub mod broken;
+pub mod chaos;
 pub mod checker;
 pub mod days;
 pub mod faulty;
 pub mod outside;
 pub mod port;
 pub mod postgres;
+pub mod process;
 pub mod proxy;
 pub mod python;
 pub mod relay;

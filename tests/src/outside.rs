@@ -20,6 +20,7 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     checker::{self, Verdict},
+    process::signal,
     relay::Relay,
     server::DevServer,
     stage::eventually,
@@ -37,13 +38,7 @@ impl Paused {
     /// # Errors
     /// When it is gone.
     pub fn go_on(&self) -> Result<()> {
-        self.signal("-CONT")
-    }
-
-    fn signal(&self, signal: &str) -> Result<()> {
-        let status = std::process::Command::new("kill").args([signal, &self.0.id().to_string()]).status()?;
-        ensure!(status.success(), "kill {signal}: {status}");
-        Ok(())
+        signal(self.0.id(), "CONT")
     }
 }
 
@@ -140,7 +135,7 @@ impl Outside {
     /// When there is no worker.
     pub fn pause_worker(&mut self) -> Result<Paused> {
         let paused = Paused(self.worker.take().context("no worker runs")?);
-        paused.signal("-STOP")?;
+        signal(paused.0.id(), "STOP")?;
         Ok(paused)
     }
 
@@ -287,10 +282,13 @@ impl Drop for Outside {
     }
 }
 
-/// The binary that cargo put beside the tests when it built the workspace.
-fn binary() -> Result<PathBuf> {
-    let test = env::current_exe()?;
-    let binary = test.parent().and_then(Path::parent).context("the test is in no target folder")?.join("tidings");
-    ensure!(binary.is_file(), "{} is missing; run the tests with --workspace, which builds it", binary.display());
-    Ok(binary)
+/// The binary that cargo put beside the tests, or beside the program that asks, when it built the workspace.
+///
+/// # Errors
+/// When it did not.
+pub fn binary() -> Result<PathBuf> {
+    let asking = env::current_exe()?;
+    let mut folders = asking.ancestors().skip(1).take(2).map(|folder| folder.join("tidings"));
+    let found = folders.find(|binary| binary.is_file());
+    found.with_context(|| format!("no tidings near {}; build the workspace with --workspace", asking.display()))
 }

@@ -12,13 +12,21 @@ use uuid::Uuid;
 /// # Errors
 /// When the server that `TIDINGS_TEST_DATABASE_URL` names does not answer, or none is named in CI.
 pub async fn database() -> Result<Option<String>> {
-    let Ok(server) = env::var("TIDINGS_TEST_DATABASE_URL") else {
-        ensure!(env::var("CI").as_deref() != Ok("true"), "TIDINGS_TEST_DATABASE_URL is not set, and this is CI");
-        println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
+    database_in("TIDINGS_TEST_DATABASE_URL").await
+}
+
+/// The same in the server that another variable names.
+///
+/// # Errors
+/// When it does not answer, or none is named in CI.
+pub async fn database_in(variable: &'static str) -> Result<Option<String>> {
+    let Ok(server) = env::var(variable) else {
+        ensure!(env::var("CI").as_deref() != Ok("true"), "{variable} is not set, and this is CI");
+        println!("left out: {variable} is not set");
         return Ok(None);
     };
     let name = format!("tidings_{}", Uuid::new_v4().simple());
-    let mut connection = PgConnection::connect(&server).await.context("TIDINGS_TEST_DATABASE_URL")?;
+    let mut connection = PgConnection::connect(&server).await.context(variable)?;
     connection.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
     let mut url: url::Url = server.parse()?;
     url.set_path(&name);

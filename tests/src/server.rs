@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowCountOptions};
 use tidings_workflows::names;
 
-use crate::port::Port;
+use crate::{port::Port, process::signal};
 
 /// How long a server may take to be ready. It needs about a second on an idle machine.
 const READY: Duration = Duration::from_mins(1);
@@ -50,6 +50,26 @@ impl DevServer {
             let _ = process.kill();
             let _ = process.wait();
         }
+    }
+
+    /// SIGSTOP: it stands still, with its connections open.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self) -> Result<()> {
+        signal(self.pid()?, "STOP")
+    }
+
+    /// SIGCONT: it goes on where it stood.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn go_on(&self) -> Result<()> {
+        signal(self.pid()?, "CONT")
+    }
+
+    fn pid(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context("the dev server does not run")?.id())
     }
 
     /// Starts the server again, on the same port and database; returns when it is ready.

@@ -1,0 +1,198 @@
+//! What can happen in a run, as data.
+
+use std::time::Duration;
+
+use tidings_workflows::Key;
+
+/// One thing that happens, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A producer hands over this batch.
+    Emit(usize),
+    /// And once more, all of it.
+    EmitAgain(usize),
+    /// SIGKILL to a producer that is at it. Another one hands over the same batch then, or nobody does.
+    KillEmit { again: bool },
+    /// An event of the plan, by its number, is taken back; it may be still to come.
+    Retract { event: u32 },
+    /// A single message, by its number, is handed over.
+    Send { number: u32 },
+    /// What an operator or a recipient says.
+    Order(Order, Key),
+    /// An order about a digest or a message: the ledger says which there are, and the number draws one of them.
+    Pick(Pick, u32),
+    /// Something breaks, or is mended.
+    Fault(Fault),
+}
+
+/// An order about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Flush,
+    Hold,
+    Release,
+    ReleaseTenant,
+    Drop,
+    Retime,
+    Preview,
+    Status,
+    Cadence(Option<&'static str>),
+    Off,
+    On,
+    Pause,
+    Resume,
+    Withdraw,
+    Grant,
+    /// In Temporal, past the command line.
+    Cancel,
+    /// In Temporal, which runs no code; `tidings recover` follows.
+    Terminate,
+    OpenRelay(usize),
+    CloseRelay(usize),
+}
+
+/// What an order is about that needs to look first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    Reopen,
+    RetryMessage,
+    CancelMessage,
+    Lift,
+}
+
+/// What breaks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    KillWorker(usize),
+    StartWorker(usize),
+    PauseWorker(usize),
+    ContinueWorker(usize),
+    KillTemporal,
+    StartTemporal,
+    PauseTemporal,
+    ContinueTemporal,
+    KillStore,
+    StartStore,
+    PauseStore,
+    ContinueStore,
+    Relay(usize, Smtp),
+    /// All relays work again.
+    HealRelays,
+}
+
+/// What a relay does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Smtp {
+    /// Answers the dot late, so many times.
+    Slow(Duration, usize),
+    /// Takes the mail and closes instead of saying so.
+    TakeAndClose(usize),
+    /// Loses the mail and closes, after the dot.
+    LoseAndClose(usize),
+    /// Closes amid the content.
+    CloseInBody(usize),
+    /// 451 at RCPT.
+    Defer(usize),
+    /// 550 5.1.1 at RCPT.
+    Bounce,
+    /// 550 5.7.1 at RCPT: about us.
+    Policy,
+    /// 421 as greeting, until it is healed.
+    Refuse,
+}
+
+impl Act {
+    /// Its name in the counts of a run.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Emit(_) => "emit",
+            Self::EmitAgain(_) => "emit again",
+            Self::KillEmit { .. } => "kill emit",
+            Self::Retract { .. } => "retract",
+            Self::Send { .. } => "send",
+            Self::Order(order, _) => order.name(),
+            Self::Pick(pick, _) => pick.name(),
+            Self::Fault(fault) => fault.name(),
+        }
+    }
+}
+
+impl Order {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Hold => "hold",
+            Self::Release => "release",
+            Self::ReleaseTenant => "release --where",
+            Self::Drop => "drop",
+            Self::Retime => "retime",
+            Self::Preview => "preview",
+            Self::Status => "status",
+            Self::Cadence(_) => "change cadence",
+            Self::Off => "category off",
+            Self::On => "category on",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Withdraw => "withdraw consent",
+            Self::Grant => "grant consent",
+            Self::Cancel => "cancel in Temporal",
+            Self::Terminate => "terminate and recover",
+            Self::OpenRelay(_) => "relays open",
+            Self::CloseRelay(_) => "relays close",
+        }
+    }
+}
+
+impl Pick {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Reopen => "reopen",
+            Self::RetryMessage => "messages retry",
+            Self::CancelMessage => "messages cancel",
+            Self::Lift => "suppressions lift",
+        }
+    }
+}
+
+impl Fault {
+    /// Whether a process is killed.
+    #[must_use]
+    pub const fn kills(self) -> bool {
+        matches!(self, Self::KillWorker(_) | Self::KillTemporal | Self::KillStore)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::KillWorker(_) => "kill worker",
+            Self::StartWorker(_) => "start worker",
+            Self::PauseWorker(_) => "pause worker",
+            Self::ContinueWorker(_) => "continue worker",
+            Self::KillTemporal => "kill Temporal",
+            Self::StartTemporal => "start Temporal",
+            Self::PauseTemporal => "pause Temporal",
+            Self::ContinueTemporal => "continue Temporal",
+            Self::KillStore => "stop store",
+            Self::StartStore => "start store",
+            Self::PauseStore => "pause store",
+            Self::ContinueStore => "continue store",
+            Self::Relay(_, smtp) => smtp.name(),
+            Self::HealRelays => "heal relays",
+        }
+    }
+}
+
+impl Smtp {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Slow(..) => "relay is slow",
+            Self::TakeAndClose(_) => "relay takes and closes",
+            Self::LoseAndClose(_) => "relay loses and closes",
+            Self::CloseInBody(_) => "relay closes in the body",
+            Self::Defer(_) => "relay defers",
+            Self::Bounce => "relay bounces",
+            Self::Policy => "relay refuses by policy",
+            Self::Refuse => "relay refuses connections",
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A whole Tidings under load, while everything around it breaks by a schedule that follows from a seed; and whether it
+//! kept its promises. `./dev chaos` runs it, docs/reliability.md tells of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use tidings_workflows::Key;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+
+mod act;
+mod judge;
+mod load;
+mod orders;
+mod plan;
+mod settings;
+mod settle;
+mod store;
+mod world;
+
+pub use act::Act;
+pub use plan::Plan;
+pub use store::Target;
+
+use act::Order;
+use load::{Files, Producers};
+use orders::Desk;
+use world::World;
+
+use crate::checker::Verdict;
+
+/// Between two looks at the workers.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What became of a run.
+pub struct Outcome {
+    pub seed: u64,
+    /// Where all its files are: logs, mails, what was acknowledged, the ledger.
+    pub folder: PathBuf,
+    /// How often each kind of act happened.
+    pub acts: BTreeMap<&'static str, u64>,
+    /// How many of them had an effect: orders that were carried out, for example.
+    pub done: BTreeMap<&'static str, u64>,
+    /// Processes that got SIGKILL.
+    pub kills: u64,
+    /// Workers that ended for an outage, and were started again.
+    pub restarts: u64,
+    /// Events handed over at least once.
+    pub events: u64,
+    /// Windows that were open when the dust had settled.
+    pub open: u64,
+    pub verdict: Verdict,
+    /// What is wrong beside the violations: processes that ended by themselves, or never.
+    pub troubles: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether all promises were kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict.code == Some(0) && self.verdict.violations.is_empty() && self.troubles.is_empty()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, .. } = self;
+        let counts = |of: &BTreeMap<String, u64>| {
+            of.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+        };
+        for (name, count) in &self.acts {
+            writeln!(f, "  {count:>6}  {name} ({} with effect)", self.done.get(name).copied().unwrap_or(0))?;
+        }
+        writeln!(f, "kills        {} processes; {} workers ended for an outage", self.kills, self.restarts)?;
+        writeln!(f, "events       {} handed over, {} acknowledged", self.events, verdict.acknowledged)?;
+        writeln!(
+            f,
+            "ledger       {} events, {} digests ({})",
+            verdict.events,
+            verdict.digests,
+            counts(&verdict.outcomes)
+        )?;
+        writeln!(f, "messages     {} single ones; attempts: {}", verdict.singles, counts(&verdict.attempts))?;
+        writeln!(
+            f,
+            "mails        {}, of them second ones {}, for {} ambiguous attempts",
+            verdict.mails, verdict.second_mails, verdict.ambiguous_attempts
+        )?;
+        writeln!(f, "open         {} windows when the dust had settled, all with a reason or below", self.open)?;
+        for violation in &verdict.violations {
+            writeln!(f, "VIOLATION {}: {}", violation.rule, violation.detail)?;
+        }
+        for trouble in &self.troubles {
+            writeln!(f, "TROUBLE {trouble}")?;
+        }
+        let (violations, troubles) = (verdict.violations.len(), self.troubles.len());
+        write!(
+            f,
+            "seed {}: {violations} violations, {troubles} troubles; all files are in {}",
+            self.seed,
+            self.folder.display()
+        )
+    }
+}
+
+/// Runs a plan in a folder, which stays, and judges it.
+///
+/// # Errors
+/// When it cannot be run at all.
+pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
+    let files = Files::new(folder)?;
+    let plan = Arc::new(plan);
+    let mut world = World::start(&plan, folder, store).await?;
+    let mut run = Run {
+        producers: Arc::new(Producers::new(Arc::clone(&plan), world.tidings.clone(), files.clone())),
+        desk: Desk { plan: Arc::clone(&plan), tidings: world.tidings.clone(), store: world.store.place() },
+        tasks: JoinSet::new(),
+        acts: BTreeMap::new(),
+        done: BTreeMap::new(),
+        kills: 0,
+        paused: BTreeSet::new(),
+        troubles: Vec::new(),
+    };
+    run.play(&plan, &mut world, bar).await?;
+    bar.set_message("the dust settles");
+    run.rest(&mut world, plan.settle_within()).await;
+    let open = settle::dust(&mut world, &run.desk, &files, plan.settle_within()).await?;
+    bar.set_message("what is open is sent");
+    let left = settle::empty(&mut world, &run.desk, &run.paused, plan.settle_within()).await?;
+    run.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
+    if let Err(error) = world.stop_workers(plan.settle_within()).await {
+        run.troubles.push(format!("{error:#}"));
+    }
+    run.troubles.append(&mut world.unexplained);
+    run.troubles.extend(judge::logs(folder)?);
+    let verdict = judge::verdict(&files, &world)?;
+    Ok(Outcome {
+        seed: plan.seed,
+        folder: folder.to_owned(),
+        kills: run.kills + run.producers.killed.load(Ordering::Relaxed),
+        acts: run.acts,
+        done: run.done,
+        restarts: world.restarts,
+        events: plan.events.len() as u64,
+        open: open as u64,
+        verdict,
+        troubles: run.troubles,
+    })
+}
+
+struct Run {
+    producers: Arc<Producers>,
+    desk: Desk,
+    /// What producers and operators do: its name, and whether it had an effect.
+    tasks: JoinSet<(&'static str, Result<bool>)>,
+    acts: BTreeMap<&'static str, u64>,
+    done: BTreeMap<&'static str, u64>,
+    kills: u64,
+    /// Keys that were ever paused.
+    paused: BTreeSet<Key>,
+    troubles: Vec<String>,
+}
+
+impl Run {
+    /// Does each act at its time, or as soon after it as the one before is done.
+    async fn play(&mut self, plan: &Plan, world: &mut World, bar: &ProgressBar) -> Result<()> {
+        let start = Instant::now();
+        for (at, act) in &plan.steps {
+            while start.elapsed() < *at {
+                sleep_until((start + *at).min(Instant::now() + LOOK)).await;
+                world.supervise()?;
+                self.reap();
+                bar.set_position(start.elapsed().as_secs());
+            }
+            bar.set_message(act.name());
+            self.act(act, world).await.with_context(|| format!("{act:?}"))?;
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, act: &Act, world: &mut World) -> Result<()> {
+        *self.acts.entry(act.name()).or_default() += 1;
+        let (producers, desk, name) = (Arc::clone(&self.producers), self.desk.clone(), act.name());
+        match act.clone() {
+            Act::Fault(fault) => {
+                let killed = world.apply(fault).await?;
+                self.kills += u64::from(killed);
+                *self.done.entry(name).or_default() += 1;
+            }
+            Act::KillEmit { again } => {
+                producers.doom(again);
+                *self.done.entry(name).or_default() += 1;
+            }
+            Act::Emit(batch) | Act::EmitAgain(batch) => {
+                self.tasks.spawn(async move { (name, producers.emit(batch).await.map(|()| true)) });
+            }
+            Act::Retract { event } => {
+                self.tasks.spawn(async move { (name, producers.retract(event).await) });
+            }
+            Act::Send { number } => {
+                self.tasks.spawn(async move { (name, producers.send(number).await) });
+            }
+            Act::Order(order, key) => {
+                if order == Order::Pause {
+                    self.paused.insert(key.clone());
+                }
+                self.tasks.spawn(async move { (name, desk.order(order, &key).await) });
+            }
+            Act::Pick(pick, number) => {
+                self.tasks.spawn(async move { (name, desk.pick(pick, number).await) });
+            }
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            self.ended(ended);
+        }
+    }
+
+    /// An order may meet what is broken, and its failure is no wonder; one that ends as no command should is.
+    fn ended(&mut self, ended: Result<(&'static str, Result<bool>), tokio::task::JoinError>) {
+        match ended {
+            Ok((name, Ok(done))) => *self.done.entry(name).or_default() += u64::from(done),
+            Ok((name, Err(error))) => self.troubles.push(format!("{name}: {error:#}")),
+            Err(error) => self.troubles.push(format!("{error}")),
+        }
+    }
+
+    /// Waits until producers and operators are done, at most so long.
+    async fn rest(&mut self, world: &mut World, within: Duration) {
+        let deadline = Instant::now() + within;
+        while !self.tasks.is_empty() && Instant::now() < deadline {
+            if let Err(error) = world.supervise() {
+                self.troubles.push(format!("{error:#}"));
+            }
+            if let Ok(Some(ended)) = tokio::time::timeout(LOOK, self.tasks.join_next()).await {
+                self.ended(ended);
+            }
+        }
+        for _ in 0..self.tasks.len() {
+            self.troubles.push(format!("a producer or an order is not through within {within:?}"));
+        }
+        self.tasks.abort_all();
+    }
+}

@@ -1,0 +1,63 @@
+//! The Tidings that is put through it: digest types of all cadences, two relays, retries that come soon.
+
+use std::fmt::Write as _;
+
+use rand::{RngExt, rngs::ChaCha8Rng};
+
+/// Tenants, each with its own users of the same names.
+pub const TENANTS: [&str; 2] = ["acme", "globex"];
+/// What events are about. `share` has a delay of its own in one digest type.
+pub const CATEGORIES: [&str; 3] = ["comment", "share", "alarm"];
+/// The bulk stream's relays, the preferred one first, and that of single messages.
+pub const RELAYS: [&str; 3] = ["first", "second", "single"];
+/// Cadences that recipients change to. `hourly` outlasts the run and is flushed at its end.
+pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
+
+/// A digest type: its name, how many of a hundred events are for it, and its table.
+const TYPES: [(&str, u32, &str); 11] = [
+    ("instant", 4, "cadence = 'instant'"),
+    ("soon", 22, "cadence = 'after 3s'"),
+    ("delayed", 14, "cadence = 'after 25s'\ndelay.share = '4s'"),
+    ("sliding", 14, "cadence = 'sliding 4s max 15s'"),
+    ("full", 14, "cadence = 'after 20s'\nmax_events = 10"),
+    ("first", 10, "cadence = 'after 15s'\nfirst_now = '20s'"),
+    ("throttled", 9, "cadence = 'after 2s'\nthrottle = '15s'\nlinger = '5s'"),
+    ("skipping", 4, "cadence = 'after 2s'\nthrottle = '15s'\nthrottled = 'skip'"),
+    ("minutely", 6, "cadence = 'cron * * * * *'\nspread = '5s'"),
+    ("hourly", 2, "cadence = 'hourly'"),
+    ("never", 1, "cadence = 'never'"),
+];
+
+/// Draws a digest type.
+pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
+    let mut left = random.random_range(0..TYPES.iter().map(|(_, share, _)| share).sum());
+    for (name, share, _) in TYPES {
+        if left < share {
+            return name;
+        }
+        left -= share;
+    }
+    TYPES[0].0
+}
+
+/// `tidings.toml`, with this store and these relays.
+#[must_use]
+pub fn toml(database_url: &str, relays: &[String]) -> String {
+    let [first, second, single] = RELAYS;
+    let mut text = format!(
+        "database_url = \"{database_url}\"\n\
+         [mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
+         [recipients]\ncap = \"40 in 1m\"\n\
+         [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = [\"1s\", \"1s\", \"2s\", \"3s\", \"5s\"]\n\
+         [stream.transactional]\nrelays = [\"{single}\"]\nguarantee = \"at_most_once\"\n\
+         retry_delays = [\"1s\", \"2s\", \"3s\"]\n"
+    );
+    for (name, url) in RELAYS.into_iter().zip(relays) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"");
+    }
+    for (name, _, table) in TYPES {
+        let _ = writeln!(text, "[digest.{name}]\ntemplate = \"activity\"\n{table}");
+    }
+    text
+}

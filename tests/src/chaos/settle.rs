@@ -1,0 +1,121 @@
+//! The end of a run: everything works again, and the dust settles. What is open then needs a reason; after that all of it
+//! is sent, so that every event is accounted for.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use serde_json::json;
+use temporalio_client::{
+    Client, QueryRejectCondition, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowQueryOptions,
+    errors::{WorkflowInteractionError, WorkflowQueryError},
+};
+use tidings_workflows::{Digest, Key, Status};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    act::Order,
+    load::Files,
+    orders::Desk,
+    settings::{RELAYS, TENANTS},
+    world::World,
+};
+
+/// Keys that are asked at once.
+const AT_ONCE: usize = 8;
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Waits until whatever is open waits for something, at most so long, and writes down what is open.
+///
+/// # Errors
+/// When Temporal does not answer.
+pub async fn dust(world: &mut World, desk: &Desk, files: &Files, within: Duration) -> Result<usize> {
+    let keys = desk.plan.keys();
+    let anybody = desk.plan.events[0].key.clone();
+    for relay in 0..RELAYS.len() {
+        desk.order(Order::CloseRelay(relay), &anybody).await?;
+    }
+    let deadline = Instant::now() + within;
+    let open = loop {
+        world.supervise()?;
+        let open = open(&world.server.client().await?, &keys).await?;
+        let now = Timestamp::now();
+        if Instant::now() >= deadline || open.iter().all(|(_, status)| waits(status, now)) {
+            break open;
+        }
+        sleep(AGAIN).await;
+    };
+    let asked_at = Timestamp::now();
+    for (key, status) in &open {
+        let line = json!({"tenant": key.tenant, "digest": key.digest_type, "user": key.user,
+                          "asked_at": asked_at.as_millisecond(), "state": status.state,
+                          "due_at": status.due_at.map(Timestamp::as_millisecond), "hold": status.hold.is_some(),
+                          "next_attempt_at": status.delivering.as_ref().and_then(|sending| sending.next_attempt_at)
+                                                   .map(Timestamp::as_millisecond),
+                          "why": status.why, "trouble": status.trouble});
+        files.append("open.ndjson", &line)?;
+    }
+    Ok(open.len())
+}
+
+/// Whether it is no wonder that the key is open. The checker judges for itself; this only says when to ask it.
+fn waits(status: &Status, now: Timestamp) -> bool {
+    match status.state.as_str() {
+        "idle" => true,
+        "held" => status.hold.is_some(),
+        "collecting" => status.due_at.is_some_and(|due_at| due_at > now),
+        _ => false,
+    }
+}
+
+/// Ends every hold and pause and flushes until nothing is open, at most so long. Answers with the keys that still are.
+///
+/// # Errors
+/// When Temporal does not answer.
+pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, within: Duration) -> Result<Vec<String>> {
+    let keys = desk.plan.keys();
+    for key in paused {
+        desk.order(Order::Resume, key).await?;
+    }
+    let deadline = Instant::now() + within;
+    loop {
+        world.supervise()?;
+        let open = open(&world.server.client().await?, &keys).await?;
+        if open.is_empty() {
+            return Ok(Vec::new());
+        }
+        if Instant::now() >= deadline {
+            return Ok(open.iter().map(|(key, status)| format!("{key}: {status:?}")).collect());
+        }
+        for order in ["release", "flush"] {
+            for tenant in TENANTS {
+                let words =
+                    ["digest", order, "--where", &format!("tenant={tenant}"), "--rate", "200", "--why", "the end"];
+                desk.tell(&words.map(str::to_owned)).await?;
+            }
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// The keys whose workflow runs, and what it says of itself.
+async fn open(temporal: &Client, keys: &BTreeSet<Key>) -> Result<Vec<(Key, Status)>> {
+    let asked = stream::iter(keys).map(|key| ask(temporal, key)).buffer_unordered(AT_ONCE);
+    Ok(asked.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+}
+
+async fn ask(temporal: &Client, key: &Key) -> Result<Option<(Key, Status)>> {
+    let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
+    match workflow.describe(WorkflowDescribeOptions::default()).await {
+        Ok(description) if description.status() == WorkflowExecutionStatus::Running => {}
+        Ok(_) | Err(WorkflowInteractionError::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let only_open = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
+    match workflow.query(Digest::status, (), only_open).await {
+        Ok(status) => Ok(Some((key.clone(), status))),
+        Err(WorkflowQueryError::NotFound(_) | WorkflowQueryError::Rejected { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
