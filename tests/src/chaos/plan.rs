@@ -3,13 +3,15 @@
 //! Load, orders and faults are dealt from three decks of cards. A deck is dealt to its end before it is shuffled again, so
 //! that even a short run meets every kind of trouble.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng, seq::SliceRandom};
+use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 use tidings_workflows::Key;
 
 use super::{
-    act::{Act, Fault, Order, Pick, Smtp},
+    act::{Act, Order, Pick},
+    deal::{dealt, every, index, jitter, one_of, pace},
+    faults::faults,
     settings::{CATEGORIES, CHOICES, TENANTS, digest_type},
 };
 
@@ -19,8 +21,6 @@ pub const WORKERS: usize = 3;
 const RATE: u32 = 36;
 /// A producer begins so often.
 const BATCH_EVERY: Duration = Duration::from_secs(2);
-/// The longest that the store or Temporal is away.
-const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
 
 /// What happens when.
 #[derive(Debug, PartialEq)]
@@ -62,7 +62,7 @@ impl Plan {
         };
         plan.load(&mut random);
         plan.orders(&mut random);
-        plan.faults(&mut random);
+        plan.steps.extend(faults(length, &mut random));
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -76,8 +76,14 @@ impl Plan {
 
     /// Every key that an event of the plan has.
     #[must_use]
-    pub fn keys(&self) -> std::collections::BTreeSet<Key> {
+    pub fn keys(&self) -> BTreeSet<Key> {
         self.events.iter().map(|event| event.key.clone()).collect()
+    }
+
+    /// The names of all kinds of acts.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeSet<&'static str> {
+        self.steps.iter().map(|(_, act)| act.name()).collect()
     }
 
     fn load(&mut self, random: &mut ChaCha8Rng) {
@@ -193,142 +199,6 @@ impl Plan {
     fn batch_by(&self, at: Duration, random: &mut ChaCha8Rng) -> usize {
         index(random, self.batch_at(at) + 1)
     }
-
-    /// What breaks, and when it is whole again. Each of them is broken in one way at a time.
-    fn faults(&mut self, random: &mut ChaCha8Rng) {
-        let deck = deck_of_faults(self.length);
-        let gap = pace(self.length, deck.len(), Duration::from_secs(8));
-        // Workers, Temporal, the store, the relays: when the last trouble of each is over.
-        let mut whole = [Duration::ZERO; WORKERS + 3];
-        for (at, card) in every(gap, self.length).zip(dealt(deck, random.random())) {
-            let at = at + jitter(gap, random);
-            let (what, first, then) = card.draw(random);
-            let at = at.max(whole[what]);
-            let longest = LONGEST_OUTAGE.min(self.length / 12).max(Duration::from_secs(1));
-            let lasts = match card {
-                Card::KillWorker => Duration::from_millis(random.random_range(0..2_000)),
-                // Half are over within a fraction of the longest.
-                _ => longest.mul_f64(random.random::<f64>().powi(3)).max(Duration::from_millis(500)),
-            };
-            self.steps.push((at, Act::Fault(first)));
-            if let Some(then) = then {
-                whole[what] = at + lasts + Duration::from_millis(200);
-                self.steps.push((at + lasts, Act::Fault(then)));
-            }
-        }
-    }
-}
-
-/// A fault before it is drawn in detail.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Card {
-    KillWorker,
-    PauseWorker,
-    KillTemporal,
-    PauseTemporal,
-    KillStore,
-    PauseStore,
-    Slow,
-    TakeAndClose,
-    LoseAndClose,
-    CloseInBody,
-    Defer,
-    Bounce,
-    Policy,
-    Refuse,
-}
-
-impl Card {
-    /// What breaks (an index of `whole`), how, and how it is mended, unless it mends itself.
-    fn draw(self, random: &mut ChaCha8Rng) -> (usize, Fault, Option<Fault>) {
-        const TEMPORAL: usize = WORKERS;
-        let worker = index(random, WORKERS);
-        let times = 1 + index(random, 4);
-        // The bulk stream's first relay, its second one, which is met while the first is left alone, and that of single messages.
-        let relay = one_of(&[0, 0, 1, 2], random);
-        let smtp = |smtp| (WORKERS + 2, Fault::Relay(relay, smtp), None);
-        match self {
-            Self::KillWorker => (worker, Fault::KillWorker(worker), Some(Fault::StartWorker(worker))),
-            Self::PauseWorker => (worker, Fault::PauseWorker(worker), Some(Fault::ContinueWorker(worker))),
-            Self::KillTemporal => (TEMPORAL, Fault::KillTemporal, Some(Fault::StartTemporal)),
-            Self::PauseTemporal => (TEMPORAL, Fault::PauseTemporal, Some(Fault::ContinueTemporal)),
-            Self::KillStore => (TEMPORAL + 1, Fault::KillStore, Some(Fault::StartStore)),
-            Self::PauseStore => (TEMPORAL + 1, Fault::PauseStore, Some(Fault::ContinueStore)),
-            Self::Slow => smtp(Smtp::Slow(Duration::from_millis(random.random_range(500..4_000)), times)),
-            Self::TakeAndClose => smtp(Smtp::TakeAndClose(times)),
-            Self::LoseAndClose => smtp(Smtp::LoseAndClose(times)),
-            Self::CloseInBody => smtp(Smtp::CloseInBody(times)),
-            Self::Defer => smtp(Smtp::Defer(times * 3)),
-            Self::Bounce => smtp(Smtp::Bounce),
-            Self::Policy => smtp(Smtp::Policy),
-            Self::Refuse => (WORKERS + 2, Fault::Relay(relay, Smtp::Refuse), Some(Fault::HealRelays)),
-        }
-    }
-}
-
-fn deck_of_faults(length: Duration) -> Vec<Card> {
-    use Card::{
-        Bounce, CloseInBody, Defer, KillStore, KillTemporal, KillWorker, LoseAndClose, PauseStore, PauseTemporal,
-        PauseWorker, Policy, Refuse, Slow, TakeAndClose,
-    };
-    let mut deck = vec![
-        KillWorker,
-        KillWorker,
-        KillWorker,
-        KillWorker,
-        PauseWorker,
-        PauseWorker,
-        KillTemporal,
-        PauseTemporal,
-        KillStore,
-        PauseStore,
-        Slow,
-        TakeAndClose,
-        LoseAndClose,
-        CloseInBody,
-        Defer,
-        Bounce,
-        Policy,
-        Refuse,
-    ];
-    if length > Duration::from_mins(5) {
-        deck.extend([KillWorker, KillWorker, KillWorker, KillStore, KillTemporal, TakeAndClose]);
-    }
-    deck
-}
-
-/// So often that the deck is dealt once in nine tenths of the run, and `slowest` apart at most.
-fn pace(length: Duration, cards: usize, slowest: Duration) -> Duration {
-    let cards = u32::try_from(cards + 1).unwrap_or(u32::MAX);
-    (length * 9 / 10 / cards).min(slowest)
-}
-
-fn every(gap: Duration, length: Duration) -> impl Iterator<Item = Duration> {
-    (1..).map(move |n| gap * n).take_while(move |at| *at <= length * 95 / 100)
-}
-
-/// The deck, shuffled and dealt for ever.
-fn dealt<T: Clone>(deck: Vec<T>, seed: u64) -> impl Iterator<Item = T> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    std::iter::repeat_with(move || {
-        let mut deck = deck.clone();
-        deck.shuffle(&mut random);
-        deck
-    })
-    .flatten()
-}
-
-fn jitter(gap: Duration, random: &mut ChaCha8Rng) -> Duration {
-    gap.mul_f64(random.random::<f64>() / 2.0)
-}
-
-fn one_of<T: Copy>(of: &[T], random: &mut ChaCha8Rng) -> T {
-    of[index(random, of.len())]
-}
-
-/// Drawn as 32 bits, so that a seed means the same on every machine.
-fn index(random: &mut ChaCha8Rng, length: usize) -> usize {
-    random.random_range(0..u32::try_from(length).unwrap_or(u32::MAX)) as usize
 }
 
 #[cfg(test)]
@@ -336,6 +206,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::chaos::act::Fault;
 
     const SHORT: Duration = Duration::from_secs(40);
     const HOUR: Duration = Duration::from_mins(60);
@@ -356,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_shortest_run_has_every_kind_of_act_that_the_longest_has() {
-        let kinds = |length, seed| counts(&Plan::new(seed, length)).into_keys().collect::<Vec<_>>();
+        let kinds = |length, seed| Plan::new(seed, length).kinds();
         for seed in 0..20 {
             assert_eq!(kinds(SHORT, seed), kinds(HOUR, 1), "seed {seed}");
         }

@@ -1,0 +1,120 @@
+//! What breaks in a run, and when it is whole again.
+
+use std::time::Duration;
+
+use rand::{RngExt, rngs::ChaCha8Rng};
+
+use super::{
+    act::{Act, Fault, Smtp},
+    deal::{dealt, every, index, jitter, one_of, pace},
+    plan::WORKERS,
+};
+
+/// The longest that the store or Temporal is away.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
+/// Between two faults, at most.
+const GAP: Duration = Duration::from_secs(8);
+
+/// The faults of a run of this length, each with its time. What can break is broken in one way at a time.
+pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration, Act)> {
+    let deck = deck_of_faults(length);
+    let gap = pace(length, deck.len(), GAP);
+    let mut steps = Vec::new();
+    // Workers, Temporal, the store, the relays: when the last trouble of each is over.
+    let mut whole = [Duration::ZERO; WORKERS + 3];
+    for (at, card) in every(gap, length).zip(dealt(deck, random.random())) {
+        let at = at + jitter(gap, random);
+        let (what, first, then) = card.draw(random);
+        let at = at.max(whole[what]);
+        let longest = LONGEST_OUTAGE.min(length / 12).max(Duration::from_secs(1));
+        let lasts = match card {
+            Card::KillWorker => Duration::from_millis(random.random_range(0..2_000)),
+            // Half are over within a fraction of the longest.
+            _ => longest.mul_f64(random.random::<f64>().powi(3)).max(Duration::from_millis(500)),
+        };
+        steps.push((at, Act::Fault(first)));
+        if let Some(then) = then {
+            whole[what] = at + lasts + Duration::from_millis(200);
+            steps.push((at + lasts, Act::Fault(then)));
+        }
+    }
+    steps
+}
+
+/// A fault before it is drawn in detail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Card {
+    KillWorker,
+    PauseWorker,
+    KillTemporal,
+    PauseTemporal,
+    KillStore,
+    PauseStore,
+    Slow,
+    TakeAndClose,
+    LoseAndClose,
+    CloseInBody,
+    Defer,
+    Bounce,
+    Policy,
+    Refuse,
+}
+
+impl Card {
+    /// What breaks (an index of `whole`), how, and how it is mended, unless it mends itself.
+    fn draw(self, random: &mut ChaCha8Rng) -> (usize, Fault, Option<Fault>) {
+        const TEMPORAL: usize = WORKERS;
+        let worker = index(random, WORKERS);
+        let times = 1 + index(random, 4);
+        // The bulk stream's first relay, its second one, which is met while the first is left alone, and that of single messages.
+        let relay = one_of(&[0, 0, 1, 2], random);
+        let smtp = |smtp| (WORKERS + 2, Fault::Relay(relay, smtp), None);
+        match self {
+            Self::KillWorker => (worker, Fault::KillWorker(worker), Some(Fault::StartWorker(worker))),
+            Self::PauseWorker => (worker, Fault::PauseWorker(worker), Some(Fault::ContinueWorker(worker))),
+            Self::KillTemporal => (TEMPORAL, Fault::KillTemporal, Some(Fault::StartTemporal)),
+            Self::PauseTemporal => (TEMPORAL, Fault::PauseTemporal, Some(Fault::ContinueTemporal)),
+            Self::KillStore => (TEMPORAL + 1, Fault::KillStore, Some(Fault::StartStore)),
+            Self::PauseStore => (TEMPORAL + 1, Fault::PauseStore, Some(Fault::ContinueStore)),
+            Self::Slow => smtp(Smtp::Slow(Duration::from_millis(random.random_range(500..4_000)), times)),
+            Self::TakeAndClose => smtp(Smtp::TakeAndClose(times)),
+            Self::LoseAndClose => smtp(Smtp::LoseAndClose(times)),
+            Self::CloseInBody => smtp(Smtp::CloseInBody(times)),
+            Self::Defer => smtp(Smtp::Defer(times * 3)),
+            Self::Bounce => smtp(Smtp::Bounce),
+            Self::Policy => smtp(Smtp::Policy),
+            Self::Refuse => (WORKERS + 2, Fault::Relay(relay, Smtp::Refuse), Some(Fault::HealRelays)),
+        }
+    }
+}
+
+fn deck_of_faults(length: Duration) -> Vec<Card> {
+    use Card::{
+        Bounce, CloseInBody, Defer, KillStore, KillTemporal, KillWorker, LoseAndClose, PauseStore, PauseTemporal,
+        PauseWorker, Policy, Refuse, Slow, TakeAndClose,
+    };
+    let mut deck = vec![
+        KillWorker,
+        KillWorker,
+        KillWorker,
+        KillWorker,
+        PauseWorker,
+        PauseWorker,
+        KillTemporal,
+        PauseTemporal,
+        KillStore,
+        PauseStore,
+        Slow,
+        TakeAndClose,
+        LoseAndClose,
+        CloseInBody,
+        Defer,
+        Bounce,
+        Policy,
+        Refuse,
+    ];
+    if length > Duration::from_mins(5) {
+        deck.extend([KillWorker, KillWorker, KillWorker, KillStore, KillTemporal, TakeAndClose]);
+    }
+    deck
+}

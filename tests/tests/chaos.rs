@@ -1,0 +1,46 @@
+//! A short run of `./dev chaos`, on each store: everything that can break does so at least once, and every promise is kept.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use tidings_tests::chaos::{self, Outcome, Plan, Target};
+
+const LENGTH: Duration = Duration::from_secs(30);
+
+async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Option<Target>>) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("tidings-chaos-").tempdir()?;
+    let Some(store) = store(folder.path()).await? else { return Ok(()) };
+    println!("seed {seed}");
+    let plan = Plan::new(seed, LENGTH);
+    let (kinds, events) = (plan.kinds(), plan.events.len() as u64);
+    let outcome = chaos::run(plan, folder.path(), store, &ProgressBar::hidden()).await?;
+    println!("{outcome}");
+    if !outcome.is_good() {
+        println!("kept: {}", folder.keep().display());
+        panic!("seed {seed}: not every promise was kept");
+    }
+    assert_that_it_was_a_test(&outcome, events);
+    assert!(kinds.iter().all(|kind| outcome.acts.contains_key(kind)), "not all of {kinds:?} happened");
+    Ok(())
+}
+
+/// A run in which nothing happens keeps every promise, too.
+fn assert_that_it_was_a_test(outcome: &Outcome, events: u64) {
+    let Outcome { verdict, kills, .. } = outcome;
+    assert!(*kills >= 6, "{kills} kills");
+    // What a producer was killed over, and nobody handed over again, may be missing.
+    assert!(verdict.acknowledged >= events / 2, "{} of {events} events acknowledged", verdict.acknowledged);
+    assert!(verdict.digests >= 100 && verdict.mails >= 100, "{} digests, {} mails", verdict.digests, verdict.mails);
+    assert!(verdict.ambiguous_attempts > 0 && verdict.outcomes.contains_key("sent"), "{verdict:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_promise_is_kept_on_sqlite_whatever_breaks() -> Result<()> {
+    run(1, async |folder| Ok(Some(Target::sqlite(folder)))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_promise_is_kept_on_postgresql_whatever_breaks() -> Result<()> {
+    run(2, async |_| Target::postgres().await).await
+}
