@@ -38,6 +38,8 @@ pub enum Bug {
     OutcomeNotRecorded,
     /// No event counts as known.
     NoDeduplication,
+    /// A retract that comes before its event is forgotten.
+    RetractForgotten,
 }
 
 /// A store with a bug.
@@ -60,7 +62,7 @@ impl Store for BrokenStore {
     async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         match self.bug {
             Bug::NoDeduplication => Ok(Vec::new()),
-            Bug::OutcomeNotRecorded => self.store.known_events(key, event_ids, open).await,
+            Bug::OutcomeNotRecorded | Bug::RetractForgotten => self.store.known_events(key, event_ids, open).await,
         }
     }
 
@@ -80,6 +82,9 @@ impl Store for BrokenStore {
     }
 
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
+        if self.bug == Bug::RetractForgotten {
+            return Ok(());
+        }
         self.store.put_retracts(key, retracts, now).await
     }
 

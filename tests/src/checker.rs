@@ -54,14 +54,25 @@ pub fn acknowledged(key: &Key, event_id: &str) -> String {
 /// # Errors
 /// When it cannot run, or comes to no verdict.
 pub fn check(acknowledged: &str, mails: &[Mail], ledger: &Path) -> Result<Verdict> {
+    check_retracted(acknowledged, "", mails, ledger)
+}
+
+/// The same, with ids that were taken back before their events came.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_retracted(acknowledged: &str, retracted: &str, mails: &[Mail], ledger: &Path) -> Result<Verdict> {
     let folder = TempDir::new()?;
     let ids = folder.path().join("acknowledged.ndjson");
     fs::write(&ids, acknowledged)?;
+    let back = folder.path().join("retracted.ndjson");
+    fs::write(&back, retracted)?;
     for (number, mail) in mails.iter().enumerate() {
         fs::write(folder.path().join(format!("{number:06}.eml")), mail.bytes())?;
     }
-    let [mails, ids] = [folder.path().as_os_str(), ids.as_os_str()];
-    run(&["--acknowledged".as_ref(), ids, "--mails".as_ref(), mails, "--ledger".as_ref(), ledger.as_os_str()])
+    let arguments =
+        [("--acknowledged", &*ids), ("--retracted", &back), ("--mails", folder.path()), ("--ledger", ledger)];
+    run(&arguments.map(|(name, path)| [name.as_ref(), path.as_os_str()]).concat())
 }
 
 /// Runs the checker with these arguments.

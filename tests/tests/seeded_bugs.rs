@@ -1,4 +1,4 @@
-//! The checker is worth something: three bugs that Tidings does not have are put in, and it finds each of them. The
+//! The checker is worth something: bugs that Tidings does not have are put in, and it finds each of them. The
 //! same events without the bug leave it nothing to say.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -107,6 +107,28 @@ async fn missing_deduplication_is_found() -> Result<()> {
     assert_nothing_is_found(&the_same_event_after_its_digest(None).await?);
     let verdict = the_same_event_after_its_digest(Some(Bug::NoDeduplication)).await?;
     assert_is_found(&verdict, "event is in more than one digest");
+    Ok(())
+}
+
+/// Takes an event back, and emits it then.
+async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
+    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+    let _worker = worker(&stage, bug)?;
+    let key = key("activity", "ann");
+    let retract = r#"{"event_id": "e1"}"#;
+    signal(&stage.temporal, &key, Inbound::from_json([], [retract])).await?;
+    idle(&stage, &key).await?;
+    stage.events.emit(event(&key, "e1")).await?;
+    idle(&stage, &key).await?;
+    let id = checker::acknowledged(&key, "e1");
+    checker::check_retracted(&id, &id, &stage.relay.mails(), &ledger(&stage))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retract_that_is_forgotten_is_found() -> Result<()> {
+    assert_nothing_is_found(&an_event_after_its_retract(None).await?);
+    let verdict = an_event_after_its_retract(Some(Bug::RetractForgotten)).await?;
+    assert_is_found(&verdict, "retracted event is in a digest that was sent");
     Ok(())
 }
 

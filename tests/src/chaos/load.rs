@@ -1,6 +1,7 @@
 //! The producers: `tidings emit` and its kin, as processes that are killed and told again.
 
 use std::{
+    fmt,
     fs::{self, OpenOptions},
     io::Write as _,
     path::{Path, PathBuf},
@@ -43,7 +44,7 @@ impl Files {
         for name in ["batches", "acknowledged", "mails"] {
             fs::create_dir(folder.join(name))?;
         }
-        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson"] {
+        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson", "acts.log"] {
             fs::write(folder.join(name), "")?;
         }
         Ok(Self { folder: folder.to_owned() })
@@ -59,7 +60,7 @@ impl Files {
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn append(&self, name: &str, line: &Value) -> Result<()> {
+    pub fn append(&self, name: &str, line: &impl fmt::Display) -> Result<()> {
         let mut file = OpenOptions::new().append(true).open(self.path(name))?;
         Ok(file.write_all(format!("{line}\n").as_bytes())?)
     }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use jiff::Timestamp;
 use tidings_workflows::Key;
 use tokio::{
     task::JoinSet,
@@ -51,6 +52,7 @@ pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) ->
     let plan = Arc::new(plan);
     let mut world = World::start(&plan, folder, store).await?;
     let mut run = Run {
+        files: files.clone(),
         producers: Arc::new(Producers::new(Arc::clone(&plan), world.tidings.clone(), files.clone())),
         desk: Desk { plan: Arc::clone(&plan), tidings: world.tidings.clone(), store: world.store.place() },
         tasks: JoinSet::new(),
@@ -63,13 +65,14 @@ pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) ->
     run.play(&plan, &mut world, bar).await?;
     bar.set_message("the dust settles");
     run.rest(&mut world, plan.settle_within()).await;
-    let open = settle::dust(&mut world, &run.desk, &files, plan.settle_within()).await?;
+    let open = settle::dust(&mut world, &run.desk, &files, plan.settle_within()).await;
+    let open = open.unwrap_or_else(|error| run.trouble(&error));
     bar.set_message("what is open is sent");
-    let left = settle::empty(&mut world, &run.desk, &run.paused, plan.settle_within()).await?;
+    let left = settle::empty(&mut world, &run.desk, &run.paused, plan.settle_within()).await;
+    let left: Vec<String> = left.unwrap_or_else(|error| run.trouble(&error));
     run.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
-    if let Err(error) = world.stop_workers(plan.settle_within()).await {
-        run.troubles.push(format!("{error:#}"));
-    }
+    let stopped = world.stop_workers(plan.settle_within()).await;
+    stopped.unwrap_or_else(|error| run.trouble(&error));
     run.troubles.append(&mut world.unexplained);
     run.troubles.extend(judge::logs(folder)?);
     let verdict = judge::verdict(&files, &world)?;
@@ -88,6 +91,7 @@ pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) ->
 }
 
 struct Run {
+    files: Files,
     producers: Arc<Producers>,
     desk: Desk,
     /// What producers and operators do: its name, and whether it had an effect.
@@ -119,6 +123,9 @@ impl Run {
 
     async fn act(&mut self, act: &Act, world: &mut World) -> Result<()> {
         *self.acts.entry(act.name()).or_default() += 1;
+        if !matches!(act, Act::Emit(_)) {
+            self.files.append("acts.log", &format!("{} {act:?}", Timestamp::now()))?;
+        }
         let (producers, desk, name) = (Arc::clone(&self.producers), self.desk.clone(), act.name());
         match act.clone() {
             Act::Fault(fault) => {
@@ -150,6 +157,12 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Notes what is wrong; the run goes on to its verdict.
+    fn trouble<T: Default>(&mut self, error: &anyhow::Error) -> T {
+        self.troubles.push(format!("{error:#}"));
+        T::default()
     }
 
     fn reap(&mut self) {

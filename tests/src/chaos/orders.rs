@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use temporalio_client::{
     NamespacedClient, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
-    WorkflowTerminateOptions, errors::WorkflowInteractionError,
+    WorkflowTerminateOptions,
 };
 use tidings_activities::store::{MessageFilter, MessageState, Store, SuppressionFilter};
 use tidings_workflows::{Digest, Key, contract::Outcome};
@@ -20,15 +20,13 @@ use super::{
     world::Tidings,
 };
 
-/// Longer than any command waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// Longer than any command waits for an answer, also one for many keys.
+const PATIENCE: Duration = Duration::from_mins(5);
 /// How long `tidings recover` is tried again.
 const RECOVER_WITHIN: Duration = Duration::from_mins(10);
 /// Keys that are looked at for a digest to reopen.
 const LOOK_AT: usize = 40;
 const AGAIN: Duration = Duration::from_secs(2);
-/// What `tidings recover` says of a run that came to its end, or went on as a new one, before it could be terminated.
-const ENDED_BY_ITSELF: [&str; 3] = ["came to its end by itself", "was cancelled", "goes on; --run"];
 const WHY: &str = "chaos";
 
 /// See the module.
@@ -43,11 +41,14 @@ impl Desk {
     /// Gives an order. `false`: nobody carried it out, which may be for something that is broken just then.
     ///
     /// # Errors
-    /// When Temporal does not answer; when the command ended as no command should.
+    /// When the command ended as no command should, or a run that was terminated cannot be recovered.
     pub async fn order(&self, order: Order, key: &Key) -> Result<bool> {
         match order {
-            Order::Cancel => self.cancel(key).await,
-            Order::Terminate => self.terminate(key).await,
+            Order::Cancel => Ok(self.cancel(key).await.is_ok()),
+            Order::Terminate => match self.running(key).await {
+                Ok(Some(run)) => self.terminate(key, &run).await,
+                Ok(None) | Err(_) => Ok(false),
+            },
             order => {
                 let output = self.tell(&words(order, key)).await?;
                 // Orders of the plan are right; whether they can be carried out is another matter.
@@ -60,12 +61,14 @@ impl Desk {
     /// Looks what there is, and gives an order about it.
     ///
     /// # Errors
-    /// When the ledger does not answer; when the command ended as no command should.
+    /// When the command ended as no command should.
     pub async fn pick(&self, pick: Pick, number: u32) -> Result<bool> {
-        let store = timeout(PATIENCE, self.store.open()).await??;
-        let Some(words) = timeout(PATIENCE, self.words_of(&*store, pick, number as usize)).await?? else {
-            return Ok(false);
+        let looking = async {
+            let store = self.store.open().await?;
+            self.words_of(&*store, pick, number as usize).await
         };
+        // A ledger that is away names nothing.
+        let Ok(Ok(Some(words))) = timeout(PATIENCE, looking).await else { return Ok(false) };
         self.tell(&words).await.map(|output| output.status.success())
     }
 
@@ -113,61 +116,60 @@ impl Desk {
         Ok(None)
     }
 
-    async fn cancel(&self, key: &Key) -> Result<bool> {
+    async fn cancel(&self, key: &Key) -> Result<()> {
         let workflow = self.tidings.temporal().await?.get_workflow_handle::<Digest>(key.workflow_id());
-        match workflow.cancel(WorkflowCancelOptions::default()).await {
-            Ok(()) => Ok(true),
-            Err(WorkflowInteractionError::NotFound(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(workflow.cancel(WorkflowCancelOptions::default()).await?)
     }
 
-    /// Terminates what runs for the key, if anything does, and recovers it: whoever terminates has to.
-    async fn terminate(&self, key: &Key) -> Result<bool> {
+    /// The key's run that goes on, if one does.
+    async fn running(&self, key: &Key) -> Result<Option<String>> {
         let workflow = self.tidings.temporal().await?.get_workflow_handle::<Digest>(key.workflow_id());
-        let run = match workflow.describe(WorkflowDescribeOptions::default()).await {
-            Ok(run) if run.status() == WorkflowExecutionStatus::Running => run.run_id().to_owned(),
-            Ok(_) | Err(WorkflowInteractionError::NotFound(_)) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
+        let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
+        Ok((run.status() == WorkflowExecutionStatus::Running).then(|| run.run_id().to_owned()))
+    }
+
+    /// Terminates a run, and recovers it: whoever terminates has to. `false`: it came to its end before.
+    async fn terminate(&self, key: &Key, run: &str) -> Result<bool> {
         let deadline = Instant::now() + RECOVER_WITHIN;
-        // An answer that is lost may have been a yes.
-        while !matches!(self.terminated(key, &run).await, Ok(true)) {
+        let end = loop {
+            // An answer that is lost may have been a yes.
+            if let Ok(Some(end)) = self.end(key, run).await {
+                break end;
+            }
             ensure!(Instant::now() < deadline, "{key}: nobody says whether run {run} is terminated");
             sleep(AGAIN).await;
+        };
+        if end != WorkflowExecutionStatus::Terminated {
+            return Ok(false);
         }
-        while !self.recovered(key, &run).await? {
+        while !self.recovered(key, run).await? {
             ensure!(Instant::now() < deadline, "{key}: run {run} was terminated and cannot be recovered");
             sleep(AGAIN).await;
         }
         Ok(true)
     }
 
-    /// Terminates this run and no later one. `true`: it has an end.
-    async fn terminated(&self, key: &Key, run: &str) -> Result<bool> {
+    /// Terminates this run, and no later one. Answers with the end that it has, which may be another.
+    async fn end(&self, key: &Key, run: &str) -> Result<Option<WorkflowExecutionStatus>> {
         let temporal = self.tidings.temporal().await?;
         let execution = WorkflowExecutionInfo::builder()
             .namespace(temporal.namespace())
             .workflow_id(key.workflow_id())
             .run_id(run)
             .build();
-        match execution.bind_untyped(temporal).terminate(WorkflowTerminateOptions::default()).await {
-            Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        let workflow = execution.bind_untyped(temporal);
+        // Where there is an error it may be over already, or only the answer was lost.
+        let _ = workflow.terminate(WorkflowTerminateOptions::default()).await;
+        let end = workflow.describe(WorkflowDescribeOptions::default()).await?.status();
+        Ok((end != WorkflowExecutionStatus::Running).then_some(end))
     }
 
-    /// Recovers a run, or finds that it was another one that was terminated. A digest that the recipient may have already
-    /// is sent again all the same.
+    /// Recovers a run. A digest that the recipient may have already is sent again all the same.
     async fn recovered(&self, key: &Key, run: &str) -> Result<bool> {
         let words = ["recover", &key.to_string(), "--run", run, "--why", WHY, "--json"].map(str::to_owned);
-        let output =
-            timeout(5 * PATIENCE, self.tidings.command(&words).output()).await.context("tidings recover")??;
+        let output = timeout(PATIENCE, self.tidings.command(&words).output()).await.context("tidings recover")??;
+        self.tidings.note(&words, &output)?;
         if output.status.success() {
-            return Ok(true);
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if ENDED_BY_ITSELF.iter().any(|words| said.contains(words)) {
             return Ok(true);
         }
         let Ok(said) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(false) };

@@ -39,7 +39,7 @@ pub async fn dust(world: &mut World, desk: &Desk, files: &Files, within: Duratio
     let deadline = Instant::now() + within;
     let open = loop {
         world.supervise()?;
-        let open = open(&world.server.client().await?, &keys).await?;
+        let open = open(world, &keys, deadline).await?;
         let now = Timestamp::now();
         if Instant::now() >= deadline || open.iter().all(|(_, status)| waits(status, now)) {
             break open;
@@ -81,7 +81,7 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
     let deadline = Instant::now() + within;
     loop {
         world.supervise()?;
-        let open = open(&world.server.client().await?, &keys).await?;
+        let open = open(world, &keys, deadline).await?;
         if open.is_empty() {
             return Ok(Vec::new());
         }
@@ -99,10 +99,20 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
     }
 }
 
-/// The keys whose workflow runs, and what it says of itself.
-async fn open(temporal: &Client, keys: &BTreeSet<Key>) -> Result<Vec<(Key, Status)>> {
-    let asked = stream::iter(keys).map(|key| ask(temporal, key)).buffer_unordered(AT_ONCE);
-    Ok(asked.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+/// The keys whose workflow runs, and what it says of itself. Who does not answer is asked again, until the deadline.
+async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
+    loop {
+        let asking = async {
+            let temporal = world.server.client().await?;
+            let asked = stream::iter(keys).map(|key| ask(&temporal, key)).buffer_unordered(AT_ONCE);
+            asked.try_collect::<Vec<_>>().await
+        };
+        match asking.await {
+            Ok(answers) => return Ok(answers.into_iter().flatten().collect()),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => sleep(AGAIN).await,
+        }
+    }
 }
 
 async fn ask(temporal: &Client, key: &Key) -> Result<Option<(Key, Status)>> {
