@@ -6,7 +6,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use tidings_tests::chaos::{self, Outcome, Plan, Target};
 
-const LENGTH: Duration = Duration::from_secs(30);
+const LENGTH: Duration = Duration::from_secs(20);
 
 async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Option<Target>>) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("tidings-chaos-").tempdir()?;
