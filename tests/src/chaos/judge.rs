@@ -1,8 +1,8 @@
 //! The files of a run are handed to the checker, and its logs are searched.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{ffi::OsString, fs, path::Path, process::Command};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::{load::Files, world::World};
 use crate::checker::{self, Verdict};
@@ -31,6 +31,20 @@ pub fn verdict(files: &Files, world: &World) -> Result<Verdict> {
     ];
     let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
     checker::run(&arguments)
+}
+
+/// Keeps the ledger of PostgreSQL, which goes with its cluster, as SQL.
+///
+/// # Errors
+/// When `pg_dump` does not start, or fails.
+pub fn keep(files: &Files, world: &World) -> Result<()> {
+    let ledger = world.store.ledger();
+    if !ledger.starts_with("postgres") {
+        return Ok(());
+    }
+    let dump = Command::new("pg_dump").arg("--file").arg(files.path("ledger.sql")).arg(ledger).status()?;
+    ensure!(dump.success(), "pg_dump: {dump}");
+    Ok(())
 }
 
 /// Lines of the logs that tell of a bug.

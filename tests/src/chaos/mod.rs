@@ -75,6 +75,7 @@ pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) ->
     stopped.unwrap_or_else(|error| run.trouble(&error));
     run.troubles.append(&mut world.unexplained);
     run.troubles.extend(judge::logs(folder)?);
+    judge::keep(&files, &world).unwrap_or_else(|error| run.trouble(&error));
     let verdict = judge::verdict(&files, &world)?;
     Ok(Outcome {
         seed: plan.seed,
