@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
-use tidings_activities::store::{Postgres, Store};
+use tidings_activities::store::{DigestRecord, Postgres, Store};
 use tidings_tests::{
     postgres::database,
     relay::{Act, At, Fault},
@@ -51,6 +51,29 @@ async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
     let before = eventually("the delivery is asked to stop", MINUTE, heartbeat).await?;
     let later = async || Ok(heartbeat().await?.filter(|at| *at != before));
     eventually("it has sent a heartbeat since", MINUTE, later).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
+    let mut stage = Stage::start(settings("after 5s", "after 1h")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    reaches(&stage, &key, "collecting").await?;
+    stage.stop_worker()?;
+    // With no worker both wait for the same workflow task.
+    stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+    let fired = async || {
+        let history = stage.history(&key).await?;
+        Ok(history.iter().any(|event| event.event_type() == EventType::TimerFired).then_some(()))
+    };
+    eventually("the timer fires", MINUTE, fired).await?;
+    stage.start_worker()?;
+    is_over(&stage, &key).await?;
+    let digests = stage.store.digests(&key, 10).await?;
+    let dropped = |digest: &&_| matches!(digest, DigestRecord { closed: Some(closed), items: 1, .. } if closed.outcome == Outcome::Dropped);
+    assert_eq!((digests.len(), digests.iter().filter(dropped).count()), (1, 1), "{digests:?}");
+    assert!(stage.relay.mails().is_empty());
     Ok(())
 }
 

@@ -39,7 +39,9 @@ type Ctx = WorkflowContext<Digest>;
 pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     let now = now(ctx);
     let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
-    let token = ctx.cancellation_token().child_token();
+    // Not a child of the run's token: a cancel would take the timer away at once, and where it has fired by the same workflow
+    // task the SDK panics, over and over. The condition ends at a cancel, too.
+    let token = WorkflowCancellationToken::new();
     let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
     let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll() || w.state.decide(now) != Decision::Wait(until)));

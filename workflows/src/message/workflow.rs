@@ -232,14 +232,14 @@ where
 async fn wait(ctx: &Ctx, at: Timestamp) {
     let now = call::timestamp(ctx.workflow_time());
     let length = at.duration_since(now).try_into().unwrap_or_default();
-    let token = ctx.cancellation_token().child_token();
+    // As in `call::wait`: a cancel must not take away a timer that has fired.
+    let token = WorkflowCancellationToken::new();
     let summary = format!("until {at:.0}");
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
     let mut woke = Box::pin(ctx.wait_condition(|w| w.decision() != Some(Decision::Wait(at))));
     select! {
-        // A cancel ends the timer, too, and is looked at next.
         _ = timer => ctx.state_mut(|w| w.state.iter_mut().for_each(State::waited)),
-        // Dropping a timer does not cancel it.
+        // Also after a cancel. Dropping a timer does not cancel it.
         _ = woke => token.cancel(),
     }
 }
