@@ -181,10 +181,10 @@ impl Producers {
         Ok(done)
     }
 
-    /// Hands over a single message. The same number is the same message.
+    /// Hands over a single message, again until it is accepted. The same number is the same message.
     ///
     /// # Errors
-    /// When the files cannot be written.
+    /// When `tidings send` ends as it should not, or the files cannot be written.
     pub async fn send(&self, number: u32) -> Result<bool> {
         let user = &self.plan.users[number as usize % self.plan.users.len()];
         fs::write(self.files.path("text.txt"), "A single message.\n")?;
@@ -203,12 +203,21 @@ impl Producers {
             "text.txt",
             "--json",
         ];
-        let output = self.tidings.command(&words.map(str::to_owned)).output().await?;
-        if output.status.success() {
-            let said: Value = serde_json::from_slice(&output.stdout)?;
-            self.files.append("sent.ndjson", &json!({"id": said["id"]}))?;
+        loop {
+            let output = self.tidings.command(&words.map(str::to_owned)).output().await?;
+            match output.status.code() {
+                Some(0) => {
+                    let said: Value = serde_json::from_slice(&output.stdout)?;
+                    self.files.append("sent.ndjson", &json!({"id": said["id"]}))?;
+                    return Ok(true);
+                }
+                // Refused: the address is suppressed.
+                Some(2) => return Ok(false),
+                // It may be in the outbox, and nobody sends it before it is told again.
+                Some(1) => sleep(PAUSE).await,
+                _ => bail!("tidings send of message {number} ended with {}", output.status),
+            }
         }
-        Ok(output.status.success())
     }
 }
 
