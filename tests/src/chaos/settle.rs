@@ -8,10 +8,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::json;
 use temporalio_client::{
-    Client, QueryRejectCondition, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowQueryOptions,
+    Client, QueryRejectCondition, WorkflowCountOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
+    WorkflowQueryOptions,
     errors::{WorkflowInteractionError, WorkflowQueryError},
 };
-use tidings_workflows::{Digest, Key, Status};
+use tidings_workflows::{Digest, Key, Status, names};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -82,7 +83,7 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
     loop {
         world.supervise()?;
         let open = open(world, &keys, deadline).await?;
-        if open.is_empty() {
+        if open.is_empty() && singles(world).await.is_ok_and(|singles| singles == 0) {
             return Ok(Vec::new());
         }
         if Instant::now() >= deadline {
@@ -113,6 +114,13 @@ async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Result<
             Err(_) => sleep(AGAIN).await,
         }
     }
+}
+
+/// Single messages that are on their way.
+async fn singles(world: &World) -> Result<usize> {
+    let query = format!("WorkflowType = '{}' AND ExecutionStatus = 'Running'", names::MESSAGE_WORKFLOW_TYPE);
+    let count = world.server.client().await?.count_workflows(&query, WorkflowCountOptions::default()).await?;
+    Ok(count.count())
 }
 
 async fn ask(temporal: &Client, key: &Key) -> Result<Option<(Key, Status)>> {
