@@ -32,7 +32,7 @@ fn assert_that_it_was_a_test(outcome: &Outcome, events: u64) {
     // What a producer was killed over, and nobody handed over again, may be missing.
     assert!(verdict.acknowledged >= events / 2, "{} of {events} events acknowledged", verdict.acknowledged);
     assert!(verdict.digests >= 100 && verdict.mails >= 100, "{} digests, {} mails", verdict.digests, verdict.mails);
-    assert!(verdict.ambiguous_attempts > 0 && verdict.outcomes.contains_key("sent"), "{verdict:?}");
+    assert!(verdict.outcomes.contains_key("sent"), "{verdict:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
