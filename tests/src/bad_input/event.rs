@@ -130,16 +130,45 @@ fn within_the_contract(event: &Event) {
 fn same_in_every_encoding(event: &Event) {
     let json = serde_json::to_string(event).expect("an event is JSON");
     let wire: v1::Event = serde_json::from_str(&json).expect("its JSON is the contract's");
-    let only = Sorted { events: vec![event.clone()], ..Sorted::default() };
     let wire_json = serde_json::to_vec(&wire).expect("a wire event is JSON");
-    assert_eq!(through("json/plain", "", json.as_bytes()), only, "{json}");
-    assert_eq!(through("json/protobuf", EVENT, &wire_json), only, "{json}");
     let binary = wire.encode_to_vec();
-    assert_eq!(through("binary/protobuf", EVENT, &binary), only, "{json}");
-    assert_eq!(through("binary/protobuf", "", &binary), only, "{json}");
-    let batch = v1::EventBatch { events: vec![wire], retracts: Vec::new() };
-    assert_eq!(through("binary/protobuf", "", &batch.encode_to_vec()), only, "{json}");
-    assert_eq!(through("json/plain", "", format!("[{json}]").as_bytes()), only, "{json}");
+    let batch = v1::EventBatch { events: vec![wire], retracts: Vec::new() }.encode_to_vec();
+    for (encoding, message, data) in [
+        ("json/plain", "", json.as_bytes()),
+        ("json/plain", "", format!("[{json}]").as_bytes()),
+        ("json/protobuf", EVENT, &wire_json),
+        ("binary/protobuf", EVENT, &binary),
+        ("binary/protobuf", "", &binary),
+        ("binary/protobuf", "", &batch),
+    ] {
+        let mut again = through(encoding, message, data);
+        for other in &mut again.events {
+            assert!(
+                alike(&Value::Object(other.payload.clone()), &Value::Object(event.payload.clone())),
+                "{json}: {other:?}"
+            );
+            other.payload.clone_from(&event.payload);
+        }
+        assert_eq!(again, Sorted { events: vec![event.clone()], ..Sorted::default() }, "{encoding} {message}: {json}");
+    }
+}
+
+/// The same but for the last digit of numbers: `serde_json` reads those that are not whole only nearly as they were.
+fn alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            let (Some(one), Some(other)) = (one.as_f64(), other.as_f64()) else { return false };
+            (one - other).abs() <= one.abs() * 4.0 * f64::EPSILON + f64::MIN_POSITIVE
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| alike(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let fields = one.iter().zip(other);
+            one.len() == other.len() && fields.into_iter().all(|(one, other)| one.0 == other.0 && alike(one.1, other.1))
+        }
+        _ => one == other,
+    }
 }
 
 fn same_retract_in_every_encoding(retract: &Retract) {
