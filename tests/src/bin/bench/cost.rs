@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use futures::future::try_join_all;
 use prost::Message;
+use temporalio_client::WorkflowFetchHistoryOptions;
 use temporalio_common::protos::temporal::api::{
     enums::v1::EventType,
     history::v1::{HistoryEvent, history_event::Attributes},
@@ -89,9 +90,27 @@ impl Cost {
         for events in &self.events {
             let key = user(*events);
             eventually("the digest is sent", DEADLINE, async || Ok(stage.is_idle(&key).await?.then_some(()))).await?;
-            all.push(Spent::of(&stage.history(&key).await?)?);
+            all.push(Spent::of(&histories(stage, &key).await?)?);
         }
         Ok(all)
+    }
+}
+
+/// The histories of all runs of the key, latest first.
+async fn histories(stage: &Stage, key: &Key) -> Result<Vec<HistoryEvent>> {
+    let (mut all, mut run) = (Vec::new(), None::<String>);
+    loop {
+        let handle = stage.run_handle(key, run.as_deref());
+        let history = handle.fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?;
+        let started = history.first().and_then(|event| event.attributes.as_ref());
+        let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = started else {
+            bail!("a history that does not begin with a start")
+        };
+        run = Some(started.continued_execution_run_id.clone()).filter(|run| !run.is_empty());
+        all.extend(history);
+        if run.is_none() {
+            return Ok(all);
+        }
     }
 }
 
@@ -125,7 +144,7 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
     figures[at].push_both(value, baseline);
 }
 
-/// What one run of a workflow has cost.
+/// What the runs of a digest have cost.
 struct Spent {
     events: usize,
     bytes: usize,
@@ -138,11 +157,12 @@ impl Spent {
         let of = |wanted| history.iter().filter(|event| event.event_type() == wanted).count();
         // All local activities of one workflow task are one action.
         let mut local = BTreeSet::new();
-        let mut attempts = 0;
+        let (mut run, mut attempts) = (0, 0);
         for event in history {
             match event.attributes.as_ref().context("an event without attributes")? {
+                Attributes::WorkflowExecutionStartedEventAttributes(_) => run += 1,
                 Attributes::MarkerRecordedEventAttributes(marker) => {
-                    local.insert(marker.workflow_task_completed_event_id);
+                    local.insert((run, marker.workflow_task_completed_event_id));
                 }
                 Attributes::ActivityTaskStartedEventAttributes(started) => {
                     attempts += usize::try_from(started.attempt)?
@@ -150,8 +170,8 @@ impl Spent {
                 _ => {}
             }
         }
-        // A SignalWithStart is one action, whether it starts a run or not.
-        let signals = of(EventType::WorkflowExecutionSignaled);
+        // A SignalWithStart is one action, whether it starts a run or not; so is a run that continues another.
+        let signals = of(EventType::WorkflowExecutionSignaled) + of(EventType::WorkflowExecutionContinuedAsNew);
         Ok(Self {
             events: history.len(),
             bytes: history.iter().map(Message::encoded_len).sum(),

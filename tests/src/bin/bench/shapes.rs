@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use temporalio_common::RetryPolicy;
+use temporalio_common::{RetryPolicy, data_converters::RawValue};
 use temporalio_macros::{activities, workflow, workflow_methods};
 use temporalio_sdk::{
     ActivityOptions, LocalActivityOptions, SyncWorkflowContext, TimerOptions, WorkerOptions, WorkflowContext,
-    WorkflowResult,
+    WorkflowContextView, WorkflowResult,
     activities::{ActivityContext, ActivityError},
     workflows::select,
 };
@@ -109,13 +109,17 @@ impl Textbook {
 }
 
 #[workflow]
-#[derive(Default)]
 struct Rearmed {
     signals: u32,
 }
 
 #[workflow_methods]
 impl Rearmed {
+    #[init]
+    fn new(_: &WorkflowContextView, _: RawValue) -> Self {
+        Self { signals: 0 }
+    }
+
     #[run(name = "digest")]
     async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
         loop {
