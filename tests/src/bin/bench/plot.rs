@@ -13,6 +13,8 @@ use crate::{
 
 /// Pixels: the longest bar, and the heights of a unit's heading, of a bar with its label, and of a baseline.
 const LONGEST: f64 = 560.0;
+/// From the page's edge to a bar and from its end to its value, together.
+const GAP: f64 = 22.0;
 const HEADING: u32 = 34;
 const BAR: u32 = 36;
 const BASELINE: u32 = 14;
@@ -28,14 +30,17 @@ struct Unit<'a> {
 struct Bar<'a> {
     label: &'a str,
     y: u32,
-    width: f64,
+    width: String,
+    /// Where the value stands.
+    end: String,
     value: String,
     baseline: Option<Baseline>,
 }
 
 #[derive(Serialize)]
 struct Baseline {
-    width: f64,
+    width: String,
+    end: String,
     value: String,
 }
 
@@ -54,6 +59,7 @@ pub fn svg(figures: &[Figure]) -> Result<String> {
     context.insert("height", &(y + BASELINE));
     context.insert("units", &units);
     let mut tera = Tera::default();
+    tera.autoescape_on(vec![".svg"]);
     tera.add_raw_template("plot.svg", include_str!("plot.svg"))?;
     Ok(tera.render("plot.svg", &context)?)
 }
@@ -64,17 +70,20 @@ fn unit<'a>(name: &'a str, figures: &[&'a Figure], y: &mut u32) -> Unit<'a> {
         [Some(figure.median()), baseline].into_iter().flatten()
     });
     let most = all.fold(f64::MIN_POSITIVE, f64::max);
-    let width = |value: f64| (LONGEST * value / most).max(1.0).round();
+    let width = |value: f64| (LONGEST * value / most).max(1.0);
+    let pixels = |length: f64| format!("{length:.0}");
     let heading = *y + HEADING - 10;
     *y += HEADING;
     let bars = figures.iter().map(|figure| {
         let baseline = figure.baseline.as_ref().map(|baseline| {
             let value = median(&baseline.rounds);
-            Baseline { width: width(value), value: format!("{} {}", number(value), baseline.what) }
+            let (width, value) = (width(value), format!("{} {}", number(value), baseline.what));
+            Baseline { width: pixels(width), end: pixels(width + GAP), value }
         });
         let top = *y;
         *y += BAR + if baseline.is_some() { BASELINE } else { 0 };
-        Bar { label: &figure.what, y: top, width: width(figure.median()), value: number(figure.median()), baseline }
+        let (width, value) = (width(figure.median()), number(figure.median()));
+        Bar { label: &figure.what, y: top, width: pixels(width), end: pixels(width + GAP), value, baseline }
     });
     let bars = bars.collect();
     Unit { name, y: heading, bars }
