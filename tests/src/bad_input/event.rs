@@ -164,8 +164,8 @@ fn alike(one: &Value, other: &Value) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| alike(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            let fields = one.iter().zip(other);
-            one.len() == other.len() && fields.into_iter().all(|(one, other)| one.0 == other.0 && alike(one.1, other.1))
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|((name, value), (other, its))| name == other && alike(value, its))
         }
         _ => one == other,
     }
