@@ -259,16 +259,7 @@ impl Outside {
     }
 
     fn tidings(&self) -> Command {
-        let mut command = Command::new(&self.binary);
-        command
-            .current_dir(self.folder.path())
-            .env("TEMPORAL_ADDRESS", self.server.target())
-            .env_remove("TIDINGS_CONFIG")
-            .env_remove("TIDINGS_DATABASE_URL")
-            .env_remove("TIDINGS_SMTP_URL")
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        command
+        command(&self.binary, self.folder.path(), &self.server.target())
     }
 }
 
@@ -280,6 +271,21 @@ impl Drop for Outside {
             let _ = worker.wait();
         }
     }
+}
+
+/// The binary, run in a folder with a `tidings.toml` of its own, for the Temporal server at this address.
+#[must_use]
+pub fn command(binary: &Path, folder: &Path, temporal: &str) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .current_dir(folder)
+        .env("TEMPORAL_ADDRESS", temporal)
+        .env_remove("TIDINGS_CONFIG")
+        .env_remove("TIDINGS_DATABASE_URL")
+        .env_remove("TIDINGS_SMTP_URL")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
 }
 
 /// The binary that cargo put beside the tests, or beside the program that asks, when it built the workspace.

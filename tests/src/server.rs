@@ -100,9 +100,7 @@ impl DevServer {
 
     /// A new connection to the namespace `default`.
     pub async fn client(&self) -> Result<Client> {
-        let url = Url::parse(&format!("http://{}", self.target()))?;
-        let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
-        Ok(Client::new(connection, ClientOptions::new("default").build())?)
+        connect(&self.target()).await
     }
 
     /// Ready is: namespace and search attributes answer.
@@ -129,4 +127,11 @@ impl Drop for DevServer {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A new connection to the namespace `default` of the server at this address, `127.0.0.1:PORT`.
+pub async fn connect(target: &str) -> Result<Client> {
+    let url = Url::parse(&format!("http://{target}"))?;
+    let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
+    Ok(Client::new(connection, ClientOptions::new("default").build())?)
 }

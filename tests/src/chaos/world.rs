@@ -4,13 +4,13 @@ use std::{
     fs::{self, OpenOptions},
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Child, Output, Stdio},
+    process::{Child, Output},
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Url};
+use temporalio_client::Client;
 use tokio::{process::Command, time::Instant};
 
 use super::{
@@ -23,7 +23,7 @@ use crate::{
     outside,
     process::signal,
     relay::{self, Act, At, Relay},
-    server::DevServer,
+    server::{self, DevServer},
 };
 
 /// A worker that cannot connect ends, and whoever runs it starts it again. So long after an outage that is no wonder.
@@ -63,18 +63,9 @@ impl Tidings {
     /// The command line with these arguments.
     #[must_use]
     pub fn command(&self, arguments: &[String]) -> Command {
-        let mut command = Command::new(&self.binary);
-        command
-            .args(arguments)
-            .current_dir(&self.folder)
-            .env("TEMPORAL_ADDRESS", &self.temporal)
-            // Who gives orders, for the audit trail.
-            .env("USER", "chaos")
-            .env_remove("TIDINGS_CONFIG")
-            .env_remove("TIDINGS_DATABASE_URL")
-            .env_remove("TIDINGS_SMTP_URL")
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
+        let mut command = outside::command(&self.binary, &self.folder, &self.temporal);
+        // Who gives orders, for the audit trail.
+        command.args(arguments).env("USER", "chaos");
         command
     }
 
@@ -83,10 +74,7 @@ impl Tidings {
     /// # Errors
     /// When it does not answer.
     pub async fn temporal(&self) -> Result<Client> {
-        let url = Url::parse(&format!("http://{}", self.temporal))?;
-        let connecting = Connection::connect(ConnectionOptions::new(url).build());
-        let connection = tokio::time::timeout(Duration::from_secs(10), connecting).await??;
-        Ok(Client::new(connection, ClientOptions::new("default").build())?)
+        tokio::time::timeout(Duration::from_secs(10), server::connect(&self.temporal)).await?
     }
 
     /// Writes down what a command said.

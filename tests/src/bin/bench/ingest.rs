@@ -11,11 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 use tempfile::TempDir;
-use temporalio_client::{Client as Temporal, ClientOptions, Connection, ConnectionOptions, Url};
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_tests::{
-    server::DevServer,
+    server::{DevServer, connect},
     stage::{Running, activities, event, key, settings, signal, sqlite},
 };
 use tidings_workflows::{Inbound, names};
@@ -130,9 +129,7 @@ impl Emitter {
                 .await?
             }
             Way::Naive => {
-                let url = Url::parse(&format!("http://{}", self.address))?;
-                let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
-                let temporal = Temporal::new(connection, ClientOptions::new("default").build())?;
+                let temporal = connect(&self.address).await?;
                 self.count(async |user, id| {
                     let key = key("activity", user);
                     let event = serde_json::to_string(&event(&key, id))?;

@@ -11,12 +11,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use tempfile::TempDir;
-use temporalio_client::{Client as Temporal, ClientOptions, Connection, ConnectionOptions, Url, WorkflowQueryOptions};
+use temporalio_client::{Client as Temporal, WorkflowQueryOptions};
 use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_tests::{
-    server::DevServer,
+    server::{DevServer, connect},
     stage::{activities, event, eventually, key, settings, sqlite},
 };
 use tidings_workflows::{Digest, names};
@@ -140,9 +140,7 @@ impl Drop for Worked {
 
 impl Alone {
     pub async fn run(&self) -> Result<()> {
-        let url = Url::parse(&format!("http://{}", self.address))?;
-        let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
-        let temporal = Temporal::new(connection, ClientOptions::new("default").build())?;
+        let temporal = connect(&self.address).await?;
         let activities = activities(sqlite(&self.folder).await?, &self.sink, settings(CADENCE, CADENCE))?;
         let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
         Ok(Worker::new(&runtime, temporal, registration::digests(names::TASK_QUEUE, activities)?)?.run().await?)
