@@ -148,11 +148,12 @@ impl DigestActivities {
     }
 }
 
+/// The first one comes late: most deliveries are over by then, and each heartbeat is a write of the server's.
 pub(crate) async fn heartbeat(ctx: &ActivityContext) -> std::convert::Infallible {
     loop {
+        tokio::time::sleep(HEARTBEAT).await;
         // A heartbeat that cannot be sent is one that the server misses, and that is the server's to judge.
         ctx.record_heartbeat(()).await.ok();
-        tokio::time::sleep(HEARTBEAT).await;
     }
 }
 

@@ -8,6 +8,7 @@ pub mod days;
 pub mod faulty;
 pub mod outside;
 pub mod port;
+pub mod post;
 pub mod postgres;
 pub mod process;
 pub mod proxy;

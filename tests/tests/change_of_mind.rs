@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp, Unit};
 use temporalio_client::{
     WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions,
@@ -20,6 +21,7 @@ use tidings_workflows::{
     contract::Outcome,
     names,
 };
+use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -251,6 +253,20 @@ async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not()
     assert!(again.contains("sent"), "{again}");
     stage.completed(&key).await?;
     assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let unknown = || reopen(&stage, &key, uuid::Uuid::new_v4(), false);
+    for _ in 0..10 {
+        for answer in timeout(MINUTE, try_join_all((0..8).map(|_| unknown()))).await.context("no answer")?? {
+            assert!(answer.refused.is_some(), "{answer:?}");
+        }
+    }
+    stage.completed(&key).await?;
     Ok(())
 }
 

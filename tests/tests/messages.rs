@@ -6,170 +6,27 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use temporalio_client::{
-    WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
-    WorkflowHandle, WorkflowQueryOptions,
-};
-use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use tidings::registration;
 use tidings_activities::{
-    Error, MessageActivities,
-    message::{self, Accepted, Addressed, Content, Refused, Submission, To},
+    Error,
+    message::{Content, Refused, Submission, To},
     relays::Provider,
-    settings::{Guarantee, RelaySettings, Settings, Streams},
-    store::{MessageRecord, MessageState, Reason, Store, Suppression},
+    settings::{Guarantee, RelaySettings, Streams},
+    store::{MessageState, Reason, Store},
 };
 use tidings_tests::{
+    post::{ANN, BODY, Post, of, order, submission, waits},
     relay::{Act, At, Fault, Relay},
-    stage::{Running, Stage, activities, event, eventually, key, mails, settings},
+    stage::{Stage, event, eventually, key, mails, settings},
 };
 use tidings_workflows::{
-    Message, MessageKey,
-    command::Order,
     contract::{Outcome, Sent},
     message::{
-        Status,
         command::Retry,
         contract::{Retried, SendInput},
     },
-    names,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
-const ANN: &str = "ann@example.net";
-const BODY: &str = "The code is 4711";
-
-/// Both streams with these waits between attempts.
-fn waits(delays: &[Duration]) -> Settings {
-    let mut settings = settings("after 1s", "after 1s");
-    settings.streams.transactional.retry_delays = delays.to_vec();
-    settings
-}
-
-fn order() -> Order {
-    Order { by: "carol".to_owned(), why: "ticket 812".to_owned() }
-}
-
-fn submission(key: &str) -> Submission {
-    Submission {
-        tenant: "acme".to_owned(),
-        idempotency_key: key.to_owned(),
-        stream: Streams::TRANSACTIONAL.to_owned(),
-        to: To::Address { address: ANN.to_owned(), name: "Ann".to_owned() },
-        content: Content::Parts {
-            subject: "Your code".to_owned(),
-            text: format!("{BODY}\n"),
-            html: Some(format!("<p>{BODY}</p>\n")),
-        },
-        reply_to: None,
-    }
-}
-
-/// A stage with the worker of the stream `transactional`.
-struct Post {
-    /// Goes first: it says goodbye to the server.
-    worker: Option<Running>,
-    stage: Stage,
-}
-
-impl Post {
-    async fn start(settings: Settings) -> Result<Self> {
-        let mut post = Self { worker: None, stage: Stage::without_worker(settings).await? };
-        post.work()?;
-        Ok(post)
-    }
-
-    fn deliveries(&self) -> Result<MessageActivities> {
-        let Stage { store, relay, settings, .. } = &self.stage;
-        let all = activities(store.clone(), &relay.url(), settings.clone())?;
-        Ok(MessageActivities { store: all.store, relays: all.relays, settings: all.settings })
-    }
-
-    fn work(&mut self) -> Result<()> {
-        let options = registration::transactional(names::TASK_QUEUE, self.deliveries()?)?;
-        self.worker = Some(Running::start(self.stage.temporal.clone(), options)?);
-        Ok(())
-    }
-
-    async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
-        let renderer = tidings_activities::renderer::Renderer::new(None)?;
-        message::accept(&*self.stage.store, &renderer, &self.stage.settings, submission).await
-    }
-
-    /// What a gateway does with a submission.
-    async fn send(&self, submission: &Submission) -> Result<Accepted> {
-        let accepted = self.accept(submission).await?;
-        message::start(&self.stage.temporal, names::TASK_QUEUE, &accepted.message).await?;
-        Ok(accepted)
-    }
-
-    fn workflow(&self, key: &MessageKey) -> WorkflowHandle<temporalio_client::Client, Message> {
-        self.stage.temporal.get_workflow_handle(key.workflow_id())
-    }
-
-    fn tell<'a>(&'a self, key: &'a MessageKey) -> Addressed<'a> {
-        let (temporal, stream) = (&self.stage.temporal, Streams::TRANSACTIONAL);
-        Addressed { temporal, task_queue: names::TASK_QUEUE, key, stream }
-    }
-
-    async fn status(&self, key: &MessageKey) -> Result<Status> {
-        let answer = self.workflow(key).query(Message::status, (), WorkflowQueryOptions::default()).await?;
-        answer.context("it has no status")
-    }
-
-    async fn record(&self, key: &MessageKey) -> Result<MessageRecord> {
-        self.stage.store.message(key.message_id()).await?.context("the outbox does not know it")
-    }
-
-    /// Waits until the outbox and Temporal both say that it is over, and answers with the state.
-    async fn ended(&self, key: &MessageKey) -> Result<MessageState> {
-        eventually("it ends", MINUTE, async || {
-            let run = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
-            let state = self.record(key).await?.state;
-            Ok((run.status() != WorkflowExecutionStatus::Running && state.outcome().is_some()).then_some(state))
-        })
-        .await
-    }
-
-    async fn reaches(&self, key: &MessageKey, state: MessageState) -> Result<()> {
-        eventually(state.name(), MINUTE, async || Ok((self.record(key).await?.state == state).then_some(()))).await
-    }
-
-    async fn classes(&self, key: &MessageKey) -> Result<Vec<String>> {
-        let attempts = self.stage.store.attempts(key.message_id()).await?;
-        Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
-    }
-
-    /// All that workflow history has of it.
-    async fn history(&self, key: &MessageKey) -> Result<Vec<u8>> {
-        let events = self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?;
-        Ok(events.iter().flat_map(prost::Message::encode_to_vec).collect())
-    }
-
-    /// The workflow of today decides the same when it reads the history again.
-    async fn replays(&self, key: &MessageKey) -> Result<()> {
-        let history = self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default());
-        let options = WorkflowReplayerOptions::new().register_workflow::<Message>()?.build();
-        let replaying = WorkflowReplayer::new(options)?;
-        tokio::time::timeout(MINUTE, replaying.replay_workflow(history)).await.context("the replay hangs")??;
-        Ok(())
-    }
-
-    async fn suppress(&self, address: &str, reason: Reason) -> Result<()> {
-        let suppression = Suppression {
-            tenant: "acme".to_owned(),
-            address: address.to_owned(),
-            reason,
-            detail: String::new(),
-            at: Timestamp::now(),
-        };
-        Ok(self.stage.store.suppress(&suppression).await?)
-    }
-}
-
-fn of(name: &str) -> MessageKey {
-    MessageKey::new("acme".to_owned(), name.to_owned()).unwrap_or_else(|error| panic!("{error}"))
-}
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
@@ -188,7 +45,7 @@ async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> R
     let other = Submission { reply_to: Some("help@example.com".to_owned()), ..submission("k") };
     assert!(matches!(post.accept(&other).await, Err(Refused::OtherContent)));
 
-    let history = post.history(&of("k")).await?;
+    let history: Vec<u8> = post.history(&of("k")).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
     assert!(!contains(&history, ANN) && !contains(&history, "4711"), "no address and no body is in history");
     assert!(contains(&history, "message_send"), "and this is how it would be found");
     let [mail] = &post.stage.relay.mails()[..] else { panic!("not one mail") };
@@ -351,47 +208,6 @@ async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second
     assert_eq!(post.classes(&of("k")).await?, ["fenced", "sent"]);
     assert_eq!(post.stage.relay.mails().len(), 1);
     Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
-    let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
-    for by_operator in [true, false] {
-        let k = of(if by_operator { "operator" } else { "temporal" });
-        post.send(&submission(&k.key)).await?;
-        let waits = async || Ok(Some(post.status(&k).await?).filter(|status| status.next_attempt_at.is_some()));
-        let status = eventually("it waits", MINUTE, waits).await?;
-        assert_eq!(
-            (status.state.as_str(), status.failed, post.record(&k).await?.state),
-            ("deferred", 1, MessageState::Deferred)
-        );
-        if by_operator {
-            let cancelled = post.tell(&k).cancel(order()).await?;
-            assert_eq!(cancelled.closed.map(|closed| closed.outcome), Some(Outcome::Dropped));
-        } else {
-            post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
-        }
-        assert_eq!(post.ended(&k).await?, MessageState::Cancelled);
-        post.replays(&k).await?;
-    }
-    post.stage.relay.heal();
-    let audited = post.stage.count("SELECT COUNT(*) FROM audit WHERE action = 'close' AND message IS NOT NULL").await?;
-    assert_eq!((post.stage.relay.mails().len(), audited), (0, 2));
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_retry_does_not_wait_for_the_next_attempt() -> Result<()> {
-    let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
-    let k = of("k");
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
-    post.send(&submission("k")).await?;
-    post.reaches(&k, MessageState::Deferred).await?;
-    let answer = post.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
-    assert_eq!((answer, post.ended(&k).await?), (Retried::Queued, MessageState::Sent));
-    assert_eq!(post.stage.relay.mails().len(), 1);
-    post.replays(&k).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

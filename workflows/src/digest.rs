@@ -84,8 +84,8 @@ impl Digest {
                 if ctx.all_handlers_finished() {
                     return Self::finish(ctx);
                 }
-                // A command that waits for its answer gets it first.
-                until(ctx, |_| ctx.all_handlers_finished()).await;
+                // A command that waits for its answer gets it first; another one may start it all over.
+                until(ctx, |w| w.state.decide(now) != Decision::Finish || ctx.all_handlers_finished()).await;
                 continue;
             }
             if ctx.state(Self::must_roll) {

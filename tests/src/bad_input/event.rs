@@ -141,33 +141,8 @@ fn same_in_every_encoding(event: &Event) {
         ("binary/protobuf", "", &binary),
         ("binary/protobuf", "", &batch),
     ] {
-        let mut again = through(encoding, message, data);
-        for other in &mut again.events {
-            assert!(
-                alike(&Value::Object(other.payload.clone()), &Value::Object(event.payload.clone())),
-                "{json}: {other:?}"
-            );
-            other.payload.clone_from(&event.payload);
-        }
+        let again = through(encoding, message, data);
         assert_eq!(again, Sorted { events: vec![event.clone()], ..Sorted::default() }, "{encoding} {message}: {json}");
-    }
-}
-
-/// The same but for the last digit of numbers: `serde_json` reads those that are not whole only nearly as they were.
-fn alike(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            let (Some(one), Some(other)) = (one.as_f64(), other.as_f64()) else { return false };
-            (one - other).abs() <= one.abs() * 4.0 * f64::EPSILON + f64::MIN_POSITIVE
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| alike(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            let mut pairs = one.iter().zip(other);
-            one.len() == other.len() && pairs.all(|((name, value), (other, its))| name == other && alike(value, its))
-        }
-        _ => one == other,
     }
 }
 

@@ -5,7 +5,7 @@ use tidings_workflows::contract::Window;
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql,
+    Dialect, Sql, number,
     rows::{self, LineRow},
 };
 use crate::store::{Contents, Result};
@@ -25,13 +25,13 @@ impl<D: Dialect> Sql<D> {
         max_groups: u32,
     ) -> Result<Contents> {
         let id = digest_id.to_string();
-        let (items, groups) = Self::items_and_groups(&mut *connection, digest_id).await?;
-        let (counts,): (String,) = query_as(D::TOTAL_COUNTS).bind(id.clone()).fetch_one(&mut *connection).await?;
+        let totals = query_as(D::TOTALS).bind(id.clone()).fetch_one(&mut *connection).await?;
+        let (items, groups, counts): (i64, i64, String) = totals;
         let lines = query_as(D::LINES).bind(id).bind(i64::from(max_groups));
         let lines: Vec<LineRow> = lines.fetch_all(connection).await?;
         Ok(Contents {
-            items,
-            groups,
+            items: number(items)?,
+            groups: number(groups)?,
             counts: rows::parsed("counts", &counts)?,
             lines: lines.into_iter().map(rows::group).collect::<Result<_>>()?,
         })

@@ -26,6 +26,15 @@ pub(super) struct Locked {
     pub taken: u64,
 }
 
+/// Columns of [`LOCK_DIGEST`](Dialect::LOCK_DIGEST).
+type LockedRow = (String, Option<String>, Option<String>);
+
+impl Locked {
+    fn new((state, outcome, why): LockedRow) -> Result<Self> {
+        Ok(Self { state, closed: rows::closed(outcome, why)?, taken: 0 })
+    }
+}
+
 impl<D: Dialect> Sql<D> {
     /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
     ///
@@ -42,16 +51,16 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<Locked> {
         let Window { key, digest_id, opened_at, due_at } = window;
-        query(statements::OPEN_DIGEST)
+        let row = query_as(statements::OPEN_DIGEST)
             .bind(&key.tenant)
             .bind(&key.digest_type)
             .bind(&key.user)
             .bind(digest_id.to_string())
             .bind(opened_at.as_millisecond())
             .bind(due_at.as_millisecond())
-            .execute(&mut *connection)
+            .fetch_one(&mut *connection)
             .await?;
-        let mut locked = Self::lock(connection, *digest_id).await?;
+        let mut locked = Locked::new(row)?;
         for page in events.chunks(BATCH_EVENTS) {
             let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
             let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&rows)?);
@@ -78,10 +87,7 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<Locked>> {
         let row = query_as(D::LOCK_DIGEST).bind(digest_id.to_string()).fetch_optional(connection).await?;
-        let Some((state, outcome, why)): Option<(String, Option<String>, Option<String>)> = row else {
-            return Ok(None);
-        };
-        Ok(Some(Locked { state, closed: rows::closed(outcome, why)?, taken: 0 }))
+        row.map(Locked::new).transpose()
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
@@ -124,8 +130,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Closed> {
         let id = message.to_string();
         query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
-        let (_, ambiguous): (i64, i64) =
-            query_as(statements::EARLIER_ATTEMPTS).bind(id).bind(0_i64).fetch_one(&mut *connection).await?;
+        let (_, ambiguous) = Self::earlier(connection, &id, 0).await?;
         if ambiguous == 0 {
             return Ok(closed.clone());
         }

@@ -76,8 +76,8 @@ pub trait Dialect:
     const INSERT_EVENTS: &'static str;
     /// Tenant, digest type, user, `$4` JSON array of ids. Answers with (id, digest, its state) of those in the ledger.
     const RECORDED_EVENTS: &'static str;
-    /// `$1` digest. Answers with (summed counts as a JSON object).
-    const TOTAL_COUNTS: &'static str;
+    /// `$1` digest. Answers with (events, groups, summed counts as a JSON object).
+    const TOTALS: &'static str;
     /// `$1` digest, `$2` limit. Answers with the columns of a line, ranked.
     const LINES: &'static str;
     /// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.

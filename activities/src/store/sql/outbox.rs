@@ -39,15 +39,20 @@ impl<D: Dialect> Sql<D> {
         let id = message.id.to_string();
         let mut tx = self.write().await?;
         let of_digest = matches!(message.origin, Origin::Digest(_));
-        if of_digest && Self::lock(&mut tx, message.id).await?.closed.is_some() {
-            return Ok(());
+        if of_digest {
+            let rendered = query(statements::RENDERED_DIGEST).bind(id.clone()).execute(&mut *tx).await?;
+            if D::rows(&rendered) == 0 {
+                // It has its message, or an end.
+                Self::lock(&mut tx, message.id).await?;
+                return Ok(());
+            }
         }
         let origin = OriginRow::new(message);
         query(statements::PUT_MESSAGE)
             .bind(message.tenant().to_owned())
             .bind(origin.digest_type)
             .bind(origin.user)
-            .bind(id.clone())
+            .bind(id)
             .bind(origin.digest_id)
             .bind(origin.idempotency_key)
             .bind(origin.content_sha256)
@@ -61,7 +66,6 @@ impl<D: Dialect> Sql<D> {
             .bind(message.created_at.as_millisecond())
             .execute(&mut *tx)
             .await?;
-        query(statements::RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
     }
 
@@ -80,15 +84,23 @@ impl<D: Dialect> Sql<D> {
         let row: Option<MessageRow> = query_as(statements::MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
         let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
         let (message, may_repeat) = messages::message(message, row)?;
-        query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
-        let earlier = query_as(statements::EARLIER_ATTEMPTS).bind(id.clone()).bind(may_repeat);
-        let (earlier, ambiguous): (i64, i64) = earlier.fetch_one(&mut *tx).await?;
+        let (mut earlier, mut ambiguous) = Self::earlier(&mut tx, &id, may_repeat).await?;
+        if earlier > 0 {
+            query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            (earlier, ambiguous) = Self::earlier(&mut tx, &id, may_repeat).await?;
+        }
         let begin =
             query(statements::BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
         begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         Self::set_state(&mut tx, id, MessageState::Sending).await?;
         tx.commit().await?;
         Ok(Begun::Go { number: number(earlier + 1)?, ambiguous: number(ambiguous)?, message: Box::new(message) })
+    }
+
+    /// Attempts, and ambiguous ones among those after that number.
+    pub(super) async fn earlier(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
+        let earlier = query_as(statements::EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
+        Ok(earlier.fetch_one(connection).await?)
     }
 
     /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
@@ -128,7 +140,7 @@ impl<D: Dialect> Sql<D> {
         let current = standing == Standing::Current;
         // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
         let sent = end.class == "sent" && standing != Standing::Repeated;
-        if sent {
+        if sent && locked.closed.is_some() {
             for statement in [statements::SENT_DIGEST, statements::SENT_MESSAGE] {
                 query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;
             }

@@ -86,7 +86,11 @@ ON CONFLICT DO NOTHING";
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3
   AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))";
-    const TOTAL_COUNTS: &'static str = concat!("SELECT ", summed_counts!("e.digest_id = $1"));
+    const TOTALS: &'static str = concat!(
+        "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*), ",
+        summed_counts!("e.digest_id = $1"),
+        " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines"
+    );
     const LINES: &'static str = concat!(
         "WITH lines AS MATERIALIZED (
     SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,

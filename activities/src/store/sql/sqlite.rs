@@ -27,7 +27,8 @@ impl Sql<sqlx::Sqlite> {
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true);
         create_folder(options.get_filename())?;
-        let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None);
+        // A file does not hang up, and asking it costs as much as a statement.
+        let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
         let writer = pool().max_connections(1).connect_with(options.clone()).await?;
         let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
         Ok(Self { writer, reader, dots: Dots::default() })
@@ -106,7 +107,11 @@ ON CONFLICT DO NOTHING";
     const RECORDED_EVENTS: &'static str = "
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))";
-    const TOTAL_COUNTS: &'static str = concat!("SELECT ", summed_counts!("e.digest_id = $1"));
+    const TOTALS: &'static str = concat!(
+        "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*), ",
+        summed_counts!("e.digest_id = $1"),
+        " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines"
+    );
     const LINES: &'static str = concat!(
         "WITH lines AS (
     SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,

@@ -47,9 +47,11 @@ LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
 LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3";
 
+/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction.
 pub const OPEN_DIGEST: &str = "
 INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state)
-VALUES ($1, $2, $3, $4, $5, $6, 'open') ON CONFLICT DO NOTHING";
+VALUES ($1, $2, $3, $4, $5, $6, 'open') ON CONFLICT (digest_id) DO UPDATE SET digest_id = excluded.digest_id
+RETURNING state, outcome, why";
 
 pub const CLAIM_DIGEST: &str = "
 UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3 WHERE digest_id = $1 AND state = 'open'";
@@ -93,7 +95,9 @@ pub const ANY_OF_CATEGORY: &str =
 pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
 
 pub const CLOSE_DIGEST: &str = "
-UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4 WHERE digest_id = $1 AND state <> 'closed'";
+UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4,
+    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
+WHERE digest_id = $1 AND state <> 'closed'";
 
 pub const RETURN_DIGEST: &str = "UPDATE digests SET returned_at = $2 WHERE digest_id = $1";
 pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest_id = $1";
@@ -201,7 +205,9 @@ pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 A
 pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
 
 pub const CLOSE_MESSAGE: &str = "
-UPDATE messages SET state = $2, why = $3, closed_at = $4 WHERE id = $1 AND closed_at IS NULL";
+UPDATE messages SET state = $2, why = $3, closed_at = $4,
+    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
+WHERE id = $1 AND closed_at IS NULL";
 
 pub const SUPPRESSED: &str =
     "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";

@@ -1,6 +1,6 @@
 //! Workflows to compare with: they do nothing, with the commands of a digest and with those of others.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use temporalio_common::{RetryPolicy, data_converters::RawValue};
 use temporalio_macros::{activities, workflow, workflow_methods};
@@ -13,10 +13,12 @@ use temporalio_sdk::{
 use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
-/// From a window's first event until it is due.
-pub const DELAY: Duration = Duration::from_secs(15);
+/// From a window's first event until it is due, where each event arms the timer anew.
+const DELAY: Duration = Duration::from_secs(15);
 /// The same in words.
 pub const CADENCE: &str = "after 15s";
+/// Other windows are due at the next full minute.
+const SLOT: Duration = Duration::from_mins(1);
 /// Longer than any measurement.
 const ATTEMPT: Duration = Duration::from_mins(10);
 
@@ -64,6 +66,13 @@ impl Nothing {
     }
 }
 
+/// From a workflow's time to the next full minute.
+fn until_slot(now: Option<SystemTime>) -> Duration {
+    let since_epoch = now.and_then(|now| now.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let since_slot = since_epoch.as_nanos() % SLOT.as_nanos();
+    SLOT.saturating_sub(Duration::from_nanos(u64::try_from(since_slot).unwrap_or_default()))
+}
+
 #[workflow]
 #[derive(Default)]
 struct Same;
@@ -77,7 +86,8 @@ impl Same {
             LocalActivityOptions::builder().schedule_to_close_timeout(ATTEMPT).retry_policy(once).build()
         };
         ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
-        ctx.timer(TimerOptions::builder(DELAY).build()).await;
+        let wait = until_slot(ctx.workflow_time());
+        ctx.timer(TimerOptions::builder(wait).build()).await;
         ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
         ctx.execute_local_activity(Nothing::nothing, (), local()).await?;
         ctx.execute_activity(Nothing::send, (), ActivityOptions::start_to_close_timeout(ATTEMPT)).await?;
@@ -97,7 +107,8 @@ impl Textbook {
     #[run(name = "digest")]
     async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
         let options = || ActivityOptions::start_to_close_timeout(ATTEMPT);
-        ctx.timer(TimerOptions::builder(DELAY).build()).await;
+        let wait = until_slot(ctx.workflow_time());
+        ctx.timer(TimerOptions::builder(wait).build()).await;
         ctx.execute_activity(Nothing::nothing, (), options()).await?;
         ctx.execute_activity(Nothing::nothing, (), options()).await?;
         ctx.execute_activity(Nothing::send, (), options()).await?;
