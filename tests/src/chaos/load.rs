@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
     plan::{Event, Plan},
-    world::Tidings,
+    tidings::Tidings,
 };
 use crate::process::signal;
 

@@ -1,0 +1,162 @@
+//! A rolling upgrade between two builds of Tidings: workers are replaced one by one, forward, back and forward again, while
+//! events come and windows are open. `./dev upgrade` runs it, docs/upgrades.md tells of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use indicatif::ProgressBar;
+use jiff::Timestamp;
+use tidings_workflows::Status;
+use tokio::time::Instant;
+
+use crate::{
+    chaos::{self, Act, Build, Builds, Order, Plan, Run, Target, WORKERS, World},
+    outside,
+    relay::{self, At, Fault, Relay},
+};
+
+mod long;
+mod outcome;
+mod tasks;
+
+pub use outcome::Outcome;
+pub use tasks::Tasks;
+
+/// All workers become this build, one after the other.
+const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
+/// The schedule of load and orders is the same in every run.
+const SEED: u64 = 1;
+/// Until the first round: windows of every kind are open then.
+const BEFORE: Duration = Duration::from_secs(20);
+/// Until the next worker is replaced: both builds answer meanwhile.
+const BETWEEN: Duration = Duration::from_secs(6);
+/// After the end of the schedule, when the relays take all mail again.
+const MENDED: Duration = Duration::from_secs(3);
+/// What a worker has under way may take so long; then it ends.
+const STOPS_WITHIN: Duration = Duration::from_secs(60);
+/// How long the keys are asked for their state.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A user of the plan to whom no relay takes mail.
+const DEFERRED: &str = "u2";
+/// Of whose mail no relay says whether it took it.
+const UNSURE: &str = "u3";
+/// Whose digests are held; who pauses; who wants one mail a day.
+const HELD: &str = "u4";
+const PAUSED: &str = "u5";
+const DAILY: &str = "u6";
+/// Digest types in which they have windows at any time.
+const TYPES: [&str; 3] = ["soon", "delayed", "sliding"];
+const TENANT: &str = "acme";
+/// Single messages before each round.
+const SINGLES: u32 = 12;
+
+/// Runs the upgrade in a folder, which stays, from the build at `old` to the one beside this program, and judges it.
+///
+/// # Errors
+/// When it cannot be run at all, or after a round in which a workflow task failed.
+pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
+    bar.set_length(length().as_secs());
+    let mut plan = Plan::calm(SEED, length());
+    // What is given back for the relay's sake joins the key's next window, once there is one.
+    let refused: Vec<_> = plan.keys().into_iter().filter(|key| key.user == DEFERRED).collect();
+    plan.add(refused, length() + MENDED);
+    let plan = Arc::new(plan);
+    let mut world = World::start(&plan, folder, store, Builds { old, new: outside::binary()? }).await?;
+    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
+    world.relays.iter().for_each(trouble);
+    long::grow(&world.server.client().await?, &run.files).await?;
+    let mut rolled = Rolled::default();
+    let mut at = BEFORE;
+    for (build, round) in ROUNDS.into_iter().zip(1..) {
+        run.play(&mut world, at.saturating_sub(BETWEEN), bar).await?;
+        give_fates(&mut run, &mut world, round).await?;
+        run.play(&mut world, at, bar).await?;
+        rolled.open.push(states(&world, &plan).await?);
+        if round == 1 {
+            // As an operator does: the tables before the workers.
+            world.prepare(Build::New, &["migrate"]).await?;
+            world.tidings.mix();
+        }
+        for worker in 0..WORKERS {
+            rolled.stops.push(world.replace_worker(worker, build, STOPS_WITHIN).await?);
+            at += BETWEEN;
+            run.play(&mut world, at, bar).await?;
+        }
+        let failed = Tasks::of(&world).await?.failed;
+        ensure!(failed.is_empty(), "after all workers became the {build:?} build:\n{}", failed.join("\n"));
+        at += BETWEEN;
+    }
+    world.relays.iter().for_each(Relay::heal);
+    run.play(&mut world, length() + MENDED, bar).await?;
+    let judged = run.judge(&mut world, bar).await?;
+    Ok(Outcome { rolled, tasks: Tasks::of(&world).await?, judged })
+}
+
+/// What happened on the way.
+#[derive(Default)]
+pub struct Rolled {
+    /// How many keys were in each state before each round.
+    pub open: Vec<BTreeMap<&'static str, u64>>,
+    /// How long each worker took to end after SIGTERM, and the next to be started.
+    pub stops: Vec<Duration>,
+}
+
+/// From now on it fails for some.
+fn trouble(relay: &Relay) {
+    let not_now = || relay::Act::Reply("451 4.3.0 not now".to_owned());
+    relay.fault(Fault::new(At::Rcpt, not_now()).to(&format!("{DEFERRED}@{TENANT}.test")));
+    let unsure = format!("{UNSURE}@{TENANT}.test");
+    relay.fault(Fault::new(At::Dot, relay::Act::KeepAndClose).to(&unsure).times(1));
+    relay.fault(Fault::new(At::Dot, relay::Act::Close).to(&unsure));
+}
+
+/// States that some key must be in before each round: else it would not show what becomes of them.
+const STATES: [&str; 5] = ["held", "between attempts", "paused", "due after the upgrade", "due within it"];
+
+/// What puts keys into states in which they outlast a round.
+async fn give_fates(run: &mut Run, world: &mut World, round: u32) -> Result<()> {
+    for digest_type in TYPES {
+        let orders = [(Order::Hold, HELD), (Order::Pause, PAUSED), (Order::Cadence(Some("daily 08:00")), DAILY)];
+        for (order, user) in orders {
+            let key = long::key(TENANT, digest_type, user)?;
+            run.act(&Act::Order(order, key), world).await?;
+        }
+    }
+    // One for each user: a number is of one of them, in turn.
+    for number in 0..SINGLES {
+        run.act(&Act::Send { number: round * 1_000 + number }, world).await?;
+    }
+    Ok(())
+}
+
+/// How many of the plan's keys are in each state. Whoever does not answer is stuck.
+async fn states(world: &World, plan: &Plan) -> Result<BTreeMap<&'static str, u64>> {
+    let mut states = BTreeMap::new();
+    for (_, status) in chaos::open(world, &plan.keys(), Instant::now() + ANSWERS_WITHIN).await? {
+        *states.entry(state(&status, Timestamp::now())).or_default() += 1;
+    }
+    Ok(states)
+}
+
+fn state(status: &Status, now: Timestamp) -> &'static str {
+    let for_long = |due_at| due_at > now + length();
+    match status {
+        Status { hold: Some(_), .. } => "held",
+        Status { delivering: Some(digest), .. } if digest.attempts > 0 => "between attempts",
+        Status { delivering: Some(_), .. } => "on its way",
+        Status { why, .. } if why.contains("paused until") => "paused",
+        Status { due_at: Some(due_at), .. } if for_long(*due_at) => "due after the upgrade",
+        Status { due_at: Some(_), .. } => "due within it",
+        Status { .. } => "not planned, or idle",
+    }
+}
+
+fn length() -> Duration {
+    BEFORE + BETWEEN * u32::try_from(ROUNDS.len() * (WORKERS + 1)).unwrap_or(u32::MAX)
+}
