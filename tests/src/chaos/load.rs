@@ -65,6 +65,14 @@ impl Files {
         Ok(file.write_all(format!("{line}\n").as_bytes())?)
     }
 
+    /// How many events of a plan a producer had so far.
+    #[must_use]
+    pub fn handed_over(&self, plan: &Plan) -> u64 {
+        let batches = plan.batches.iter().enumerate();
+        let begun = batches.filter(|(batch, _)| self.path(&format!("batches/{batch}.ndjson")).exists());
+        begun.map(|(_, numbers)| numbers.len() as u64).sum()
+    }
+
     /// All that any `tidings emit` got acknowledged, in one file.
     ///
     /// # Errors

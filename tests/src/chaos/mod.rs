@@ -120,6 +120,14 @@ impl Run {
         self.pass(world, until, bar).await
     }
 
+    /// [`Self::play`] for so long.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn go_on(&mut self, world: &mut World, time: Duration, bar: &ProgressBar) -> Result<()> {
+        self.play(world, self.start.elapsed() + time, bar).await
+    }
+
     /// Looks after workers and tasks until then.
     async fn pass(&mut self, world: &mut World, until: Duration, bar: &ProgressBar) -> Result<()> {
         while self.start.elapsed() < until {
@@ -159,7 +167,7 @@ impl Run {
             acts: self.acts,
             done: self.done,
             restarts: world.restarts,
-            events: self.plan.events.len() as u64,
+            events: self.files.handed_over(&self.plan),
             open: open as u64,
             verdict,
             troubles: self.troubles,

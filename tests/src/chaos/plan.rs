@@ -80,13 +80,13 @@ impl Plan {
         plan
     }
 
-    /// Adds one more event for each of these keys, handed over then.
-    pub fn add(&mut self, keys: impl IntoIterator<Item = Key>, at: Duration) {
+    /// Adds one more event for each of these keys: a batch, which no step hands over.
+    pub fn add(&mut self, keys: impl IntoIterator<Item = Key>) -> usize {
         let first = self.count();
         let event = |key| Event { key, category: CATEGORIES[0], entity: 0, urgent: false };
         self.events.extend(keys.into_iter().map(event));
-        self.steps.push((at, Act::Emit(self.batches.len())));
         self.batches.push(first..self.count());
+        self.batches.len() - 1
     }
 
     /// How long it may take until the dust has settled: what was put off is put off for as long again, at most, and waits

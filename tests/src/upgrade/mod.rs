@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
-use tidings_workflows::Status;
+use tidings_workflows::{Key, Status};
 use tokio::time::Instant;
 
 use crate::{
@@ -29,14 +29,15 @@ pub use tasks::Tasks;
 
 /// All workers become this build, one after the other.
 const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
-/// The schedule of load and orders is the same in every run.
+/// The schedule of load and orders is the same in every run, and longer than any: it ends with the last round.
 const SEED: u64 = 1;
-/// Until the first round: windows of every kind are open then.
-const BEFORE: Duration = Duration::from_secs(20);
+const LENGTH: Duration = Duration::from_secs(240);
+/// Until the first round.
+const BEFORE: Duration = Duration::from_secs(15);
+/// What is told so early before a round shows by then.
+const SHOWS: Duration = Duration::from_secs(3);
 /// Until the next worker is replaced: both builds answer meanwhile.
 const BETWEEN: Duration = Duration::from_secs(6);
-/// After the end of the schedule, when the relays take all mail again.
-const MENDED: Duration = Duration::from_secs(3);
 /// What a worker has under way may take so long; then it ends.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 /// How long the keys are asked for their state.
@@ -50,8 +51,8 @@ const UNSURE: &str = "u3";
 const HELD: &str = "u4";
 const PAUSED: &str = "u5";
 const DAILY: &str = "u6";
-/// Digest types in which they have windows at any time.
-const TYPES: [&str; 3] = ["soon", "delayed", "sliding"];
+/// Digest types in which they have windows.
+const TYPES: [&str; 4] = ["delayed", "sliding", "full", "hourly"];
 const TENANT: &str = "acme";
 /// Single messages before each round.
 const SINGLES: u32 = 12;
@@ -61,22 +62,25 @@ const SINGLES: u32 = 12;
 /// # Errors
 /// When it cannot be run at all, or after a round in which a workflow task failed.
 pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
-    bar.set_length(length().as_secs());
-    let mut plan = Plan::calm(SEED, length());
+    bar.set_length(LENGTH.as_secs());
+    let mut plan = Plan::calm(SEED, LENGTH);
     // What is given back for the relay's sake joins the key's next window, once there is one.
     let refused: Vec<_> = plan.keys().into_iter().filter(|key| key.user == DEFERRED).collect();
-    plan.add(refused, length() + MENDED);
+    let refused = plan.add(refused);
+    let fated = fated()?;
+    let fated = ROUNDS.map(|build| (build, plan.add(fated.clone())));
     let plan = Arc::new(plan);
     let mut world = World::start(&plan, folder, store, Builds { old, new: outside::binary()? }).await?;
-    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
     world.relays.iter().for_each(trouble);
+    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
     long::grow(&world.server.client().await?, &run.files).await?;
+    run.go_on(&mut world, BEFORE, bar).await?;
     let mut rolled = Rolled::default();
-    let mut at = BEFORE;
-    for (build, round) in ROUNDS.into_iter().zip(1..) {
-        run.play(&mut world, at.saturating_sub(BETWEEN), bar).await?;
+    for ((build, batch), round) in fated.into_iter().zip(1..) {
+        run.act(&Act::Emit(batch), &mut world).await?;
+        run.go_on(&mut world, SHOWS, bar).await?;
         give_fates(&mut run, &mut world, round).await?;
-        run.play(&mut world, at, bar).await?;
+        run.go_on(&mut world, SHOWS, bar).await?;
         rolled.open.push(states(&world, &plan).await?);
         if round == 1 {
             // As an operator does: the tables before the workers.
@@ -85,15 +89,14 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
         }
         for worker in 0..WORKERS {
             rolled.stops.push(world.replace_worker(worker, build, STOPS_WITHIN).await?);
-            at += BETWEEN;
-            run.play(&mut world, at, bar).await?;
+            run.go_on(&mut world, BETWEEN, bar).await?;
         }
         let failed = Tasks::of(&world).await?.failed;
         ensure!(failed.is_empty(), "after all workers became the {build:?} build:\n{}", failed.join("\n"));
-        at += BETWEEN;
     }
     world.relays.iter().for_each(Relay::heal);
-    run.play(&mut world, length() + MENDED, bar).await?;
+    run.go_on(&mut world, SHOWS, bar).await?;
+    run.act(&Act::Emit(refused), &mut world).await?;
     let judged = run.judge(&mut world, bar).await?;
     Ok(Outcome { rolled, tasks: Tasks::of(&world).await?, judged })
 }
@@ -119,14 +122,21 @@ fn trouble(relay: &Relay) {
 /// States that some key must be in before each round: else it would not show what becomes of them.
 const STATES: [&str; 5] = ["held", "between attempts", "paused", "due after the upgrade", "due within it"];
 
+/// The keys that are held, paused, or changed.
+fn fated() -> Result<Vec<Key>> {
+    let users = [HELD, PAUSED, DAILY].into_iter();
+    users.flat_map(|user| TYPES.map(|digest_type| long::key(TENANT, digest_type, user))).collect()
+}
+
 /// What puts keys into states in which they outlast a round.
 async fn give_fates(run: &mut Run, world: &mut World, round: u32) -> Result<()> {
-    for digest_type in TYPES {
-        let orders = [(Order::Hold, HELD), (Order::Pause, PAUSED), (Order::Cadence(Some("daily 08:00")), DAILY)];
-        for (order, user) in orders {
-            let key = long::key(TENANT, digest_type, user)?;
-            run.act(&Act::Order(order, key), world).await?;
-        }
+    for key in fated()? {
+        let order = match key.user.as_str() {
+            HELD => Order::Hold,
+            PAUSED => Order::Pause,
+            _ => Order::Cadence(Some("daily 08:00")),
+        };
+        run.act(&Act::Order(order, key), world).await?;
     }
     // One for each user: a number is of one of them, in turn.
     for number in 0..SINGLES {
@@ -145,7 +155,7 @@ async fn states(world: &World, plan: &Plan) -> Result<BTreeMap<&'static str, u64
 }
 
 fn state(status: &Status, now: Timestamp) -> &'static str {
-    let for_long = |due_at| due_at > now + length();
+    let for_long = |due_at| due_at > now + LENGTH;
     match status {
         Status { hold: Some(_), .. } => "held",
         Status { delivering: Some(digest), .. } if digest.attempts > 0 => "between attempts",
@@ -155,8 +165,4 @@ fn state(status: &Status, now: Timestamp) -> &'static str {
         Status { due_at: Some(_), .. } => "due within it",
         Status { .. } => "not planned, or idle",
     }
-}
-
-fn length() -> Duration {
-    BEFORE + BETWEEN * u32::try_from(ROUNDS.len() * (WORKERS + 1)).unwrap_or(u32::MAX)
 }
