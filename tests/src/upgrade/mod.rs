@@ -40,6 +40,8 @@ const SHOWS: Duration = Duration::from_secs(3);
 const BETWEEN: Duration = Duration::from_secs(6);
 /// What a worker has under way may take so long; then it ends.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
+/// Failed tasks that are printed.
+const SHOWN: usize = 8;
 /// How long the keys are asked for their state.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -92,7 +94,8 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
             run.go_on(&mut world, BETWEEN, bar).await?;
         }
         let failed = Tasks::of(&world).await?.failed;
-        ensure!(failed.is_empty(), "after all workers became the {build:?} build:\n{}", failed.join("\n"));
+        let some = failed[..failed.len().min(SHOWN)].join("\n");
+        ensure!(failed.is_empty(), "round {round}, to the {build:?} build: {} failed tasks:\n{some}", failed.len());
     }
     world.relays.iter().for_each(Relay::heal);
     run.go_on(&mut world, SHOWS, bar).await?;
