@@ -16,4 +16,5 @@ pub mod python;
 pub mod relay;
 pub mod server;
 pub mod stage;
+pub mod upgrade;
 pub mod upkeep;

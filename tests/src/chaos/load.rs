@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
     plan::{Event, Plan},
-    world::Tidings,
+    tidings::Tidings,
 };
 use crate::process::signal;
 
@@ -63,6 +63,14 @@ impl Files {
     pub fn append(&self, name: &str, line: &impl fmt::Display) -> Result<()> {
         let mut file = OpenOptions::new().append(true).open(self.path(name))?;
         Ok(file.write_all(format!("{line}\n").as_bytes())?)
+    }
+
+    /// How many events of a plan a producer had so far.
+    #[must_use]
+    pub fn handed_over(&self, plan: &Plan) -> u64 {
+        let batches = plan.batches.iter().enumerate();
+        let begun = batches.filter(|(batch, _)| self.path(&format!("batches/{batch}.ndjson")).exists());
+        begun.map(|(_, numbers)| numbers.len() as u64).sum()
     }
 
     /// All that any `tidings emit` got acknowledged, in one file.

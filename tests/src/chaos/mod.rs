@@ -28,17 +28,23 @@ mod plan;
 mod settings;
 mod settle;
 mod store;
+mod tidings;
 mod world;
 
-pub use act::Act;
+pub use act::{Act, Order};
 pub use outcome::Outcome;
-pub use plan::Plan;
+pub use plan::{Plan, WORKERS};
+pub use settle::open;
 pub use store::Target;
+pub use tidings::{Build, Builds};
+pub use world::World;
 
-use act::Order;
-use load::{Files, Producers};
+pub use load::Files;
+
+use load::Producers;
 use orders::Desk;
-use world::World;
+
+use crate::outside;
 
 /// Between two looks at the workers.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,51 +54,22 @@ const LOOK: Duration = Duration::from_millis(200);
 /// # Errors
 /// When it cannot be run at all.
 pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
-    let files = Files::new(folder)?;
     let plan = Arc::new(plan);
-    let mut world = World::start(&plan, folder, store).await?;
-    let mut run = Run {
-        files: files.clone(),
-        producers: Arc::new(Producers::new(Arc::clone(&plan), world.tidings.clone(), files.clone())),
-        desk: Desk { plan: Arc::clone(&plan), tidings: world.tidings.clone(), store: world.store.place() },
-        tasks: JoinSet::new(),
-        acts: BTreeMap::new(),
-        done: BTreeMap::new(),
-        kills: 0,
-        paused: BTreeSet::new(),
-        troubles: Vec::new(),
-    };
-    run.play(&plan, &mut world, bar).await?;
-    bar.set_message("the dust settles");
-    run.rest(&mut world, plan.settle_within()).await;
-    let open = settle::dust(&mut world, &run.desk, &files, plan.settle_within()).await;
-    let open = open.unwrap_or_else(|error| run.trouble(&error));
-    bar.set_message("what is open is sent");
-    let left = settle::empty(&mut world, &run.desk, &run.paused, plan.settle_within()).await;
-    let left: Vec<String> = left.unwrap_or_else(|error| run.trouble(&error));
-    run.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
-    let stopped = world.stop_workers(plan.settle_within()).await;
-    stopped.unwrap_or_else(|error| run.trouble(&error));
-    run.troubles.append(&mut world.unexplained);
-    run.troubles.extend(judge::logs(folder)?);
-    judge::keep(&files, &world).unwrap_or_else(|error| run.trouble(&error));
-    let verdict = judge::verdict(&files, &world)?;
-    Ok(Outcome {
-        seed: plan.seed,
-        folder: folder.to_owned(),
-        kills: run.kills + run.producers.killed.load(Ordering::Relaxed),
-        acts: run.acts,
-        done: run.done,
-        restarts: world.restarts,
-        events: plan.events.len() as u64,
-        open: open as u64,
-        verdict,
-        troubles: run.troubles,
-    })
+    let mut world = World::start(&plan, folder, store, Builds::only(outside::binary()?)).await?;
+    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
+    // What broke late is mended later.
+    let end = plan.steps.last().map_or(plan.length, |(at, _)| plan.length.max(*at));
+    run.play(&mut world, end, bar).await?;
+    run.judge(&mut world, bar).await
 }
 
-struct Run {
-    files: Files,
+/// A plan that is being carried out.
+pub struct Run {
+    plan: Arc<Plan>,
+    start: Instant,
+    /// Steps of the plan so far.
+    steps: usize,
+    pub files: Files,
     producers: Arc<Producers>,
     desk: Desk,
     /// What producers and operators do: its name, and whether it had an effect.
@@ -106,23 +83,102 @@ struct Run {
 }
 
 impl Run {
-    /// Does each act at its time, or as soon after it as the one before is done.
-    async fn play(&mut self, plan: &Plan, world: &mut World, bar: &ProgressBar) -> Result<()> {
-        let start = Instant::now();
-        for (at, act) in &plan.steps {
-            while start.elapsed() < *at {
-                sleep_until((start + *at).min(Instant::now() + LOOK)).await;
-                world.supervise()?;
-                self.reap();
-                bar.set_position(start.elapsed().as_secs());
-            }
+    /// Of a plan, in the folder of a world, from now on.
+    ///
+    /// # Errors
+    /// When the folder cannot be written, or was used before.
+    pub fn new(plan: Arc<Plan>, folder: &Path, world: &World) -> Result<Self> {
+        let files = Files::new(folder)?;
+        Ok(Self {
+            start: Instant::now(),
+            steps: 0,
+            producers: Arc::new(Producers::new(Arc::clone(&plan), world.tidings.clone(), files.clone())),
+            files,
+            desk: Desk { plan: Arc::clone(&plan), tidings: world.tidings.clone(), store: world.store.place() },
+            plan,
+            tasks: JoinSet::new(),
+            acts: BTreeMap::new(),
+            done: BTreeMap::new(),
+            kills: 0,
+            paused: BTreeSet::new(),
+            troubles: Vec::new(),
+        })
+    }
+
+    /// Does each act up to this time since the start: when it comes, or as soon after it as the one before is done.
+    ///
+    /// # Errors
+    /// When one cannot be done at all.
+    pub async fn play(&mut self, world: &mut World, until: Duration, bar: &ProgressBar) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        while let Some((at, act)) = plan.steps.get(self.steps).filter(|(at, _)| *at <= until) {
+            self.pass(world, *at, bar).await?;
             bar.set_message(act.name());
             self.act(act, world).await.with_context(|| format!("{act:?}"))?;
+            self.steps += 1;
+        }
+        self.pass(world, until, bar).await
+    }
+
+    /// [`Self::play`] for so long.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn go_on(&mut self, world: &mut World, time: Duration, bar: &ProgressBar) -> Result<()> {
+        self.play(world, self.start.elapsed() + time, bar).await
+    }
+
+    /// Looks after workers and tasks until then.
+    async fn pass(&mut self, world: &mut World, until: Duration, bar: &ProgressBar) -> Result<()> {
+        while self.start.elapsed() < until {
+            sleep_until((self.start + until).min(Instant::now() + LOOK)).await;
+            world.supervise()?;
+            self.reap();
+            bar.set_position(self.start.elapsed().as_secs());
         }
         Ok(())
     }
 
-    async fn act(&mut self, act: &Act, world: &mut World) -> Result<()> {
+    /// Lets the dust settle, sends what is open, stops the workers, and asks the checker.
+    ///
+    /// # Errors
+    /// When there is no verdict.
+    pub async fn judge(mut self, world: &mut World, bar: &ProgressBar) -> Result<Outcome> {
+        let within = self.plan.settle_within();
+        bar.set_message("the dust settles");
+        self.rest(world, within).await;
+        let open = settle::dust(world, &self.desk, &self.files, within).await;
+        let open = open.unwrap_or_else(|error| self.trouble(&error));
+        bar.set_message("what is open is sent");
+        let left = settle::empty(world, &self.desk, &self.paused, within).await;
+        let left: Vec<String> = left.unwrap_or_else(|error| self.trouble(&error));
+        self.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
+        let stopped = world.stop_workers(within).await;
+        stopped.unwrap_or_else(|error| self.trouble(&error));
+        self.troubles.append(&mut world.unexplained);
+        let folder = world.tidings.folder().to_owned();
+        self.troubles.extend(judge::logs(&folder)?);
+        judge::keep(&self.files, world).unwrap_or_else(|error| self.trouble(&error));
+        let verdict = judge::verdict(&self.files, world)?;
+        Ok(Outcome {
+            seed: self.plan.seed,
+            folder,
+            kills: self.kills + self.producers.killed.load(Ordering::Relaxed),
+            acts: self.acts,
+            done: self.done,
+            restarts: world.restarts,
+            events: self.files.handed_over(&self.plan),
+            open: open as u64,
+            verdict,
+            troubles: self.troubles,
+        })
+    }
+
+    /// Does something, or has it begun.
+    ///
+    /// # Errors
+    /// When it cannot be done at all.
+    pub async fn act(&mut self, act: &Act, world: &mut World) -> Result<()> {
         *self.acts.entry(act.name()).or_default() += 1;
         if !matches!(act, Act::Emit(_)) {
             self.files.append("acts.log", &format!("{} {act:?}", Timestamp::now()))?;

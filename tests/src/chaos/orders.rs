@@ -17,7 +17,7 @@ use super::{
     plan::Plan,
     settings::{CATEGORIES, RELAYS},
     store,
-    world::Tidings,
+    tidings::Tidings,
 };
 
 /// Longer than any command waits for an answer, also one for many keys.

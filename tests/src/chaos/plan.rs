@@ -51,6 +51,21 @@ impl Plan {
     #[must_use]
     pub fn new(seed: u64, length: Duration) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut plan = Self::drawn(seed, length, &mut random);
+        plan.steps.extend(faults(length, &mut random));
+        plan.steps.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    /// The same load and orders, and nothing that breaks.
+    #[must_use]
+    pub fn calm(seed: u64, length: Duration) -> Self {
+        let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
+        plan.steps.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    fn drawn(seed: u64, length: Duration, random: &mut ChaCha8Rng) -> Self {
         let users = if length < Duration::from_mins(5) { 12 } else { 40 };
         let mut plan = Self {
             seed,
@@ -60,11 +75,18 @@ impl Plan {
             batches: Vec::new(),
             steps: Vec::new(),
         };
-        plan.load(&mut random);
-        plan.orders(&mut random);
-        plan.steps.extend(faults(length, &mut random));
-        plan.steps.sort_by_key(|(at, _)| *at);
+        plan.load(random);
+        plan.orders(random);
         plan
+    }
+
+    /// Adds one more event for each of these keys: a batch, which no step hands over.
+    pub fn add(&mut self, keys: impl IntoIterator<Item = Key>) -> usize {
+        let first = self.count();
+        let event = |key| Event { key, category: CATEGORIES[0], entity: 0, urgent: false };
+        self.events.extend(keys.into_iter().map(event));
+        self.batches.push(first..self.count());
+        self.batches.len() - 1
     }
 
     /// How long it may take until the dust has settled: what was put off is put off for as long again, at most, and waits

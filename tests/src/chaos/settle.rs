@@ -101,7 +101,10 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
 }
 
 /// The keys whose workflow runs, and what it says of itself. Who does not answer is asked again, until the deadline.
-async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
+///
+/// # Errors
+/// When somebody does not answer by then.
+pub async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
     loop {
         let asking = async {
             let temporal = world.server.client().await?;

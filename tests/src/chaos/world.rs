@@ -2,40 +2,29 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::{Child, Output},
+    path::Path,
+    process::Child,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
-use jiff::Timestamp;
-use temporalio_client::Client;
-use tokio::{process::Command, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     act::{Fault, Smtp},
     plan::{Plan, WORKERS},
     settings::{self, RELAYS, TENANTS},
     store::Target,
+    tidings::{Build, Builds, Tidings},
 };
 use crate::{
-    outside,
     process::signal,
     relay::{self, Act, At, Relay},
-    server::{self, DevServer},
+    server::DevServer,
 };
 
 /// A worker that cannot connect ends, and whoever runs it starts it again. So long after an outage that is no wonder.
 const GRACE: Duration = Duration::from_secs(20);
-
-/// The binary `tidings` in a folder with its configuration.
-#[derive(Clone)]
-pub struct Tidings {
-    binary: PathBuf,
-    folder: PathBuf,
-    temporal: String,
-}
 
 /// See the module.
 pub struct World {
@@ -44,6 +33,8 @@ pub struct World {
     pub relays: Vec<Relay>,
     pub store: Target,
     workers: [Worker; WORKERS],
+    /// The processes of all workers so far.
+    pub pids: Vec<(u32, Build)>,
     /// Outages of Temporal and the store that last, and when the last one ended.
     away: u32,
     back_at: Instant,
@@ -53,50 +44,18 @@ pub struct World {
     pub unexplained: Vec<String>,
 }
 
-#[derive(Default)]
 struct Worker {
     child: Option<Child>,
+    build: Build,
     wanted: bool,
 }
 
-impl Tidings {
-    /// The command line with these arguments.
-    #[must_use]
-    pub fn command(&self, arguments: &[String]) -> Command {
-        let mut command = outside::command(&self.binary, &self.folder, &self.temporal);
-        // Who gives orders, for the audit trail.
-        command.args(arguments).env("USER", "chaos");
-        command
-    }
-
-    /// A new connection to Temporal: an older one may be of a server that is gone.
-    ///
-    /// # Errors
-    /// When it does not answer.
-    pub async fn temporal(&self) -> Result<Client> {
-        tokio::time::timeout(Duration::from_secs(10), server::connect(&self.temporal)).await?
-    }
-
-    /// Writes down what a command said.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn note(&self, words: &[String], output: &Output) -> Result<()> {
-        let mut log = OpenOptions::new().create(true).append(true).open(self.folder.join("orders.log"))?;
-        let [out, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let last = |text: &str| text.trim().lines().last().unwrap_or_default().to_owned();
-        let line =
-            format!("{} {}: {} {} {}\n", Timestamp::now(), words.join(" "), output.status, last(&out), last(&said));
-        Ok(log.write_all(line.as_bytes())?)
-    }
-}
-
 impl World {
-    /// Everything of a plan, running.
+    /// Everything of a plan, running, with workers of the old build.
     ///
     /// # Errors
     /// When a part does not start.
-    pub async fn start(plan: &Plan, folder: &Path, store: Target) -> Result<Self> {
+    pub async fn start(plan: &Plan, folder: &Path, store: Target, builds: Builds) -> Result<Self> {
         let server = DevServer::start_with(&folder.join("temporal.db")).await?;
         let mut relays = Vec::new();
         for _ in RELAYS {
@@ -104,7 +63,7 @@ impl World {
         }
         let urls: Vec<_> = relays.iter().map(Relay::url).collect();
         fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &urls))?;
-        let tidings = Tidings { binary: outside::binary()?, folder: folder.to_owned(), temporal: server.target() };
+        let tidings = Tidings::new(builds, folder, server.target());
         let people = TENANTS
             .iter()
             .flat_map(|tenant| plan.users.iter().map(move |user| format!("{tenant},{user},{user}@{tenant}.test\n")));
@@ -114,35 +73,61 @@ impl World {
             server,
             relays,
             store,
-            workers: Default::default(),
+            workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
+            pids: Vec::new(),
             away: 0,
             back_at: Instant::now(),
             restarts: 0,
             unexplained: Vec::new(),
         };
-        world.prepare(&["migrate"]).await?;
-        world.prepare(&["recipients", "import", "people.csv"]).await?;
+        world.prepare(Build::Old, &["migrate"]).await?;
+        world.prepare(Build::Old, &["recipients", "import", "people.csv"]).await?;
         for worker in 0..WORKERS {
             world.start_worker(worker)?;
         }
         Ok(world)
     }
 
-    async fn prepare(&self, arguments: &[&str]) -> Result<()> {
+    /// Runs a command of one build, which must succeed.
+    ///
+    /// # Errors
+    /// When it does not: with what it said.
+    pub async fn prepare(&self, build: Build, arguments: &[&str]) -> Result<()> {
         let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let output = self.tidings.command(&arguments).output().await?;
+        let output = self.tidings.command_of(build, &arguments).output().await?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "tidings {}: {}: {said}", arguments.join(" "), output.status);
+        ensure!(
+            output.status.success(),
+            "tidings {} of the {build:?} build: {}: {said}",
+            arguments.join(" "),
+            output.status
+        );
         Ok(())
     }
 
     fn start_worker(&mut self, number: usize) -> Result<()> {
-        let path = self.tidings.folder.join(format!("worker-{number}.log"));
+        let path = self.tidings.folder().join(format!("worker-{number}.log"));
         let log = OpenOptions::new().create(true).append(true).open(path)?;
-        let mut command = self.tidings.command(&["worker".to_owned()]).into_std();
+        let build = self.workers[number].build;
+        let mut command = self.tidings.command_of(build, &["worker".to_owned()]).into_std();
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-        self.workers[number] = Worker { child: Some(child), wanted: true };
+        self.pids.push((child.id(), build));
+        self.workers[number] = Worker { child: Some(child), build, wanted: true };
         Ok(())
+    }
+
+    /// Puts a worker of another build in the place of one: SIGTERM, its end, start. Answers with how long it took to end.
+    ///
+    /// # Errors
+    /// When it does not end by itself within that time, or ends with another code than 0.
+    pub async fn replace_worker(&mut self, number: usize, build: Build, within: Duration) -> Result<Duration> {
+        let asked = Instant::now();
+        self.workers[number].wanted = false;
+        self.signal_worker(number, "TERM");
+        self.workers[number].ended(number, asked + within).await?;
+        self.workers[number].build = build;
+        self.start_worker(number)?;
+        Ok(asked.elapsed())
     }
 
     /// Looks after the workers: one that ended by itself is started again.
@@ -151,7 +136,7 @@ impl World {
     /// When it does not start.
     pub fn supervise(&mut self) -> Result<()> {
         for number in 0..WORKERS {
-            let Worker { child: Some(child), wanted: true } = &mut self.workers[number] else { continue };
+            let Worker { child: Some(child), wanted: true, .. } = &mut self.workers[number] else { continue };
             let Some(status) = child.try_wait()? else { continue };
             if self.away == 0 && self.back_at.elapsed() > GRACE {
                 self.unexplained.push(format!("worker {number} ended by itself with {status}"));
@@ -217,7 +202,7 @@ impl World {
     }
 
     fn kill_worker(&mut self, number: usize) -> Result<bool> {
-        let Worker { child, wanted } = &mut self.workers[number];
+        let Worker { child, wanted, .. } = &mut self.workers[number];
         *wanted = false;
         let Some(mut child) = child.take() else { return Ok(false) };
         let alive = child.try_wait()?.is_none();
@@ -244,16 +229,24 @@ impl World {
         }
         let deadline = Instant::now() + within;
         for (number, worker) in self.workers.iter_mut().enumerate() {
-            let child = worker.child.as_mut().context("a worker is missing")?;
-            let status = loop {
-                if let Some(status) = child.try_wait()? {
-                    break status;
-                }
-                ensure!(Instant::now() < deadline, "worker {number} does not stop within {within:?} of SIGTERM");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            };
-            ensure!(status.success(), "worker {number} stopped with {status}");
+            worker.ended(number, deadline).await?;
         }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Waits until it has ended by itself, and well.
+    async fn ended(&mut self, number: usize, deadline: Instant) -> Result<()> {
+        let child = self.child.as_mut().context("a worker is missing")?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            ensure!(Instant::now() < deadline, "worker {number} does not stop in time after SIGTERM");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        ensure!(status.success(), "worker {number} stopped with {status}");
         Ok(())
     }
 }
