@@ -16,7 +16,9 @@ mod report;
 mod shapes;
 mod sink;
 mod smtp;
+mod spike;
 mod table;
+mod worker;
 
 use std::{env, fs, path::PathBuf};
 
@@ -54,13 +56,14 @@ enum Bench {
     Open(open::Open),
     HotKey(hot_key::HotKey),
     FrozenStore(frozen_store::FrozenStore),
+    Spike(spike::Spike),
     Report(report::Report),
     /// An emitting process of `hot-key`.
     #[command(hide = true)]
     HotKeyEmitter(hot_key::Emitter),
-    /// The worker of `open`.
+    /// A worker in a process of its own.
     #[command(hide = true)]
-    OpenWorker(open::Alone),
+    Worker(worker::Alone),
     /// An emitting process of `ingest`.
     #[command(hide = true)]
     IngestEmitter(ingest::Emitter),
@@ -94,9 +97,10 @@ async fn main() -> Result<()> {
         Bench::Open(bench) => ("open", bench.run(&rounds).await?),
         Bench::HotKey(bench) => ("hot-key", bench.run(&rounds).await?),
         Bench::FrozenStore(bench) => ("frozen-store", bench.run(&rounds).await?),
+        Bench::Spike(bench) => ("spike", bench.run(&rounds).await?),
         Bench::Report(report) => return report.run(&folder()?),
         Bench::HotKeyEmitter(emitter) => return emitter.run().await,
-        Bench::OpenWorker(worker) => return worker.run().await,
+        Bench::Worker(worker) => return worker.run().await,
         Bench::IngestEmitter(emitter) => return emitter.run().await,
     };
     rounds.progress.finish_and_clear();
