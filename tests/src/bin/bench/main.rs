@@ -5,8 +5,10 @@ mod digest;
 mod figure;
 mod flood;
 mod frozen_store;
+mod herd;
 mod hot_key;
 mod ingest;
+mod late;
 mod machine;
 mod open;
 mod plot;
@@ -37,9 +39,9 @@ use machine::Machine;
 struct Cli {
     #[command(subcommand)]
     bench: Bench,
-    /// How often everything is measured; the medians count.
-    #[arg(long, global = true, default_value_t = 3)]
-    rounds: usize,
+    /// How often everything is measured; the medians count. [default: 3, and 1 for `herd` and `soak`]
+    #[arg(long, global = true)]
+    rounds: Option<usize>,
     /// Prints JSON. It is in target/bench/NAME.json in any case.
     #[arg(long, global = true)]
     json: bool,
@@ -57,6 +59,7 @@ enum Bench {
     HotKey(hot_key::HotKey),
     FrozenStore(frozen_store::FrozenStore),
     Spike(spike::Spike),
+    Herd(herd::Herd),
     Report(report::Report),
     /// An emitting process of `hot-key`.
     #[command(hide = true)]
@@ -67,6 +70,13 @@ enum Bench {
     /// An emitting process of `ingest`.
     #[command(hide = true)]
     IngestEmitter(ingest::Emitter),
+}
+
+impl Bench {
+    /// How often everything is measured, unless one says otherwise: what takes long, once.
+    const fn rounds(&self) -> usize {
+        if matches!(self, Self::Herd(_)) { 1 } else { 3 }
+    }
 }
 
 /// How often to measure, and where to say what is being measured.
@@ -85,8 +95,9 @@ impl Rounds {
 #[tokio::main]
 async fn main() -> Result<()> {
     let Cli { bench, rounds, json } = Cli::parse();
-    ensure!(rounds > 0, "--rounds 0: nothing would be measured");
-    let rounds = Rounds { count: rounds, progress: ProgressBar::new_spinner() };
+    let count = rounds.unwrap_or_else(|| bench.rounds());
+    ensure!(count > 0, "--rounds 0: nothing would be measured");
+    let rounds = Rounds { count, progress: ProgressBar::new_spinner() };
     let (name, figures) = match bench {
         Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
         Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
@@ -98,6 +109,7 @@ async fn main() -> Result<()> {
         Bench::HotKey(bench) => ("hot-key", bench.run(&rounds).await?),
         Bench::FrozenStore(bench) => ("frozen-store", bench.run(&rounds).await?),
         Bench::Spike(bench) => ("spike", bench.run(&rounds).await?),
+        Bench::Herd(bench) => ("herd", bench.run(&rounds).await?),
         Bench::Report(report) => return report.run(&folder()?),
         Bench::HotKeyEmitter(emitter) => return emitter.run().await,
         Bench::Worker(worker) => return worker.run().await,
