@@ -1,7 +1,9 @@
 //! Measures Tidings, each figure beside what it is compared with in the same run: `./dev bench NAME`.
 
+mod all;
 mod cost;
 mod digest;
+mod drift;
 mod figure;
 mod flood;
 mod frozen_store;
@@ -18,6 +20,7 @@ mod report;
 mod shapes;
 mod sink;
 mod smtp;
+mod soak;
 mod spike;
 mod table;
 mod worker;
@@ -37,8 +40,9 @@ use machine::Machine;
     after_help = "Examples:\n  ./dev bench flood --digests 1000\n  ./dev bench smtp --rounds 5 --json"
 )]
 struct Cli {
+    /// Without a name: all of them.
     #[command(subcommand)]
-    bench: Bench,
+    bench: Option<Bench>,
     /// How often everything is measured; the medians count. [default: 3, and 1 for `herd` and `soak`]
     #[arg(long, global = true)]
     rounds: Option<usize>,
@@ -49,6 +53,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Every one of these with its default sizes, one after the other: hours
+    All,
     Ingest(ingest::Ingest),
     Digest(digest::Digest),
     Cost(cost::Cost),
@@ -60,6 +66,7 @@ enum Bench {
     FrozenStore(frozen_store::FrozenStore),
     Spike(spike::Spike),
     Herd(herd::Herd),
+    Soak(soak::Soak),
     Report(report::Report),
     /// An emitting process of `hot-key`.
     #[command(hide = true)]
@@ -75,7 +82,7 @@ enum Bench {
 impl Bench {
     /// How often everything is measured, unless one says otherwise: what takes long, once.
     const fn rounds(&self) -> usize {
-        if matches!(self, Self::Herd(_)) { 1 } else { 3 }
+        if matches!(self, Self::Herd(_) | Self::Soak(_)) { 1 } else { 3 }
     }
 }
 
@@ -94,8 +101,9 @@ impl Rounds {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Cli { bench, rounds, json } = Cli::parse();
-    let count = rounds.unwrap_or_else(|| bench.rounds());
+    let Cli { bench, rounds: asked, json } = Cli::parse();
+    let bench = bench.unwrap_or(Bench::All);
+    let count = asked.unwrap_or_else(|| bench.rounds());
     ensure!(count > 0, "--rounds 0: nothing would be measured");
     let rounds = Rounds { count, progress: ProgressBar::new_spinner() };
     let (name, figures) = match bench {
@@ -110,6 +118,8 @@ async fn main() -> Result<()> {
         Bench::FrozenStore(bench) => ("frozen-store", bench.run(&rounds).await?),
         Bench::Spike(bench) => ("spike", bench.run(&rounds).await?),
         Bench::Herd(bench) => ("herd", bench.run(&rounds).await?),
+        Bench::Soak(bench) => ("soak", bench.run(&rounds).await?),
+        Bench::All => return all::run(asked, json),
         Bench::Report(report) => return report.run(&folder()?),
         Bench::HotKeyEmitter(emitter) => return emitter.run().await,
         Bench::Worker(worker) => return worker.run().await,

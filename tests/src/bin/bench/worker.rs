@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_mins(20);
 const STALLED: Duration = Duration::from_mins(2);
 /// Between two looks at how many mails there are, for the progress.
 const LOOK: Duration = Duration::from_secs(1);
-const MEBIBYTE: f64 = 1_048_576.0;
+pub const MEBIBYTE: f64 = 1_048_576.0;
 
 /// A server, a ledger, a sink and, once it is started, a worker between them.
 pub struct Tidings {
@@ -95,6 +95,28 @@ impl Tidings {
         resident(self.pid()?, "VmHWM")
     }
 
+    /// What the dev server has resident, in MiB.
+    pub fn server_memory(&self) -> Result<f64> {
+        resident(self.server_pid()?, "VmRSS")
+    }
+
+    /// The process that was started as a dev server on the server's port.
+    fn server_pid(&self) -> Result<u32> {
+        let target = self.server.target();
+        let port = target.rsplit(':').next().unwrap_or_default();
+        for entry in fs::read_dir("/proc").context("needs /proc")? {
+            let entry = entry?;
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // It may have ended meanwhile.
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let has = |wanted: &str| line.split(|byte| *byte == 0).any(|argument| argument == wanted.as_bytes());
+            if has("start-dev") && has(port) {
+                return Ok(pid);
+            }
+        }
+        bail!("no process is the dev server on port {port}")
+    }
+
     fn pid(&self) -> Result<u32> {
         Ok(self.worker.as_ref().context("no worker runs")?.0.id())
     }
@@ -145,7 +167,7 @@ pub fn user(n: usize) -> String {
 }
 
 /// A process of this machine: what `field` of its `/proc/PID/status` says, in MiB.
-pub fn resident(pid: u32, field: &str) -> Result<f64> {
+fn resident(pid: u32, field: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("needs /proc")?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.strip_suffix("kB"));
     let kilobytes = kilobytes.with_context(|| format!("no {field}"))?.trim().parse::<usize>()?;
