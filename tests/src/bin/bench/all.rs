@@ -47,3 +47,21 @@ pub fn run(rounds: Option<usize>, json: bool) -> Result<()> {
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn all_of_them_is_every_bench_that_help_lists() {
+        let command = crate::Cli::command();
+        let listed = command.get_subcommands().filter(|bench| !bench.is_hide_set()).map(clap::Command::get_name);
+        let mut listed: Vec<_> = listed.filter(|name| !["all", "report"].contains(name)).collect();
+        let mut run: Vec<_> = BENCHES.iter().map(|(name, _)| *name).collect();
+        listed.sort_unstable();
+        run.sort_unstable();
+        assert_eq!(run, listed);
+    }
+}

@@ -36,6 +36,9 @@ pub struct Herd {
     /// The spread, in seconds.
     #[arg(long, default_value_t = 600)]
     spread: u64,
+    /// Minutes for which the worker stays away once all timers have fired.
+    #[arg(long, default_value_t = 0)]
+    away: u64,
 }
 
 impl Herd {
@@ -67,6 +70,8 @@ impl Herd {
         say("the timers fire");
         let fired = |n| fired(&tidings, n);
         stream::iter(0..self.windows).map(fired).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        say(&format!("{} min more", self.away));
+        sleep(Duration::from_secs(self.away * 60)).await;
         let back = Timestamp::now();
         tidings.start_worker()?;
         self.sent(&tidings, back, say).await
