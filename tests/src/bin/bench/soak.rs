@@ -85,28 +85,35 @@ impl Soak {
             })
             .buffer_unordered(IN_FLIGHT)
             .try_collect::<()>();
-        let sampling = async {
-            // The first window is due now.
-            sleep(WINDOW).await;
-            let (begin, mut seconds, mut samples) = (Timestamp::now(), interval(Duration::from_secs(1)), Vec::new());
-            for second in 0..=all.as_secs() {
-                seconds.tick().await;
-                if second % slice.as_secs() == 0 {
-                    samples.push(Sample::now(&tidings)?);
-                }
-                let sent = *tidings.sink.accepted().borrow();
-                rounds.say(round, &format!("{sent} sent, {:.1} a second fed, {second} of {} s", rate, all.as_secs()));
-            }
-            anyhow::Ok((begin, samples))
-        };
+        let say = |sent: usize, what: &str| rounds.say(round, &format!("{sent} sent, {rate:.1} a second fed, {what}"));
+        let sampling = sampled(&tidings, slice, all, say);
         let ((), (begin, samples)) = tokio::try_join!(feeding, sampling)?;
-        tidings.sent(opened.get(), |sent| rounds.say(round, &format!("{sent} of {} sent", opened.get()))).await?;
+        tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
         let late = Late::all(&tidings).await?;
         ensure!(late.len() == opened.get(), "{} mails of {} windows", late.len(), opened.get());
         let slices = by_slice(&late, begin, slice, usize::try_from(slices)?);
         ensure!(slices.iter().all(|slice| !slice.is_empty()), "nothing was due for {slice:?}; take a higher rate");
         Ok(Soaked { slice, slices, samples })
     }
+}
+
+/// When the first window is due, and a look at everything then and at the end of each slice.
+async fn sampled(
+    tidings: &Tidings,
+    slice: Duration,
+    all: Duration,
+    say: impl Fn(usize, &str),
+) -> Result<(Timestamp, Vec<Sample>)> {
+    sleep(WINDOW).await;
+    let (begin, mut seconds, mut samples) = (Timestamp::now(), interval(Duration::from_secs(1)), Vec::new());
+    for second in 0..=all.as_secs() {
+        seconds.tick().await;
+        if second % slice.as_secs() == 0 {
+            samples.push(Sample::now(tidings)?);
+        }
+        say(*tidings.sink.accepted().borrow(), &format!("{second} of {} s", all.as_secs()));
+    }
+    Ok((begin, samples))
 }
 
 /// Opens the window with this number: its events at once.
