@@ -27,7 +27,7 @@ const BENCHES: [(&str, u64); 12] = [
 pub fn run(rounds: Option<usize>, json: bool) -> Result<()> {
     let minutes: u64 = BENCHES.iter().map(|(_, minutes)| minutes).sum();
     eprintln!(
-        "{} benches, {} hours or so on two cores with the default sizes and rounds; --rounds 1 takes about half of it",
+        "{} benches, {} hours or so on two cores with the default sizes and rounds; --rounds 1 takes about two thirds of it",
         BENCHES.len(),
         minutes.div_ceil(60)
     );
