@@ -25,6 +25,9 @@ pub struct Figure {
     pub baseline: Option<Baseline>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// The values of the last round as time passed, where that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<f64>,
 }
 
 /// What a figure is compared with: measured in the same rounds, in the same unit.
@@ -46,7 +49,14 @@ pub enum Target {
 
 impl Figure {
     pub fn new(what: impl Into<String>, unit: &str) -> Self {
-        Self { what: what.into(), unit: unit.to_owned(), rounds: Vec::new(), baseline: None, target: None }
+        Self {
+            what: what.into(),
+            unit: unit.to_owned(),
+            rounds: Vec::new(),
+            baseline: None,
+            target: None,
+            series: Vec::new(),
+        }
     }
 
     pub fn against(self, what: &str) -> Self {
@@ -68,6 +78,11 @@ impl Figure {
         if let Some(Baseline { rounds, .. }) = &mut self.baseline {
             rounds.push(baseline);
         }
+    }
+
+    /// Keeps the values of a round as time passed.
+    pub fn over_time(&mut self, series: Vec<f64>) {
+        self.series = series;
     }
 
     pub fn median(&self) -> f64 {

@@ -1,12 +1,16 @@
 //! Measures Tidings, each figure beside what it is compared with in the same run: `./dev bench NAME`.
 
+mod all;
 mod cost;
 mod digest;
+mod drift;
 mod figure;
 mod flood;
 mod frozen_store;
+mod herd;
 mod hot_key;
 mod ingest;
+mod late;
 mod machine;
 mod open;
 mod plot;
@@ -16,7 +20,10 @@ mod report;
 mod shapes;
 mod sink;
 mod smtp;
+mod soak;
+mod spike;
 mod table;
+mod worker;
 
 use std::{env, fs, path::PathBuf};
 
@@ -33,11 +40,12 @@ use machine::Machine;
     after_help = "Examples:\n  ./dev bench flood --digests 1000\n  ./dev bench smtp --rounds 5 --json"
 )]
 struct Cli {
+    /// Without a name: all of them.
     #[command(subcommand)]
-    bench: Bench,
-    /// How often everything is measured; the medians count.
-    #[arg(long, global = true, default_value_t = 3)]
-    rounds: usize,
+    bench: Option<Bench>,
+    /// How often everything is measured; the medians count. [default: 3, and 1 for `herd` and `soak`]
+    #[arg(long, global = true)]
+    rounds: Option<usize>,
     /// Prints JSON. It is in target/bench/NAME.json in any case.
     #[arg(long, global = true)]
     json: bool,
@@ -45,6 +53,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Every one of these with its default sizes, one after the other: hours
+    All,
     Ingest(ingest::Ingest),
     Digest(digest::Digest),
     Cost(cost::Cost),
@@ -54,16 +64,26 @@ enum Bench {
     Open(open::Open),
     HotKey(hot_key::HotKey),
     FrozenStore(frozen_store::FrozenStore),
+    Spike(spike::Spike),
+    Herd(herd::Herd),
+    Soak(soak::Soak),
     Report(report::Report),
     /// An emitting process of `hot-key`.
     #[command(hide = true)]
     HotKeyEmitter(hot_key::Emitter),
-    /// The worker of `open`.
+    /// A worker in a process of its own.
     #[command(hide = true)]
-    OpenWorker(open::Alone),
+    Worker(worker::Alone),
     /// An emitting process of `ingest`.
     #[command(hide = true)]
     IngestEmitter(ingest::Emitter),
+}
+
+impl Bench {
+    /// How often everything is measured, unless one says otherwise: what takes long, once.
+    const fn rounds(&self) -> usize {
+        if matches!(self, Self::Herd(_) | Self::Soak(_)) { 1 } else { 3 }
+    }
 }
 
 /// How often to measure, and where to say what is being measured.
@@ -81,9 +101,11 @@ impl Rounds {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Cli { bench, rounds, json } = Cli::parse();
-    ensure!(rounds > 0, "--rounds 0: nothing would be measured");
-    let rounds = Rounds { count: rounds, progress: ProgressBar::new_spinner() };
+    let Cli { bench, rounds: asked, json } = Cli::parse();
+    let bench = bench.unwrap_or(Bench::All);
+    let count = asked.unwrap_or_else(|| bench.rounds());
+    ensure!(count > 0, "--rounds 0: nothing would be measured");
+    let rounds = Rounds { count, progress: ProgressBar::new_spinner() };
     let (name, figures) = match bench {
         Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
         Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
@@ -94,9 +116,13 @@ async fn main() -> Result<()> {
         Bench::Open(bench) => ("open", bench.run(&rounds).await?),
         Bench::HotKey(bench) => ("hot-key", bench.run(&rounds).await?),
         Bench::FrozenStore(bench) => ("frozen-store", bench.run(&rounds).await?),
+        Bench::Spike(bench) => ("spike", bench.run(&rounds).await?),
+        Bench::Herd(bench) => ("herd", bench.run(&rounds).await?),
+        Bench::Soak(bench) => ("soak", bench.run(&rounds).await?),
+        Bench::All => return all::run(asked, json),
         Bench::Report(report) => return report.run(&folder()?),
         Bench::HotKeyEmitter(emitter) => return emitter.run().await,
-        Bench::OpenWorker(worker) => return worker.run().await,
+        Bench::Worker(worker) => return worker.run().await,
         Bench::IngestEmitter(emitter) => return emitter.run().await,
     };
     rounds.progress.finish_and_clear();

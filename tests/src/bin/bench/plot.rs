@@ -1,4 +1,5 @@
-//! Figures as bars, each above what it is compared with: one scale for each unit.
+//! Figures as bars, each above what it is compared with: one scale for each unit. What was looked at as time passed is a
+//! line below, from zero to its own maximum.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 use tera::{Context, Tera};
 
 use crate::{
-    figure::{Figure, median},
+    figure::{Figure, count, median},
     table::number,
 };
 
@@ -18,6 +19,9 @@ const GAP: f64 = 22.0;
 const HEADING: u32 = 34;
 const BAR: u32 = 36;
 const BASELINE: u32 = 14;
+/// A line over time: its height, and that with the space around it.
+const RISE: f64 = 40.0;
+const LINE: u32 = 52;
 
 #[derive(Serialize)]
 struct Unit<'a> {
@@ -35,12 +39,21 @@ struct Bar<'a> {
     end: String,
     value: String,
     baseline: Option<Baseline>,
+    line: Option<Line>,
 }
 
 #[derive(Serialize)]
 struct Baseline {
     width: String,
     end: String,
+    value: String,
+}
+
+#[derive(Serialize)]
+struct Line {
+    /// `x,y x,y`
+    points: String,
+    y: u32,
     value: String,
 }
 
@@ -82,11 +95,24 @@ fn unit<'a>(name: &'a str, figures: &[&'a Figure], y: &mut u32) -> Unit<'a> {
         });
         let top = *y;
         *y += BAR + if baseline.is_some() { BASELINE } else { 0 };
+        let line = (figure.series.len() > 1).then(|| line(&figure.series, *y));
+        *y += if line.is_some() { LINE } else { 0 };
         let (width, value) = (width(figure.median()), number(figure.median()));
-        Bar { label: &figure.what, y: top, width: pixels(width), end: pixels(width + GAP), value, baseline }
+        Bar { label: &figure.what, y: top, width: pixels(width), end: pixels(width + GAP), value, baseline, line }
     });
     let bars = bars.collect();
     Unit { name, y: heading, bars }
+}
+
+/// As wide as the longest bar, below `y`.
+fn line(series: &[f64], y: u32) -> Line {
+    let most = series.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let step = LONGEST / (count(series.len()) - 1.0);
+    let point = |(n, value): (usize, &f64)| {
+        format!("{:.0},{:.1}", 16.0 + step * count(n), f64::from(y) + RISE - RISE * value / most)
+    };
+    let points: Vec<_> = series.iter().enumerate().map(point).collect();
+    Line { points: points.join(" "), y, value: format!("{} at most, over time", number(most)) }
 }
 
 #[cfg(test)]
@@ -104,6 +130,20 @@ mod tests {
         assert!(svg.contains(r#"<rect class="baseline" x="16" y="65" width="140""#), "{svg}");
         assert!(svg.contains("a &lt; b"), "{svg}");
         assert_eq!(svg.matches(r#"width="560""#).count(), 2, "a scale for each unit");
+        Ok(())
+    }
+
+    #[test]
+    fn a_line_goes_from_zero_to_its_own_maximum_and_what_follows_is_below_it() -> Result<()> {
+        let mut memory = Figure::new("memory", "MiB");
+        memory.push(80.0);
+        memory.over_time(vec![40.0, 80.0, 0.0]);
+        let mut next = Figure::new("next", "MiB");
+        next.push(1.0);
+        let svg = svg(&[memory, next])?;
+        assert!(svg.contains(r#"points="16,90.0 296,70.0 576,110.0""#), "{svg}");
+        assert!(svg.contains("80 at most, over time"), "{svg}");
+        assert!(svg.contains(r#"<text x="16" y="134">next</text>"#), "{svg}");
         Ok(())
     }
 }

@@ -1,19 +1,41 @@
-//! The least that passes for a relay, so that it costs next to nothing. It counts.
+//! The least that passes for a relay, so that it costs next to nothing. It counts, and keeps which mail came when.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+use jiff::Timestamp;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
 };
+use uuid::Uuid;
+
+/// What the header begins with that names a mail.
+const MESSAGE_ID: &[u8] = b"Message-ID: <";
+/// Bytes of a UUID in its hyphenated form.
+const UUID: usize = 36;
+
+/// What was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mail {
+    /// Of the digest or message; nil where its Message-ID has none.
+    pub id: Uuid,
+    /// When its last line had come.
+    pub at: Timestamp,
+}
+
+#[derive(Default)]
+struct Kept {
+    mails: Mutex<Vec<Mail>>,
+    count: watch::Sender<usize>,
+}
 
 /// A sink that listens. It stops with its handle.
 pub struct Sink {
     pub url: String,
-    accepted: Arc<watch::Sender<usize>>,
+    kept: Arc<Kept>,
     listening: JoinHandle<()>,
 }
 
@@ -21,20 +43,25 @@ impl Sink {
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("smtp://{}", listener.local_addr()?);
-        let accepted = Arc::new(watch::Sender::new(0));
-        let count = Arc::clone(&accepted);
+        let kept = Arc::<Kept>::default();
+        let keep = Arc::clone(&kept);
         let listening = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 // A client that goes away in the middle is no concern of the sink.
-                tokio::spawn(serve(socket, Arc::clone(&count)));
+                tokio::spawn(serve(socket, Arc::clone(&keep)));
             }
         });
-        Ok(Self { url, accepted, listening })
+        Ok(Self { url, kept, listening })
     }
 
     /// How many mails are accepted.
     pub fn accepted(&self) -> watch::Receiver<usize> {
-        self.accepted.subscribe()
+        self.kept.count.subscribe()
+    }
+
+    /// All of them, in the order of their acceptance.
+    pub fn mails(&self) -> Vec<Mail> {
+        self.kept.mails.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -44,11 +71,18 @@ impl Drop for Sink {
     }
 }
 
-async fn serve(socket: TcpStream, accepted: Arc<watch::Sender<usize>>) -> std::io::Result<()> {
+impl Kept {
+    fn keep(&self, id: Uuid) {
+        self.mails.lock().unwrap_or_else(PoisonError::into_inner).push(Mail { id, at: Timestamp::now() });
+        self.count.send_modify(|count| *count += 1);
+    }
+}
+
+async fn serve(socket: TcpStream, kept: Arc<Kept>) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let mut stream = BufReader::new(socket);
     let mut line = Vec::new();
-    let mut in_content = false;
+    let (mut in_content, mut id) = (false, Uuid::nil());
     stream.write_all(b"220 sink\r\n").await?;
     while stream.read_until(b'\n', &mut line).await? > 0 {
         let reply: &[u8] = match (in_content, line.as_slice()) {
@@ -57,8 +91,13 @@ async fn serve(socket: TcpStream, accepted: Arc<watch::Sender<usize>>) -> std::i
             (false, b"DATA\r\n") => b"354 go on\r\n",
             (false, _) => b"250 ok\r\n",
         };
-        if in_content && !reply.is_empty() {
-            accepted.send_modify(|count| *count += 1);
+        if in_content {
+            if let Some(name) = line.strip_prefix(MESSAGE_ID).and_then(|rest| rest.get(..UUID)) {
+                id = Uuid::try_parse_ascii(name).unwrap_or_default();
+            }
+            if !reply.is_empty() {
+                kept.keep(id);
+            }
         }
         in_content = reply.starts_with(b"354") || (in_content && reply.is_empty());
         if !reply.is_empty() {

@@ -1,0 +1,76 @@
+//! Whether something changes as the hours pass: the last tenth beside the first, and the line through all that lies between.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::late::Late;
+
+/// The line through these points by least squares: how much the second grows for each one of the first.
+pub fn slope(points: &[(f64, f64)]) -> f64 {
+    let mean = |of: fn(&(f64, f64)) -> f64| mean(&points.iter().map(of).collect::<Vec<_>>());
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    sum(&|point| (point.0 - x) * (point.1 - y)) / sum(&|point| (point.0 - x).powi(2))
+}
+
+/// How many of so many slices are a tenth: at least one.
+pub const fn tenth(slices: usize) -> usize {
+    if slices < 10 { 1 } else { slices / 10 }
+}
+
+/// The first and the last tenth.
+pub fn first_and_last<T>(slices: &[T]) -> (&[T], &[T]) {
+    let tenth = tenth(slices.len()).min(slices.len());
+    (&slices[..tenth], &slices[slices.len() - tenth..])
+}
+
+/// The mean; of nothing, not a number.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / crate::figure::count(values.len())
+}
+
+/// How late the mails were that were due in each slice of the time since `begin`, in seconds. What was due before or after
+/// all of them is in none.
+pub fn by_slice(late: &[Late], begin: Timestamp, slice: Duration, slices: usize) -> Vec<Vec<f64>> {
+    let mut all = vec![Vec::new(); slices];
+    for late in late {
+        let since = Duration::try_from(late.due_at.duration_since(begin)).ok();
+        let at = since.and_then(|since| usize::try_from(since.as_millis() / slice.as_millis()).ok());
+        if let Some(values) = at.and_then(|at| all.get_mut(at)) {
+            values.push(late.seconds());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_drift_has_no_slope_and_noise_around_a_line_does_not_change_it() {
+        let line = |noise: f64| -> Vec<_> {
+            (0..60).map(f64::from).map(|x| (x, 3.0 + 0.5 * x + if x % 2.0 == 0.0 { noise } else { -noise })).collect()
+        };
+        assert!((slope(&line(0.0)) - 0.5).abs() < 1e-9);
+        assert!((slope(&line(2.0)) - 0.5).abs() < 0.01);
+        assert_eq!(slope(&[(0.0, 7.0), (1.0, 7.0), (2.0, 7.0)]), 0.0);
+    }
+
+    #[test]
+    fn a_tenth_of_an_hour_is_six_minutes_and_of_little_one() {
+        let minutes: Vec<_> = (0..60).collect();
+        assert_eq!(first_and_last(&minutes), (&[0, 1, 2, 3, 4, 5][..], &[54, 55, 56, 57, 58, 59][..]));
+        assert_eq!(first_and_last(&[1, 2, 3]), (&[1][..], &[3][..]));
+        assert_eq!(first_and_last::<u8>(&[]), (&[][..], &[][..]));
+    }
+
+    #[test]
+    fn a_mail_belongs_to_the_slice_in_which_it_was_due() {
+        let at = |millisecond: i64| Timestamp::from_millisecond(1_767_225_600_000 + millisecond).unwrap();
+        let late = [(-1, 0), (0, 500), (5_999, 9_999), (6_000, 6_001), (12_000, 12_000)]
+            .map(|(due, accepted)| Late { due_at: at(due), accepted_at: at(accepted) });
+        assert_eq!(by_slice(&late, at(0), Duration::from_secs(6), 2), [vec![0.5, 4.0], vec![0.001]]);
+    }
+}
