@@ -68,7 +68,11 @@ impl DevServer {
         signal(self.pid()?, "CONT")
     }
 
-    fn pid(&self) -> Result<u32> {
+    /// Its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context("the dev server does not run")?.id())
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use tempfile::TempDir;
@@ -95,24 +95,7 @@ impl Tidings {
 
     /// What the dev server has resident, in MiB.
     pub fn server_memory(&self) -> Result<f64> {
-        resident(self.server_pid()?, "VmRSS")
-    }
-
-    /// The process that was started as a dev server on the server's port.
-    fn server_pid(&self) -> Result<u32> {
-        let target = self.server.target();
-        let port = target.rsplit(':').next().unwrap_or_default();
-        for entry in fs::read_dir("/proc").context("needs /proc")? {
-            let entry = entry?;
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // It may have ended meanwhile.
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let has = |wanted: &str| line.split(|byte| *byte == 0).any(|argument| argument == wanted.as_bytes());
-            if has("start-dev") && has(port) {
-                return Ok(pid);
-            }
-        }
-        bail!("no process is the dev server on port {port}")
+        resident(self.server.pid()?, "VmRSS")
     }
 
     fn pid(&self) -> Result<u32> {
