@@ -52,7 +52,8 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> 
     let k = of("k");
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     post.send(&submission("k")).await?;
-    post.reaches(&k, MessageState::Deferred).await?;
+    let waits = async || Ok(Some(post.status(&k).await?).filter(|status| status.next_attempt_at.is_some()));
+    eventually("it waits", MINUTE, waits).await?;
     post.worker = None;
     // With no worker both wait for the same workflow task.
     post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;

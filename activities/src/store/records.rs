@@ -128,7 +128,7 @@ pub struct Claim {
     pub groups: u64,
     /// How many of the events that came with the claim, from the first on, are in the ledger now.
     pub taken: u64,
-    /// Of a window that has none left: those that were retracted or opted out of, and are in no mail.
+    /// Events that were retracted or opted out of, and are in no mail.
     pub aside: u64,
 }
 

@@ -38,9 +38,10 @@ impl<D: Dialect> Sql<D> {
             let claim = query(statements::CLAIM_DIGEST).bind(window.digest_id.to_string()).bind(now.as_millisecond());
             claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
         }
-        let aside = if items == 0 { Self::aside(&mut tx, window).await? } else { 0 };
+        let aside = query_as(statements::COUNT_ASIDE).bind(retracted(window).to_string());
+        let (aside,): (i64,) = aside.bind(opted_out(window).to_string()).fetch_one(&mut *tx).await?;
         tx.commit().await?;
-        Ok(Claimed::Claim(Claim { items, groups, taken: digest.taken, aside }))
+        Ok(Claimed::Claim(Claim { items, groups, taken: digest.taken, aside: number(aside)? }))
     }
 
     pub(super) async fn read_preview(
@@ -122,13 +123,6 @@ impl<D: Dialect> Sql<D> {
         let statement = query(statements::ASIDE).bind(window.digest_id.to_string()).bind(aside.to_string());
         statement.bind(now.as_millisecond()).bind(why.to_owned()).execute(connection).await?;
         Ok(aside.to_string())
-    }
-
-    /// How many events of the window are set aside.
-    async fn aside(connection: &mut D::Connection, window: &Window) -> Result<u64> {
-        let aside = query_as(statements::COUNT_ASIDE).bind(retracted(window).to_string());
-        let (aside,): (i64,) = aside.bind(opted_out(window).to_string()).fetch_one(connection).await?;
-        number(aside)
     }
 
     /// Until when the recipient has had as many digests as they get; `None`: one more is fine. Their row is ours from here
