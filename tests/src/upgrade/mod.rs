@@ -62,7 +62,7 @@ const SINGLES: u32 = 12;
 /// Runs the upgrade in a folder, which stays, from the build at `old` to the one beside this program, and judges it.
 ///
 /// # Errors
-/// When it cannot be run at all, or after a round in which a workflow task failed.
+/// When it cannot be run at all, or before or after a round when a workflow task failed.
 pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
     bar.set_length(LENGTH.as_secs());
     let mut plan = Plan::calm(SEED, LENGTH);
@@ -83,6 +83,7 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
         run.go_on(&mut world, SHOWS, bar).await?;
         give_fates(&mut run, &mut world, round).await?;
         run.go_on(&mut world, SHOWS, bar).await?;
+        no_task_failed(&world, &format!("before round {round}")).await?;
         rolled.open.push(states(&world, &plan).await?);
         if round == 1 {
             // As an operator does: the tables before the workers.
@@ -93,15 +94,21 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
             rolled.stops.push(world.replace_worker(worker, build, STOPS_WITHIN).await?);
             run.go_on(&mut world, BETWEEN, bar).await?;
         }
-        let failed = Tasks::of(&world).await?.failed;
-        let some = failed[..failed.len().min(SHOWN)].join("\n");
-        ensure!(failed.is_empty(), "round {round}, to the {build:?} build: {} failed tasks:\n{some}", failed.len());
+        no_task_failed(&world, &format!("round {round}, to the {build:?} build")).await?;
     }
     world.relays.iter().for_each(Relay::heal);
     run.go_on(&mut world, SHOWS, bar).await?;
     run.act(&Act::Emit(refused), &mut world).await?;
     let judged = run.judge(&mut world, bar).await?;
     Ok(Outcome { rolled, tasks: Tasks::of(&world).await?, judged })
+}
+
+/// A run whose tasks fail answers nobody: what comes next would wait for it.
+async fn no_task_failed(world: &World, when: &str) -> Result<()> {
+    let failed = Tasks::of(world).await?.failed;
+    let some = failed[..failed.len().min(SHOWN)].join("\n");
+    ensure!(failed.is_empty(), "{when}: {} failed tasks:\n{some}", failed.len());
+    Ok(())
 }
 
 /// What happened on the way.
