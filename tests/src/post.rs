@@ -137,6 +137,15 @@ impl Post {
         answer.context("it has no status")
     }
 
+    /// Waits until the workflow waits for its next attempt, and answers with what it says then.
+    ///
+    /// # Errors
+    /// It never does.
+    pub async fn waits(&self, key: &MessageKey) -> Result<Status> {
+        let waits = async || Ok(Some(self.status(key).await?).filter(|status| status.next_attempt_at.is_some()));
+        eventually("it waits", MINUTE, waits).await
+    }
+
     /// What the outbox says of it.
     ///
     /// # Errors

@@ -25,8 +25,7 @@ async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
     for by_operator in [true, false] {
         let k = of(if by_operator { "operator" } else { "temporal" });
         post.send(&submission(&k.key)).await?;
-        let waits = async || Ok(Some(post.status(&k).await?).filter(|status| status.next_attempt_at.is_some()));
-        let status = eventually("it waits", MINUTE, waits).await?;
+        let status = post.waits(&k).await?;
         assert_eq!(
             (status.state.as_str(), status.failed, post.record(&k).await?.state),
             ("deferred", 1, MessageState::Deferred)
@@ -52,8 +51,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> 
     let k = of("k");
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     post.send(&submission("k")).await?;
-    let waits = async || Ok(Some(post.status(&k).await?).filter(|status| status.next_attempt_at.is_some()));
-    eventually("it waits", MINUTE, waits).await?;
+    post.waits(&k).await?;
     post.worker = None;
     // With no worker both wait for the same workflow task.
     post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;

@@ -1,11 +1,11 @@
 //! Breaks everything around a loaded Tidings, and asks the checker whether it kept its promises. `./dev chaos --help`.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidings_tests::chaos::{self, Plan, Target};
+use tidings_tests::chaos::{self, Plan, Site};
 use uuid::Uuid;
 
 /// Kills, pauses and starves everything around a loaded Tidings, by a schedule that follows from a seed, and asks the
@@ -19,33 +19,17 @@ struct Arguments {
     /// The schedule: the same seed and minutes make the same [default: a new one]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    #[arg(long, default_value = "sqlite")]
-    store: Store,
-    /// Where its files go [default: a new temporary folder]
-    #[arg(long)]
-    folder: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Store {
-    Sqlite,
-    Postgres,
+    #[command(flatten)]
+    site: Site,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
-    let Arguments { minutes, seed, store, folder } = Arguments::parse();
+    let Arguments { minutes, seed, site } = Arguments::parse();
     let length = Duration::try_from_secs_f64(60.0 * minutes).context("--minutes")?;
     let seed = seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0 % 1_000_000);
-    let folder = match folder {
-        Some(folder) => std::fs::create_dir_all(&folder).map(|()| folder)?,
-        None => tempfile::Builder::new().prefix("tidings-chaos-").tempdir()?.keep(),
-    };
+    let (folder, target) = site.open("chaos").await?;
     println!("seed {seed}, {minutes} minutes, {}", folder.display());
-    let target = match store {
-        Store::Sqlite => Target::sqlite(&folder),
-        Store::Postgres => Target::postgres().await?.context("no PostgreSQL; see ./dev chaos")?,
-    };
     let outcome = chaos::run(Plan::new(seed, length), &folder, target, &bar(length)?).await?;
     println!("{outcome}");
     Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -42,7 +42,7 @@ impl<D: Dialect> Sql<D> {
         if of_digest {
             let rendered = query(statements::RENDERED_DIGEST).bind(id.clone()).execute(&mut *tx).await?;
             if D::rows(&rendered) == 0 {
-                // It has its message, or an end.
+                // It has its message, or an end, unless the ledger does not know it.
                 Self::lock(&mut tx, message.id).await?;
                 return Ok(());
             }
@@ -140,6 +140,7 @@ impl<D: Dialect> Sql<D> {
         let current = standing == Standing::Current;
         // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
         let sent = end.class == "sent" && standing != Standing::Repeated;
+        // Where this is the end, the end says so itself.
         if sent && locked.closed.is_some() {
             for statement in [statements::SENT_DIGEST, statements::SENT_MESSAGE] {
                 query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;

@@ -1,13 +1,11 @@
 //! How many digests a second go out when many are due at once? From that moment to the sink's last answer.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use tempfile::TempDir;
 use temporalio_sdk::WorkerOptions;
 use tidings::registration;
@@ -30,12 +28,12 @@ use crate::{
     queue::Queue,
     shapes::Shape,
     sink::Sink,
+    slot::{SLOT, sleep_until, slot},
 };
 
 /// Due together, at the next full minute, as the workflows to compare with are. Windows of `after 15s` would be due one after
 /// the other, as fast as they were opened, and that is what would be measured.
 const CADENCE: &str = "cron * * * * *";
-const SLOT: Duration = Duration::from_mins(1);
 /// At least so long is left to open all windows before they are due.
 const OPENING: Duration = Duration::from_secs(30);
 /// Calls of `emit` that wait for their answers.
@@ -109,19 +107,18 @@ impl Digest {
         let temporal = server.client().await?;
         let client = Client::new(temporal.clone(), Config::default());
         let running = Running::start(temporal, worker)?;
-        sleep(opening(since_epoch()?)).await;
-        let due = since_epoch()?.as_secs() / SLOT.as_secs() * SLOT.as_secs() + SLOT.as_secs();
-        let due = Duration::from_secs(due);
+        sleep(opening(Timestamp::now())?).await;
+        let due = slot(Timestamp::now(), Duration::ZERO)?;
         let emit = |n: usize| {
             let (user, id) = (format!("user-{}", n / events), format!("e{}", n % events));
             client.emit(event(&key("activity", &user), &id))
         };
         stream::iter(0..digests * events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-        sleep(due.saturating_sub(since_epoch()?)).await;
+        sleep_until(due).await;
         let all = timeout(SLOT, sent.wait_for(|sent| *sent >= digests)).await;
         all.context("some were due a minute later, or it takes longer; take fewer digests")?
             .context("the worker is gone")?;
-        let seconds = (since_epoch()? - due).as_secs_f64();
+        let seconds = Timestamp::now().duration_since(due).as_secs_f64();
         running.stop()?;
         Ok(count(digests) / seconds)
     }
@@ -137,14 +134,10 @@ impl Digest {
     }
 }
 
-fn since_epoch() -> Result<Duration> {
-    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?)
-}
-
 /// How long to wait with the first event, so that all windows open in the minute before the same slot.
-fn opening(now: Duration) -> Duration {
-    let left = SLOT.as_secs() - now.as_secs() % SLOT.as_secs();
-    if left >= OPENING.as_secs() { Duration::ZERO } else { Duration::from_secs(left) }
+fn opening(now: Timestamp) -> Result<Duration> {
+    let left = slot(now, Duration::ZERO)?.duration_since(now).try_into()?;
+    Ok(if left >= OPENING { Duration::ZERO } else { left })
 }
 
 #[cfg(test)]
@@ -153,7 +146,7 @@ mod tests {
 
     #[test]
     fn windows_open_now_or_at_the_next_full_minute_where_too_little_is_left_of_this_one() {
-        let at = |seconds| opening(Duration::from_secs(seconds));
+        let at = |second| opening(Timestamp::from_second(second).unwrap()).unwrap();
         assert_eq!(at(120), Duration::ZERO);
         assert_eq!(at(150), Duration::ZERO);
         assert_eq!(at(151), Duration::from_secs(29));

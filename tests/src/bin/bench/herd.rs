@@ -15,6 +15,7 @@ use crate::{
     Rounds,
     figure::{Figure, Target, count},
     late::{Late, percentiles},
+    slot::{sleep_until, slot},
     worker::Tidings,
 };
 
@@ -168,19 +169,9 @@ impl Figures {
     }
 }
 
-/// The first whole minute that is so far away.
-fn slot(now: Timestamp, ahead: Duration) -> Result<Timestamp> {
-    let soon = now.as_second() + i64::try_from(ahead.as_secs())?;
-    Ok(Timestamp::from_second((soon / 60 + 1) * 60)?)
-}
-
 /// Due at that minute, once a day.
 fn cadence(slot: Timestamp) -> String {
     slot.to_zoned(TimeZone::UTC).strftime("daily %H:%M").to_string()
-}
-
-async fn sleep_until(then: Timestamp) {
-    sleep(then.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await;
 }
 
 /// Waits until the window's timer has fired: a workflow task waits for a worker.

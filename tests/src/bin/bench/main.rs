@@ -19,6 +19,7 @@ mod render;
 mod report;
 mod shapes;
 mod sink;
+mod slot;
 mod smtp;
 mod soak;
 mod spike;

@@ -1,7 +1,8 @@
 //! Workflows to compare with: they do nothing, with the commands of a digest and with those of others.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use temporalio_common::{RetryPolicy, data_converters::RawValue};
 use temporalio_macros::{activities, workflow, workflow_methods};
 use temporalio_sdk::{
@@ -13,12 +14,12 @@ use temporalio_sdk::{
 use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
+use crate::slot::slot;
+
 /// From a window's first event until it is due, where each event arms the timer anew.
 const DELAY: Duration = Duration::from_secs(15);
 /// The same in words.
 pub const CADENCE: &str = "after 15s";
-/// Other windows are due at the next full minute.
-const SLOT: Duration = Duration::from_mins(1);
 /// Longer than any measurement.
 const ATTEMPT: Duration = Duration::from_mins(10);
 
@@ -66,11 +67,10 @@ impl Nothing {
     }
 }
 
-/// From a workflow's time to the next full minute.
+/// From a workflow's time to the next slot, when windows are due that no event re-arms.
 fn until_slot(now: Option<SystemTime>) -> Duration {
-    let since_epoch = now.and_then(|now| now.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    let since_slot = since_epoch.as_nanos() % SLOT.as_nanos();
-    SLOT.saturating_sub(Duration::from_nanos(u64::try_from(since_slot).unwrap_or_default()))
+    let now = now.and_then(|now| Timestamp::try_from(now).ok()).unwrap_or_default();
+    slot(now, Duration::ZERO).ok().and_then(|slot| slot.duration_since(now).try_into().ok()).unwrap_or_default()
 }
 
 #[workflow]

@@ -1,0 +1,42 @@
+//! Where a run of processes happens: the options that `./dev chaos` and `./dev upgrade` share.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use super::store::Target;
+
+/// See the module.
+#[derive(Args)]
+pub struct Site {
+    #[arg(long, default_value = "sqlite")]
+    store: Store,
+    /// Where its files go [default: a new temporary folder]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Store {
+    Sqlite,
+    Postgres,
+}
+
+impl Site {
+    /// The folder, which stays, and the store, for the command `./dev NAME`.
+    ///
+    /// # Errors
+    /// When the folder cannot be made, or PostgreSQL is not there.
+    pub async fn open(self, name: &str) -> Result<(PathBuf, Target)> {
+        let folder = match self.folder {
+            Some(folder) => fs::create_dir_all(&folder).map(|()| folder)?,
+            None => tempfile::Builder::new().prefix(&format!("tidings-{name}-")).tempdir()?.keep(),
+        };
+        let target = match self.store {
+            Store::Sqlite => Target::sqlite(&folder),
+            Store::Postgres => Target::postgres().await?.with_context(|| format!("no PostgreSQL; see ./dev {name}"))?,
+        };
+        Ok((folder, target))
+    }
+}
