@@ -7,7 +7,7 @@ use temporalio_client::{Client, NamespacedClient, WorkflowExecutionInfo, Workflo
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
 use tidings_workflows::{
-    Carried, Event, Inbound, Key, PAGE_EVENTS, Retract,
+    Carried, Event, Inbound, Key, PAGE_EVENTS, Told, Unreadable,
     contract::{Closed, Outcome, Window},
     names::SIGNAL,
 };
@@ -17,17 +17,6 @@ use crate::{
     digest::{DigestActivities, Error},
     store::Closing,
 };
-
-/// What a run was told at one moment.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// The events: in its start argument those that the run before handed over, in a signal the good ones.
-    pub events: Vec<Event>,
-    /// What takes events back.
-    pub retracts: Vec<Retract>,
-    /// In its start argument: still earlier runs that nobody has read back yet.
-    pub runs: Vec<String>,
-}
 
 /// What `run` of the key was told, in the order of its history.
 ///
@@ -41,25 +30,23 @@ pub fn told(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<T
         .run_id(&run)
         .build();
     let history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
-    history.map(move |event| match event {
-        Ok(event) => Ok(moment(event.attributes, &key)),
-        Err(error) => Err(Error::History { run: run.clone(), why: error.to_string() }),
-    })
+    let told = history.map(move |event| match event {
+        Ok(event) => moment(event.attributes, &key).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    });
+    told.map_err(move |why| Error::History { run: run.clone(), why })
 }
 
-fn moment(attributes: Option<Attributes>, key: &Key) -> Told {
+fn moment(attributes: Option<Attributes>, key: &Key) -> Result<Told, Unreadable> {
     let payloads = |payloads: Option<Payloads>| payloads.map(|payloads| payloads.payloads).unwrap_or_default();
     match attributes {
-        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => {
-            let carried = Carried::read(&payloads(started.input));
-            Told { retracts: carried.retracts(), runs: carried.runs(), events: carried.into_events() }
-        }
+        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Carried::told(started),
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
             // Refused ones were refused, and numbered, when they came.
             let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
-            Told { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() }
+            Ok(Told { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
         }
-        _ => Told::default(),
+        _ => Ok(Told::default()),
     }
 }
 

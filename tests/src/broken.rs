@@ -247,7 +247,7 @@ impl WorkflowInterceptor for Forgetful {
         next: WorkflowNext<'static, ContinueAsNewInput, ContinueAsNewResult>,
     ) -> ContinueAsNewResult {
         if let Some(carried) = input.input_mut::<Carried>() {
-            *carried = Carried::read(&[]);
+            *carried = Carried::default();
         }
         next.run(input)
     }

@@ -10,10 +10,9 @@ use tidings_activities::{
     upkeep::Retention,
 };
 use tidings_workflows::{
-    Event, Key, Upkeep,
+    Carried, Event, Key, Upkeep,
     contract::{Closed, Outcome, Window},
     names,
-    upkeep::Handed,
 };
 
 use crate::stage::{Running, Stage, event};
@@ -41,7 +40,7 @@ impl<S: Store> Stage<S> {
     pub async fn run_upkeep(&self) -> Result<()> {
         let id = names::upkeep(names::TASK_QUEUE);
         let options = WorkflowStartOptions::new(id.clone(), id).build();
-        self.temporal.start_workflow(Upkeep::run, Handed::default(), options).await?;
+        self.temporal.start_workflow(Upkeep::run, Carried::default(), options).await?;
         Ok(())
     }
 

@@ -226,7 +226,7 @@ async fn reopen(stage: &Stage, key: &Key, digest_id: uuid::Uuid, may_duplicate: 
     let reopen = Reopen { order: order(), digest_id, may_duplicate };
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
-    let carried = Carried::read(&[]);
+    let carried = Carried::default();
     Ok(stage.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
 }
 

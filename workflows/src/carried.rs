@@ -1,62 +1,107 @@
-//! The workflow's start argument: what the run before handed over. Producers start a workflow without any.
+//! A workflow's start argument: the state of the run before. Producers start a workflow without any.
 
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
-    protos::temporal::api::common::v1::Payload,
+    protos::temporal::api::{common::v1::Payload, history::v1::WorkflowExecutionStartedEventAttributes as Started},
 };
+use temporalio_workflow::WorkflowContextView;
 
 use crate::{Event, Retract, state::State};
 
-/// `None` in the first run. Anything that is no state, whatever a producer may have passed, counts as none: a start
-/// argument that fails to decode would fail every workflow task for ever.
-pub struct Carried(pub(crate) Option<State>);
+/// The state that one run hands to the next, as JSON; empty in the first run.
+#[derive(Clone, Debug, Default)]
+pub struct Carried(Vec<u8>);
+
+/// What a run of the digest workflow was told at one moment.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The events: in its start argument those that the run before handed over, in a signal the good ones.
+    pub events: Vec<Event>,
+    /// What takes events back; in the start argument as far as the store did not know it yet.
+    pub retracts: Vec<Retract>,
+    /// In its start argument: still earlier runs that nobody has read back yet.
+    pub runs: Vec<String>,
+}
+
+/// Where the state of the run before cannot be read. Not what is there: users may have written it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the state of the run before cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
+     of that version again"
+)]
+pub struct Unreadable {
+    byte: usize,
+    length: usize,
+}
 
 impl Carried {
-    /// Reads the start argument of a run.
-    #[must_use]
-    pub fn read(payloads: &[Payload]) -> Self {
-        Self(read(payloads))
+    /// Serializes a state.
+    pub(crate) fn new(state: &impl Serialize) -> Result<Self, PayloadConversionError> {
+        serde_json::to_vec(state).map(Self).map_err(|error| PayloadConversionError::EncodingError(error.into()))
     }
 
-    /// What takes events back, as far as the store did not know it yet.
-    #[must_use]
-    pub fn retracts(&self) -> Vec<Retract> {
-        self.0.iter().flat_map(|state| &state.retracts).cloned().collect()
+    /// What the digest workflow's run `started` was handed over.
+    ///
+    /// # Errors
+    /// Another run handed it over, and it cannot be read.
+    pub fn told(started: Started) -> Result<Told, Unreadable> {
+        let continued = !started.continued_execution_run_id.is_empty();
+        let carried = Self::from(started.input.map(|input| input.payloads).unwrap_or_default());
+        let Some(state) = carried.read::<State>(continued)? else { return Ok(Told::default()) };
+        let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
+        Ok(Told { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
     }
 
-    /// Earlier runs whose events are in their histories only.
-    #[must_use]
-    pub fn runs(&self) -> Vec<String> {
-        self.0.iter().filter_map(|state| state.open.as_ref()).flat_map(|open| &open.runs).cloned().collect()
+    /// The state that a run has to go on with, or why [`Unreadable::fail_task`] must be called for it as soon as it runs.
+    pub(crate) fn state<S: DeserializeOwned>(&self, ctx: &WorkflowContextView) -> (Option<S>, Option<Unreadable>) {
+        match self.read(ctx.continued_from_run_id().is_some()) {
+            Ok(state) => (state, None),
+            Err(unreadable) => (None, Some(unreadable)),
+        }
     }
 
-    /// The events that the run before handed over.
-    #[must_use]
-    pub fn into_events(self) -> Vec<Event> {
-        self.0.map(|state| state.pending.into_events()).unwrap_or_default()
+    /// What a producer passed as the argument of a first run counts as none, whatever it is: an error would fail its workflow
+    /// tasks for ever.
+    fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, Unreadable> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        match serde_json::from_slice(&self.0) {
+            Ok(state) => Ok(state),
+            Err(_) if !continued => Ok(None),
+            // All of it is one line, so the column is the byte.
+            Err(error) => Err(Unreadable { byte: error.column(), length: self.0.len() }),
+        }
+    }
+}
+
+impl Unreadable {
+    /// Fails the workflow task. The server offers it again until a worker has it that can read the state; a run that went on
+    /// without it would forget what was pending, and one that failed would not be taken up by any worker.
+    ///
+    /// # Panics
+    /// Always: that is how a workflow fails a task. Not in `#[init]`, where it would end the worker.
+    pub(crate) fn fail_task(&self) {
+        panic!("{self}");
+    }
+}
+
+impl From<Vec<Payload>> for Carried {
+    fn from(payloads: Vec<Payload>) -> Self {
+        Self(payloads.into_iter().next().map(|payload| payload.data).unwrap_or_default())
     }
 }
 
 impl TemporalSerializable for Carried {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        written(&self.0)
+        let data = if self.0.is_empty() { b"null".to_vec() } else { self.0.clone() };
+        Ok(Payload { metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(), data, ..Payload::default() })
     }
 }
 
 impl TemporalDeserializable for Carried {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
-        Ok(Self::read(&payloads))
+        Ok(payloads.into())
     }
-}
-
-/// A start argument, if it is one.
-pub(crate) fn read<S: DeserializeOwned>(payloads: &[Payload]) -> Option<S> {
-    payloads.first().and_then(|payload| serde_json::from_slice(&payload.data).ok())
-}
-
-/// A start argument.
-pub(crate) fn written(state: &impl Serialize) -> Result<Payload, PayloadConversionError> {
-    let data = serde_json::to_vec(state).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
-    Ok(Payload { metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(), data, ..Payload::default() })
 }

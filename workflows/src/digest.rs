@@ -14,7 +14,7 @@ use crate::{
     Key, Status,
     act::act,
     call::{now, timestamp, until},
-    carried::Carried,
+    carried::{Carried, Unreadable},
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     inbound::{Inbound, Sorted},
     state::{Decision, State, Summary},
@@ -34,6 +34,7 @@ const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each p
 #[workflow]
 pub struct Digest {
     pub(crate) state: State,
+    unreadable: Option<Unreadable>,
     run_id: String,
     /// Counted here, because in a replay the server's own suggestion may come a workflow task earlier.
     steps: u32,
@@ -50,11 +51,13 @@ pub struct Digest {
 impl Digest {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
-        let state = carried.0.unwrap_or_else(|| {
+        let (state, unreadable) = carried.state(ctx);
+        let state = state.unwrap_or_else(|| {
             State::new(Key::from_workflow_id(ctx.workflow_id()).ok(), ctx.first_execution_run_id().to_owned())
         });
         Self {
             state,
+            unreadable,
             run_id: ctx.run_id().to_owned(),
             steps: 0,
             bytes: 0,
@@ -70,6 +73,7 @@ impl Digest {
     /// Cancelled, after the ledger learned of every pending event; failed, when the workflow id is no key.
     #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
+        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
         loop {
             let now = now(ctx);
             let cancelled = ctx.cancellation_token().is_cancelled();
@@ -233,11 +237,11 @@ impl Digest {
     }
 
     fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
-        let state = ctx.state_mut(|w| {
+        let carried = ctx.state_mut(|w| {
             w.state.roll(&w.run_id, now(ctx));
-            w.state.clone()
-        });
-        ctx.continue_as_new(Carried(Some(state)), ContinueAsNewOptions::default())?;
+            Carried::new(&w.state)
+        })?;
+        ctx.continue_as_new(carried, ContinueAsNewOptions::default())?;
         Ok(())
     }
 

@@ -26,7 +26,7 @@ mod status;
 pub mod upkeep;
 
 pub use cadence::{Cadence, ParseError, Slide, words};
-pub use carried::Carried;
+pub use carried::{Carried, Told, Unreadable};
 pub use digest::Digest;
 pub use event::Event;
 pub use inbound::{Inbound, Sorted};

@@ -11,4 +11,4 @@ mod workflow;
 
 pub use key::MessageKey;
 pub use status::Status;
-pub use workflow::{Handed, Message};
+pub use workflow::Message;

@@ -3,12 +3,7 @@
 use std::error::Error;
 
 use jiff::Timestamp;
-use temporalio_common::{
-    ActivityDefinition,
-    data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
-    error::ApplicationFailure,
-    protos::temporal::api::common::v1::Payload,
-};
+use temporalio_common::{ActivityDefinition, data_converters::TemporalDeserializable, error::ApplicationFailure};
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
     ActivityExecutionError, ContinueAsNewOptions, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
@@ -24,7 +19,7 @@ use super::{
 };
 use crate::{
     call::{self, How},
-    carried,
+    carried::{Carried, Unreadable},
     command::Order,
     contract::Closed,
 };
@@ -39,6 +34,7 @@ const NO_KEY: &str = "the workflow id is not message/TENANT/KEY with each part p
 pub struct Message {
     /// `None`: the workflow id is no key.
     state: Option<State>,
+    unreadable: Option<Unreadable>,
     steps: u32,
     /// What an activity last complained about.
     trouble: Option<String>,
@@ -49,9 +45,10 @@ type Ctx = WorkflowContext<Message>;
 #[workflow_methods]
 impl Message {
     #[init]
-    fn new(ctx: &WorkflowContextView, handed: Handed) -> Self {
-        let state = handed.0.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
-        Self { state, steps: 0, trouble: None }
+    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+        let (state, unreadable) = carried.state(ctx);
+        let state = state.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
+        Self { state, unreadable, steps: 0, trouble: None }
     }
 
     /// Delivers the message, and completes with its end.
@@ -60,6 +57,7 @@ impl Message {
     /// Cancelled, after the outbox learned of it; failed, when the workflow id is no key.
     #[run(name = "message")] // names::MESSAGE_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Closed> {
+        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
         loop {
             let cancelled = ctx.cancellation_token().is_cancelled();
             ctx.state_mut(|w| {
@@ -148,7 +146,7 @@ impl Message {
     /// Between two attempts, when the run is long enough: the next run waits on.
     fn roll(ctx: &Ctx) -> Result<(), WorkflowTermination> {
         if ctx.state(|w| w.steps >= STEPS_PER_RUN) && ctx.all_handlers_finished() {
-            ctx.continue_as_new(Handed(ctx.state(|w| w.state.clone())), ContinueAsNewOptions::default())?;
+            ctx.continue_as_new(ctx.state(|w| Carried::new(&w.state))?, ContinueAsNewOptions::default())?;
         }
         Ok(())
     }
@@ -249,19 +247,4 @@ async fn until(ctx: &Ctx, condition: impl Fn(&Message) -> bool) {
     let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
     // Only a cancel could end it before, and this one has no one to cancel it.
     ctx.wait_condition_with_options(condition, detached).await.ok();
-}
-
-/// What the run before handed over. Anything that is no state counts as nothing.
-pub struct Handed(Option<State>);
-
-impl TemporalSerializable for Handed {
-    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        carried::written(&self.0)
-    }
-}
-
-impl TemporalDeserializable for Handed {
-    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
-        Ok(Self(carried::read(&payloads)))
-    }
 }

@@ -6,4 +6,4 @@ mod state;
 mod workflow;
 
 pub use state::Report;
-pub use workflow::{Handed, Upkeep};
+pub use workflow::Upkeep;

@@ -1,10 +1,6 @@
 //! The upkeep workflow: its schedule starts one at a time. It carries out what [`State::decide`] decides, and nothing else.
 
-use temporalio_common::{
-    ActivityDefinition,
-    data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
-    protos::temporal::api::common::v1::Payload,
-};
+use temporalio_common::{ActivityDefinition, data_converters::TemporalDeserializable};
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
     ActivityExecutionError, ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult,
@@ -19,7 +15,7 @@ use super::{
 };
 use crate::{
     call::{self, How},
-    carried,
+    carried::{Carried, Unreadable},
 };
 
 /// Batches that one run takes before it continues as new: each is a few events of history.
@@ -29,6 +25,7 @@ const STEPS_PER_RUN: u32 = 500;
 #[workflow]
 pub struct Upkeep {
     state: State,
+    unreadable: Option<Unreadable>,
     steps: u32,
 }
 
@@ -37,8 +34,9 @@ type Ctx = WorkflowContext<Upkeep>;
 #[workflow_methods]
 impl Upkeep {
     #[init]
-    fn new(_: &WorkflowContextView, handed: Handed) -> Self {
-        Self { state: handed.0.unwrap_or_default(), steps: 0 }
+    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+        let (state, unreadable) = carried.state(ctx);
+        Self { state: state.unwrap_or_default(), unreadable, steps: 0 }
     }
 
     /// Purges what is older than its retention, and completes with the counts.
@@ -47,13 +45,14 @@ impl Upkeep {
     /// Cancelled. Each batch is whole or not there at all, so that the next upkeep goes on where this one ended.
     #[run(name = "upkeep")] // names::UPKEEP_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
+        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
         loop {
             if ctx.cancellation_token().is_cancelled() {
                 return Err(WorkflowTermination::cancelled());
             }
             let decision = ctx.state(|w| w.state.decide());
             if decision != Decision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
-                ctx.continue_as_new(Handed(Some(ctx.state(|w| w.state.clone()))), ContinueAsNewOptions::default())?;
+                ctx.continue_as_new(ctx.state(|w| Carried::new(&w.state))?, ContinueAsNewOptions::default())?;
             }
             ctx.state_mut(|w| w.steps += 1);
             match decision {
@@ -90,21 +89,5 @@ where
         Ok(answer) => Ok(Some(answer)),
         Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// What the run before handed over. Anything that is no state counts as nothing.
-#[derive(Default)]
-pub struct Handed(Option<State>);
-
-impl TemporalSerializable for Handed {
-    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        carried::written(&self.0)
-    }
-}
-
-impl TemporalDeserializable for Handed {
-    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
-        Ok(Self(carried::read(&payloads)))
     }
 }

@@ -1,6 +1,6 @@
 //! How many digests a second go out when many are due at once? From that moment to the sink's last answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{process, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     Rounds,
     figure::{Figure, Target, count},
+    process::cpu,
     queue::Queue,
     shapes::Shape,
     sink::Sink,
@@ -52,6 +53,16 @@ pub struct Digest {
     events: Vec<usize>,
 }
 
+/// What came of digests that were due at one moment.
+struct Burst {
+    /// Digests a second.
+    rate: f64,
+    /// CPU of the server, in ms per digest.
+    server: f64,
+    /// CPU of this process, in which worker and sink are, in ms per digest.
+    rest: f64,
+}
+
 impl Digest {
     pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
@@ -61,6 +72,11 @@ impl Digest {
             let mut textbook = figure("SQLite").against("the textbook's commands, empty").target(Target::Times(1.7));
             let mut postgres = figure("PostgreSQL").against("the same commands, empty").target(Target::Times(0.85));
             let mut queue = figure("PostgreSQL").against("a queue with SKIP LOCKED");
+            let cpu_of = |whose: &str| {
+                let what = format!("{events} events each, SQLite: CPU of {whose}");
+                Figure::new(what, "ms per digest").against("the same commands, empty")
+            };
+            let (mut server, mut rest) = (cpu_of("the server"), cpu_of("worker and sink"));
             for round in 0..rounds.count {
                 let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
                 say("SQLite");
@@ -69,18 +85,21 @@ impl Digest {
                 say("the same commands, empty");
                 let bare = self.empty(Shape::Same, events).await?;
                 say("the textbook's commands, empty");
-                textbook.push_both(on_sqlite, self.empty(Shape::Textbook, events).await?);
-                same.push_both(on_sqlite, bare);
+                textbook.push_both(on_sqlite.rate, self.empty(Shape::Textbook, events).await?.rate);
+                same.push_both(on_sqlite.rate, bare.rate);
+                server.push_both(on_sqlite.server, bare.server);
+                rest.push_both(on_sqlite.rest, bare.rest);
                 let Some(url) = database().await? else { continue };
                 say("PostgreSQL");
                 let store = Postgres::connect(&url).await?;
                 store.migrate().await?;
                 let on_postgres = self.ours(Arc::new(store), events).await?;
-                postgres.push_both(on_postgres, bare);
+                postgres.push_both(on_postgres.rate, bare.rate);
                 say("a queue with SKIP LOCKED");
-                queue.push_both(on_postgres, self.queue(events).await?);
+                queue.push_both(on_postgres.rate, self.queue(events).await?);
             }
-            figures.extend([same, textbook, postgres, queue].into_iter().filter(|figure| !figure.rounds.is_empty()));
+            let measured = [same, textbook, server, rest, postgres, queue];
+            figures.extend(measured.into_iter().filter(|figure| !figure.rounds.is_empty()));
         }
         Ok(figures)
     }
@@ -89,19 +108,19 @@ impl Digest {
         self.digests.min(MOST_EVENTS / events).max(1)
     }
 
-    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<f64> {
+    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<Burst> {
         let sink = Sink::start().await?;
         let activities = activities(store, &sink.url, settings(CADENCE, CADENCE))?;
-        self.rate(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await
+        self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await
     }
 
-    async fn empty(&self, shape: Shape, events: usize) -> Result<f64> {
+    async fn empty(&self, shape: Shape, events: usize) -> Result<Burst> {
         let (sender, sent) = watch::channel(0);
-        self.rate(shape.worker(names::TASK_QUEUE, sender)?, sent, events).await
+        self.burst(shape.worker(names::TASK_QUEUE, sender)?, sent, events).await
     }
 
-    /// Digests a second, on a new server.
-    async fn rate(&self, worker: WorkerOptions, mut sent: watch::Receiver<usize>, events: usize) -> Result<f64> {
+    /// All that are due at one moment, on a new server.
+    async fn burst(&self, worker: WorkerOptions, mut sent: watch::Receiver<usize>, events: usize) -> Result<Burst> {
         let digests = self.digests(events);
         let server = DevServer::start().await?;
         let temporal = server.client().await?;
@@ -115,12 +134,16 @@ impl Digest {
         };
         stream::iter(0..digests * events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         sleep_until(due).await;
+        let used = || anyhow::Ok((cpu(server.pid()?)?, cpu(process::id())?));
+        let before = used()?;
         let all = timeout(SLOT, sent.wait_for(|sent| *sent >= digests)).await;
         all.context("some were due a minute later, or it takes longer; take fewer digests")?
             .context("the worker is gone")?;
         let seconds = Timestamp::now().duration_since(due).as_secs_f64();
+        let after = used()?;
         running.stop()?;
-        Ok(count(digests) / seconds)
+        let each = |before: Duration, after: Duration| 1_000.0 * (after - before).as_secs_f64() / count(digests);
+        Ok(Burst { rate: count(digests) / seconds, server: each(before.0, after.0), rest: each(before.1, after.1) })
     }
 
     async fn queue(&self, events: usize) -> Result<f64> {

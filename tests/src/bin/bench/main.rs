@@ -14,6 +14,7 @@ mod late;
 mod machine;
 mod open;
 mod plot;
+mod process;
 mod queue;
 mod render;
 mod report;

@@ -17,7 +17,8 @@ use crate::{
     drift::{by_slice, first_and_last, mean, slope, tenth},
     figure::{Figure, Target, count, percentile},
     late::Late,
-    worker::{MEBIBYTE, Tidings, user},
+    process::MEBIBYTE,
+    worker::{Tidings, user},
 };
 
 const WINDOW: Duration = Duration::from_secs(2);

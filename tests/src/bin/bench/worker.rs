@@ -1,7 +1,7 @@
 //! A whole Tidings whose worker is a process of its own, so that its memory is its own.
 
 use std::{
-    env, fs,
+    env,
     ops::Range,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -23,7 +23,7 @@ use tidings_tests::{
 use tidings_workflows::{Digest, names};
 use tokio::time::timeout;
 
-use crate::{figure::count, sink::Sink};
+use crate::{process::resident, sink::Sink};
 
 /// Windows that open at a time.
 const AT_ONCE: usize = 100;
@@ -33,7 +33,6 @@ const PATIENCE: Duration = Duration::from_mins(20);
 const STALLED: Duration = Duration::from_mins(2);
 /// Between two looks at how many mails there are, for the progress.
 const LOOK: Duration = Duration::from_secs(1);
-pub const MEBIBYTE: f64 = 1_048_576.0;
 
 /// A server, a ledger, a sink and, once it is started, a worker between them.
 pub struct Tidings {
@@ -145,14 +144,6 @@ impl Tidings {
 /// The user of the window with this number.
 pub fn user(n: usize) -> String {
     format!("user-{n}")
-}
-
-/// A process of this machine: what `field` of its `/proc/PID/status` says, in MiB.
-fn resident(pid: u32, field: &str) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("needs /proc")?;
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.strip_suffix("kB"));
-    let kilobytes = kilobytes.with_context(|| format!("no {field}"))?.trim().parse::<usize>()?;
-    Ok(count(kilobytes) * 1_024.0 / MEBIBYTE)
 }
 
 /// Killed when it is dropped.

@@ -14,13 +14,10 @@ use temporalio_client::{
     Client as Temporal, NamespacedClient as _, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
     WorkflowQueryOptions, errors::WorkflowInteractionError,
 };
-use tidings_activities::{
-    read_back::{Told, told},
-    store::Store,
-};
+use tidings_activities::{read_back::told, store::Store};
 use tidings_client::{Client, v1};
 use tidings_workflows::{
-    Delivery, Digest, Event, Key, Retract,
+    Delivery, Digest, Event, Key, Retract, Told,
     command::{Order, Reopen},
     contract::{AuditInput, Note},
 };
