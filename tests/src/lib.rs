@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod server;
+pub mod spent;
 pub mod stage;
 pub mod upgrade;
 pub mod upkeep;

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 /// # Errors
 /// When the process is gone.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
-    ensure!(status.success(), "kill -{name} {pid}: {status}");
+    let output = Command::new("kill").args([format!("-{name}"), pid.to_string()]).output()?;
+    ensure!(output.status.success(), "kill -{name} {pid}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
 }

@@ -12,7 +12,9 @@ use temporalio_client::{
     WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions, errors::WorkflowStartError, tonic::Code,
 };
 use temporalio_common::{
-    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::history::v1::HistoryEvent,
+    SignalDefinition, UntypedWorkflow,
+    data_converters::RawValue,
+    protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
 };
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
@@ -238,6 +240,12 @@ impl<S: Store> Stage<S> {
         let result = handle.get_result(WorkflowGetResultOptions::default());
         Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("the workflow did not complete")??)
     }
+}
+
+/// Whether a timer has fired.
+#[must_use]
+pub fn has_fired(history: &[HistoryEvent]) -> bool {
+    history.iter().any(|event| event.event_type() == EventType::TimerFired)
 }
 
 /// `acme/{digest}/{user}`.

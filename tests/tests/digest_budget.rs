@@ -1,15 +1,18 @@
-//! What a digest costs: history events and workflow tasks, counted.
+//! What a digest costs: history events and bytes, workflow tasks and Temporal's actions, counted.
 
 use anyhow::Result;
-use temporalio_common::protos::temporal::api::enums::v1::EventType;
-use tidings_tests::stage::{Stage, event, key, settings};
+use futures::future::try_join_all;
+use tidings_tests::{
+    spent::Spent,
+    stage::{Stage, event, key, settings},
+};
 use tidings_workflows::contract::Outcome;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_and_3_workflow_tasks() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1s")).await?;
+/// Of a digest with so many events that come at once, through the client.
+async fn spent(events: usize) -> Result<Spent> {
+    let stage = Stage::start(settings("after 3s", "after 3s")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
+    try_join_all((0..events).map(|n| stage.events.emit(event(&key, &format!("e{n}"))))).await?;
 
     let summary = stage.completed(&key).await?;
     assert_eq!(summary.digests, 1);
@@ -17,12 +20,30 @@ async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_and_3_workfl
     assert_eq!(stage.relay.mails().len(), 1);
 
     let history = stage.history(&key).await?;
-    let tasks = history.iter().filter(|event| event.event_type() == EventType::WorkflowTaskStarted).count();
-    println!("history: {} events, {tasks} workflow tasks", history.len());
+    let spent = Spent::of(&history)?;
+    println!("{spent:?}");
     for event in &history {
         println!("  {:3} {:?}", event.event_id, event.event_type());
     }
-    assert!(history.len() <= 24, "{} history events", history.len());
-    assert!(tasks <= 3, "{tasks} workflow tasks");
+    Ok(spent)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_3_workflow_tasks_and_5_actions() -> Result<()> {
+    let Spent { events, bytes, tasks, actions } = spent(1).await?;
+    assert!(events <= 24 && tasks <= 3, "{events} history events, {tasks} workflow tasks");
+    // A signal, a timer, an attempt, and the local activities of two workflow tasks.
+    assert!(actions <= 5, "{actions} actions");
+    assert!(bytes <= 4_000, "{bytes} bytes");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_events_at_once_cost_a_few_signals_more_and_their_own_bytes() -> Result<()> {
+    let (one, hundred) = (spent(1).await?, spent(100).await?);
+    // The first signal has what came with it, and the others wait for it; one or two more where emitting took longer.
+    assert!(hundred.actions <= one.actions + 3, "{hundred:?}");
+    assert!(hundred.events <= one.events + 12, "{hundred:?}");
+    assert!(hundred.bytes <= one.bytes + 100 * 200, "{hundred:?}");
     Ok(())
 }

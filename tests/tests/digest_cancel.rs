@@ -11,7 +11,7 @@ use tidings_activities::store::{DigestRecord, Postgres, Store};
 use tidings_tests::{
     postgres::database,
     relay::{Act, At, Fault},
-    stage::{Stage, event, eventually, key, settings},
+    stage::{Stage, event, eventually, has_fired, key, settings},
 };
 use tidings_workflows::{Key, contract::Outcome};
 
@@ -63,10 +63,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_n
     stage.stop_worker()?;
     // With no worker both wait for the same workflow task.
     stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
-    let fired = async || {
-        let history = stage.history(&key).await?;
-        Ok(history.iter().any(|event| event.event_type() == EventType::TimerFired).then_some(()))
-    };
+    let fired = async || Ok(has_fired(&stage.history(&key).await?).then_some(()));
     eventually("the timer fires", MINUTE, fired).await?;
     stage.start_worker()?;
     is_over(&stage, &key).await?;

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use temporalio_client::WorkflowCancelOptions;
-use temporalio_common::protos::temporal::api::enums::v1::EventType;
 use tidings_activities::store::MessageState;
 use tidings_tests::{
     post::{Post, of, order, submission, waits},
     relay::{Act, At, Fault},
-    stage::eventually,
+    stage::{eventually, has_fired},
 };
 use tidings_workflows::{
     contract::Outcome,
@@ -55,10 +54,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> 
     post.worker = None;
     // With no worker both wait for the same workflow task.
     post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
-    let fired = async || {
-        let history = post.history(&k).await?;
-        Ok(history.iter().any(|event| event.event_type() == EventType::TimerFired).then_some(()))
-    };
+    let fired = async || Ok(has_fired(&post.history(&k).await?).then_some(()));
     eventually("the timer fires", MINUTE, fired).await?;
     post.work()?;
     assert_eq!(post.ended(&k).await?, MessageState::Cancelled);

@@ -1,41 +1,49 @@
 //! Recorded histories of every shape replay with today's workflow, and a changed workflow is caught.
 //!
-//! `tests/histories/` holds histories of released shapes: they are never rewritten, only added to. To record the shapes
-//! of today into that folder: `TIDINGS_RECORD=1 cargo nextest run --workspace -E 'test(record_the_shapes)'`.
+//! `tests/histories/` holds histories of earlier shapes: they are never rewritten, only added to. To record those shapes of
+//! today that have no file there: `TIDINGS_RECORD=1 cargo nextest run --workspace -E 'test(record_the_shapes)'`. A shape that
+//! changes gets another name.
 
-use std::{env, fs, path::PathBuf, time::Duration};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use temporalio_client::{
-    Client, NamespacedClient as _, UntypedWorkflowHandle, WorkflowExecutionInfo, WorkflowFetchHistoryOptions,
-    WorkflowGetResultOptions, WorkflowHistory,
+    Client, NamespacedClient as _, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowExecutionInfo,
+    WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHistory,
 };
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::upkeep::Retention;
+use tidings_activities::{store::MessageState, upkeep::Retention};
 use tidings_tests::{
+    post::{Post, of, order, submission, waits},
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
-use tidings_workflows::{Digest, Inbound, Upkeep, names, upkeep::contract::Kind};
+use tidings_workflows::{
+    Digest, Inbound, Key, Message, Upkeep,
+    command::{Hold, Retime},
+    names,
+    upkeep::contract::Kind,
+};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-const SHAPES: [&str; 5] = ["completed", "open", "continued_as_new", "failed_send", "upkeep"];
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("histories")
 }
 
-fn recorded(shape: &str) -> Result<WorkflowHistory> {
-    let path = folder().join(format!("{shape}.json"));
-    Ok(WorkflowHistory::from_json(&fs::read(&path).with_context(|| path.display().to_string())?)?)
+fn recorded(path: &Path) -> Result<WorkflowHistory> {
+    Ok(WorkflowHistory::from_json(&fs::read(path).with_context(|| path.display().to_string())?)?)
 }
 
 async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> Result<()> {
@@ -44,14 +52,19 @@ async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> R
 }
 
 fn today() -> Result<WorkflowReplayerOptions> {
-    Ok(WorkflowReplayerOptions::new().register_workflow::<Digest>()?.register_workflow::<Upkeep>()?.build())
+    let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?;
+    Ok(options.register_workflow::<Message>()?.register_workflow::<Upkeep>()?.build())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_recorded_history_replays_with_today_s_workflow() -> Result<()> {
-    for shape in SHAPES {
-        replay(recorded(shape)?, today()?).await.with_context(|| shape.to_owned())?;
+    let mut shapes = 0;
+    for entry in fs::read_dir(folder())? {
+        let path = entry?.path();
+        replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
+        shapes += 1;
     }
+    ensure!(shapes >= 7, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -80,7 +93,9 @@ impl WorkflowInterceptor for Changed {
 async fn a_changed_workflow_is_caught() -> Result<()> {
     let changed = WorkflowInterceptorConstructor::new(|_| Changed);
     let options = WorkflowReplayerOptions::new().workflow_interceptor(changed).register_workflow::<Digest>()?.build();
-    let Err(error) = replay(recorded("completed")?, options).await else { bail!("nobody noticed") };
+    let Err(error) = replay(recorded(&folder().join("completed.json"))?, options).await else {
+        bail!("nobody noticed")
+    };
     let error = format!("{error:#}");
     println!("{error}");
     ensure!(error.contains("TMPRL1100"), "{error}");
@@ -119,22 +134,61 @@ async fn record_the_shapes_of_today() -> Result<()> {
     eventually("the run continues as new", minute, rolled).await?;
     mails(&stage.relay, 1, minute).await?;
 
+    let commanded = key("alerts", "commanded");
+    command(&stage, &commanded).await?;
     let upkeep = upkeep(&stage).await?;
+    let (_post, message) = message().await?;
 
     for (shape, handle) in [
         ("completed", stage.run_handle(&completed, None)),
         ("open", stage.run_handle(&open, None)),
         ("failed_send", stage.run_handle(&failed, None)),
         ("continued_as_new", stage.run_handle(&continued, Some(&first))),
+        ("commanded", stage.run_handle(&commanded, None)),
         ("upkeep", upkeep),
+        ("message", message),
     ] {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
-        if env::var_os("TIDINGS_RECORD").is_some() {
-            fs::write(folder().join(format!("{shape}.json")), history().to_json().await?)?;
+        let path = folder().join(format!("{shape}.json"));
+        if env::var_os("TIDINGS_RECORD").is_some() && !path.exists() {
+            fs::write(path, history().to_json().await?)?;
         }
     }
     Ok(())
+}
+
+/// A digest that is held, given another deadline, released, flushed, and sent.
+async fn command(stage: &Stage, key: &Key) -> Result<()> {
+    let update = WorkflowExecuteUpdateOptions::default;
+    stage.events.emit(event(key, "e1")).await?;
+    let workflow = stage.workflow(key);
+    let held = workflow.execute_update(Digest::hold, Hold { order: order(), until: None }, update()).await?;
+    ensure!(held.events == 1, "{held:?}");
+    let later = Timestamp::now() + Duration::from_hours(2);
+    let retime = Retime { order: order(), at: Some(later) };
+    let retimed = workflow.execute_update(Digest::retime, retime, update()).await?;
+    ensure!(retimed.due_at.is_some(), "{retimed:?}");
+    workflow.execute_update(Digest::release, order(), update()).await?;
+    workflow.execute_update(Digest::flush, order(), update()).await?;
+    stage.completed(key).await?;
+    Ok(())
+}
+
+/// A single message that the relay takes at the second attempt.
+async fn message() -> Result<(Post, UntypedWorkflowHandle<Client>)> {
+    let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
+    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = of("message");
+    post.send(&submission(&key.key)).await?;
+    ensure!(post.ended(&key).await? == MessageState::Sent, "it is not sent");
+    let handle = untyped(&post.stage.temporal, key.workflow_id());
+    Ok((post, handle))
+}
+
+fn untyped(temporal: &Client, workflow_id: String) -> UntypedWorkflowHandle<Client> {
+    let execution = WorkflowExecutionInfo::builder().namespace(temporal.namespace()).workflow_id(workflow_id).build();
+    execution.bind_untyped(temporal.clone())
 }
 
 /// An upkeep of several batches.
@@ -145,11 +199,7 @@ async fn upkeep(stage: &Stage) -> Result<UntypedWorkflowHandle<Client>> {
     stage.run_upkeep().await?;
     let report = stage.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
     ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
-    let execution = WorkflowExecutionInfo::builder()
-        .namespace(stage.temporal.namespace())
-        .workflow_id(names::upkeep(names::TASK_QUEUE))
-        .build();
-    Ok(execution.bind_untyped(stage.temporal.clone()))
+    Ok(untyped(&stage.temporal, names::upkeep(names::TASK_QUEUE)))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

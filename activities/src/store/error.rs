@@ -37,6 +37,10 @@ impl From<sqlx::migrate::MigrateError> for Error {
         use sqlx::migrate::MigrateError as M;
         match error {
             M::Execute(error) => error.into(),
+            M::VersionMissing(version) => Self::Broken(format!(
+                "a later version of Tidings migrated the database (migration {version}): this version works on its tables as they \
+                 are, and needs no `tidings migrate`"
+            )),
             other => Self::Broken(format!("cannot migrate the database: {other}")),
         }
     }

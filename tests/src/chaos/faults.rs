@@ -12,6 +12,8 @@ use super::{
 
 /// The longest that the store or Temporal is away.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
+/// How long a trouble lasts in the mean, at most: a store that is away all the time leaves nothing to break.
+const OUTAGE: Duration = Duration::from_secs(10);
 /// Between two faults, at most.
 const GAP: Duration = Duration::from_secs(8);
 
@@ -26,11 +28,9 @@ pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration
         let at = at + jitter(gap, random);
         let (what, first, then) = card.draw(random);
         let at = at.max(whole[what]);
-        let longest = LONGEST_OUTAGE.min(length / 12).max(Duration::from_secs(1));
         let lasts = match card {
             Card::KillWorker => Duration::from_millis(random.random_range(0..2_000)),
-            // Half are over within a fraction of the longest.
-            _ => longest.mul_f64(random.random::<f64>().powi(3)).max(Duration::from_millis(500)),
+            _ => outage(length, random.random()),
         };
         steps.push((at, Act::Fault(first)));
         if let Some(then) = then {
@@ -39,6 +39,15 @@ pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration
         }
     }
     steps
+}
+
+/// How long a trouble lasts, for a number from 0 to 1: most are short, and a few as long as any may be.
+fn outage(length: Duration, luck: f64) -> Duration {
+    let longest = LONGEST_OUTAGE.min(length / 12).max(Duration::from_secs(1));
+    let mean = OUTAGE.min(longest / 4);
+    // The mean of a power of an even chance is 1 / (exponent + 1).
+    let exponent = longest.div_duration_f64(mean) - 1.0;
+    longest.mul_f64(luck.powf(exponent)).max(Duration::from_millis(500))
 }
 
 /// A fault before it is drawn in detail.
@@ -117,4 +126,31 @@ fn deck_of_faults(length: Duration) -> Vec<Card> {
         deck.extend([KillWorker, KillWorker, KillWorker, KillStore, KillTemporal, TakeAndClose]);
     }
     deck
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn in_an_hour_store_and_temporal_are_away_for_minutes_at_times_and_there_for_most_of_it() {
+        let hour = Duration::from_hours(1);
+        for seed in 0..20 {
+            let steps = faults(hour, &mut ChaCha8Rng::seed_from_u64(seed));
+            for (gone, back) in [
+                ([Fault::KillStore, Fault::PauseStore], [Fault::StartStore, Fault::ContinueStore]),
+                ([Fault::KillTemporal, Fault::PauseTemporal], [Fault::StartTemporal, Fault::ContinueTemporal]),
+            ] {
+                let when = |what: [Fault; 2]| {
+                    let of = steps.iter().filter(move |(_, act)| what.map(Act::Fault).contains(act));
+                    of.map(|(at, _)| *at).collect::<Vec<_>>()
+                };
+                let outages: Vec<_> = when(back).into_iter().zip(when(gone)).map(|(back, gone)| back - gone).collect();
+                let (all, longest) = (outages.iter().sum::<Duration>(), outages.iter().max().unwrap());
+                assert!(all < hour / 3 && *longest > Duration::from_secs(30), "seed {seed}: {all:?}, {longest:?}");
+            }
+        }
+    }
 }

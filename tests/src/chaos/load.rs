@@ -121,12 +121,17 @@ impl Producers {
         *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
     }
 
-    /// Hands over a batch, again until all of it is accepted.
+    /// No producer begins any more: a machine that is too slow for the load hands over less of it.
+    pub fn close(&self) {
+        self.gate.close();
+    }
+
+    /// Hands over a batch, again until all of it is accepted. `false`: too late to begin.
     ///
     /// # Errors
     /// When `tidings emit` ends in a way that another try does not mend.
-    pub async fn emit(&self, batch: usize) -> Result<()> {
-        let _turn = self.gate.acquire().await?;
+    pub async fn emit(&self, batch: usize) -> Result<bool> {
+        let Ok(_turn) = self.gate.acquire().await else { return Ok(false) };
         let path = self.files.path(&format!("batches/{batch}.ndjson"));
         if !path.exists() {
             fs::write(&path, self.lines(batch))?;
@@ -148,7 +153,7 @@ impl Producers {
             }
             let status = child.wait().await?;
             if status.success() || doom == Some(false) {
-                return Ok(());
+                return Ok(true);
             }
             if doom.is_none() && status.code() != Some(1) {
                 bail!("tidings emit of batch {batch} ended with {status}");

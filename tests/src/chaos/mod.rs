@@ -197,7 +197,7 @@ impl Run {
                 *self.done.entry(name).or_default() += 1;
             }
             Act::Emit(batch) | Act::EmitAgain(batch) => {
-                self.tasks.spawn(async move { (name, producers.emit(batch).await.map(|()| true)) });
+                self.tasks.spawn(async move { (name, producers.emit(batch).await) });
             }
             Act::Retract { event } => {
                 self.tasks.spawn(async move { (name, producers.retract(event).await) });
@@ -243,6 +243,9 @@ impl Run {
     async fn rest(&mut self, world: &mut World, within: Duration) {
         let deadline = Instant::now() + within;
         while !self.tasks.is_empty() && Instant::now() < deadline {
+            if Instant::now() > deadline - within / 2 {
+                self.producers.close();
+            }
             if let Err(error) = world.supervise() {
                 self.troubles.push(format!("{error:#}"));
             }

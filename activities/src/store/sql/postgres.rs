@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult};
 
-use super::{Dialect, Sql, dots::Dots, migrator};
+use super::{Dialect, Sql, dots::Dots, migrator, statements::items_and_groups};
 use crate::store::Result;
 
 const CONNECTIONS: u32 = 16;
@@ -86,11 +86,7 @@ ON CONFLICT DO NOTHING";
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3
   AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))";
-    const TOTALS: &'static str = concat!(
-        "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*), ",
-        summed_counts!("e.digest_id = $1"),
-        " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines"
-    );
+    const TOTALS: &'static str = items_and_groups!(summed_counts!("e.digest_id = $1"));
     const LINES: &'static str = concat!(
         "WITH lines AS MATERIALIZED (
     SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,

@@ -5,7 +5,7 @@ use std::{path::Path, str::FromStr, time::Duration};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous};
 
-use super::{Dialect, Sql, dots::Dots, migrator};
+use super::{Dialect, Sql, dots::Dots, migrator, statements::items_and_groups};
 use crate::store::{Error, Result};
 
 /// How long a statement waits for another process that writes (`tidings` on the command line beside the worker).
@@ -107,11 +107,7 @@ ON CONFLICT DO NOTHING";
     const RECORDED_EVENTS: &'static str = "
 SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))";
-    const TOTALS: &'static str = concat!(
-        "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*), ",
-        summed_counts!("e.digest_id = $1"),
-        " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines"
-    );
+    const TOTALS: &'static str = items_and_groups!(summed_counts!("e.digest_id = $1"));
     const LINES: &'static str = concat!(
         "WITH lines AS (
     SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,

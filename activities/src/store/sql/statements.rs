@@ -102,9 +102,20 @@ WHERE digest_id = $1 AND state <> 'closed'";
 pub const RETURN_DIGEST: &str = "UPDATE digests SET returned_at = $2 WHERE digest_id = $1";
 pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest_id = $1";
 
-pub const ITEMS_AND_GROUPS: &str = "
-SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*)
-FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1 GROUP BY category, entity_type, entity_id) lines";
+/// How many events a digest has, how many groups, and what else is asked for.
+macro_rules! items_and_groups {
+    ($($more:expr)?) => {
+        concat!(
+            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*)",
+            $(", ", $more,)?
+            " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1
+                    GROUP BY category, entity_type, entity_id) lines"
+        )
+    };
+}
+pub(super) use items_and_groups;
+
+pub const ITEMS_AND_GROUPS: &str = items_and_groups!();
 
 pub const COUNT_ASIDE: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2)";
 

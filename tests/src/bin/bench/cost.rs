@@ -1,17 +1,16 @@
 //! What does a digest cost: history events and bytes, workflow tasks, and the actions that Temporal Cloud would count?
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use futures::future::try_join_all;
-use prost::Message;
 use temporalio_client::WorkflowFetchHistoryOptions;
-use temporalio_common::protos::temporal::api::{
-    enums::v1::EventType,
-    history::v1::{HistoryEvent, history_event::Attributes},
+use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
+use tidings_tests::{
+    spent::Spent,
+    stage::{Running, Stage, event, eventually, key, settings, signal},
 };
-use tidings_tests::stage::{Running, Stage, event, eventually, key, settings, signal};
 use tidings_workflows::{Inbound, Key, names};
 use tokio::sync::watch;
 
@@ -46,7 +45,7 @@ impl Cost {
             let naive = self.naive().await?;
             for (at, events) in self.events.iter().enumerate() {
                 for (how, ours) in [("at once", &burst[at]), ("one by one", &apart[at])] {
-                    for (n, (what, value, baseline)) in ours.beside(&naive[at]).into_iter().enumerate() {
+                    for (n, (what, value, baseline)) in beside(ours, &naive[at]).into_iter().enumerate() {
                         let figure = || {
                             let figure = Figure::new(format!("{events} events {how}"), what);
                             let budget = [24.0, f64::INFINITY, 3.0].get(n).copied().unwrap_or(f64::INFINITY);
@@ -144,51 +143,14 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
     figures[at].push_both(value, baseline);
 }
 
-/// What the runs of a digest have cost.
-struct Spent {
-    events: usize,
-    bytes: usize,
-    tasks: usize,
-    actions: usize,
-}
-
-impl Spent {
-    fn of(history: &[HistoryEvent]) -> Result<Self> {
-        let of = |wanted| history.iter().filter(|event| event.event_type() == wanted).count();
-        // All local activities of one workflow task are one action.
-        let mut local = BTreeSet::new();
-        let (mut run, mut attempts) = (0, 0);
-        for event in history {
-            match event.attributes.as_ref().context("an event without attributes")? {
-                Attributes::WorkflowExecutionStartedEventAttributes(_) => run += 1,
-                Attributes::MarkerRecordedEventAttributes(marker) => {
-                    local.insert((run, marker.workflow_task_completed_event_id));
-                }
-                Attributes::ActivityTaskStartedEventAttributes(started) => {
-                    attempts += usize::try_from(started.attempt)?
-                }
-                _ => {}
-            }
-        }
-        // A SignalWithStart is one action, whether it starts a run or not; so is a run that continues another.
-        let signals = of(EventType::WorkflowExecutionSignaled) + of(EventType::WorkflowExecutionContinuedAsNew);
-        Ok(Self {
-            events: history.len(),
-            bytes: history.iter().map(Message::encoded_len).sum(),
-            tasks: of(EventType::WorkflowTaskStarted),
-            actions: signals + of(EventType::TimerStarted) + local.len() + attempts,
-        })
-    }
-
-    /// Each cost with its name, beside another's.
-    fn beside(&self, other: &Self) -> [(&'static str, f64, f64); 5] {
-        let actions = (count(self.actions), count(other.actions));
-        [
-            ("history events", count(self.events), count(other.events)),
-            ("bytes of history", count(self.bytes), count(other.bytes)),
-            ("workflow tasks", count(self.tasks), count(other.tasks)),
-            ("actions", actions.0, actions.1),
-            ("actions for a million digests", actions.0 * MILLION, actions.1 * MILLION),
-        ]
-    }
+/// Each cost with its name, beside another's.
+fn beside(ours: &Spent, other: &Spent) -> [(&'static str, f64, f64); 5] {
+    let actions = (count(ours.actions), count(other.actions));
+    [
+        ("history events", count(ours.events), count(other.events)),
+        ("bytes of history", count(ours.bytes), count(other.bytes)),
+        ("workflow tasks", count(ours.tasks), count(other.tasks)),
+        ("actions", actions.0, actions.1),
+        ("actions for a million digests", actions.0 * MILLION, actions.1 * MILLION),
+    ]
 }

@@ -1,0 +1,56 @@
+//! What a workflow costs, counted in its histories.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use prost::Message;
+use temporalio_common::protos::temporal::api::{
+    enums::v1::EventType,
+    history::v1::{HistoryEvent, history_event::Attributes},
+};
+
+/// What the runs of a workflow have cost.
+#[derive(Debug)]
+pub struct Spent {
+    /// History events.
+    pub events: usize,
+    /// Of history, as protobuf.
+    pub bytes: usize,
+    /// Workflow tasks.
+    pub tasks: usize,
+    /// What Temporal Cloud counts: docs.temporal.io/cloud/actions.
+    pub actions: usize,
+}
+
+impl Spent {
+    /// Of the histories of all its runs, one after the other.
+    ///
+    /// # Errors
+    /// An event has no attributes.
+    pub fn of(history: &[HistoryEvent]) -> Result<Self> {
+        let of = |wanted| history.iter().filter(|event| event.event_type() == wanted).count();
+        // All local activities of one workflow task are one action.
+        let mut local = BTreeSet::new();
+        let (mut run, mut attempts) = (0, 0);
+        for event in history {
+            match event.attributes.as_ref().context("an event without attributes")? {
+                Attributes::WorkflowExecutionStartedEventAttributes(_) => run += 1,
+                Attributes::MarkerRecordedEventAttributes(marker) => {
+                    local.insert((run, marker.workflow_task_completed_event_id));
+                }
+                Attributes::ActivityTaskStartedEventAttributes(started) => {
+                    attempts += usize::try_from(started.attempt)?
+                }
+                _ => {}
+            }
+        }
+        // A SignalWithStart is one action, whether it starts a run or not; so is a run that continues another.
+        let signals = of(EventType::WorkflowExecutionSignaled) + of(EventType::WorkflowExecutionContinuedAsNew);
+        Ok(Self {
+            events: history.len(),
+            bytes: history.iter().map(Message::encoded_len).sum(),
+            tasks: of(EventType::WorkflowTaskStarted),
+            actions: signals + of(EventType::TimerStarted) + local.len() + attempts,
+        })
+    }
+}
