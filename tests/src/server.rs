@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowCountOptions};
+use temporalio_client::{
+    Client, ClientOptions, Connection, ConnectionOptions, NamespacedClient, UntypedWorkflowHandle, Url,
+    WorkflowCountOptions, WorkflowExecutionInfo,
+};
 use tidings_workflows::names;
 
 use crate::{port::Port, process::signal};
@@ -138,4 +141,13 @@ pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
     let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
     Ok(Client::new(connection, ClientOptions::new("default").build())?)
+}
+
+/// A run of any workflow: this one, or the latest.
+#[must_use]
+pub fn run_handle(temporal: &Client, workflow_id: String, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
+    let namespace = temporal.namespace();
+    let execution =
+        WorkflowExecutionInfo::builder().namespace(namespace).workflow_id(workflow_id).maybe_run_id(run).build();
+    execution.bind_untyped(temporal.clone())
 }

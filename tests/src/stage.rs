@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use sqlx::Connection;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, NamespacedClient, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionInfo,
-    WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
-    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions, errors::WorkflowStartError, tonic::Code,
+    Client, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
+    WorkflowGetResultOptions, WorkflowHandle, WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
+    errors::WorkflowStartError, tonic::Code,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow,
@@ -30,7 +30,10 @@ use tidings_proto::v1;
 use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
-use crate::{relay::Relay, server::DevServer};
+use crate::{
+    relay::Relay,
+    server::{DevServer, run_handle},
+};
 
 /// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
 #[must_use]
@@ -190,12 +193,7 @@ impl<S: Store> Stage<S> {
     /// A run of a key: this one, or the latest.
     #[must_use]
     pub fn run_handle(&self, key: &Key, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
-        let execution = WorkflowExecutionInfo::builder()
-            .namespace(self.temporal.namespace())
-            .workflow_id(key.workflow_id())
-            .maybe_run_id(run)
-            .build();
-        execution.bind_untyped(self.temporal.clone())
+        run_handle(&self.temporal, key.workflow_id(), run)
     }
 
     /// What the key says of itself.

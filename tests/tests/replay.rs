@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use temporalio_client::{
-    Client, NamespacedClient as _, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowExecutionInfo,
-    WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHistory,
+    Client, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHistory,
 };
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use temporalio_workflow::workflow_interceptors::{
@@ -26,6 +26,7 @@ use tidings_activities::{store::MessageState, upkeep::Retention};
 use tidings_tests::{
     post::{Post, of, order, submission, waits},
     relay::{Act, At, Fault},
+    server::run_handle,
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
 use tidings_workflows::{
@@ -182,13 +183,8 @@ async fn message() -> Result<(Post, UntypedWorkflowHandle<Client>)> {
     let key = of("message");
     post.send(&submission(&key.key)).await?;
     ensure!(post.ended(&key).await? == MessageState::Sent, "it is not sent");
-    let handle = untyped(&post.stage.temporal, key.workflow_id());
+    let handle = run_handle(&post.stage.temporal, key.workflow_id(), None);
     Ok((post, handle))
-}
-
-fn untyped(temporal: &Client, workflow_id: String) -> UntypedWorkflowHandle<Client> {
-    let execution = WorkflowExecutionInfo::builder().namespace(temporal.namespace()).workflow_id(workflow_id).build();
-    execution.bind_untyped(temporal.clone())
 }
 
 /// An upkeep of several batches.
@@ -199,7 +195,7 @@ async fn upkeep(stage: &Stage) -> Result<UntypedWorkflowHandle<Client>> {
     stage.run_upkeep().await?;
     let report = stage.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
     ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
-    Ok(untyped(&stage.temporal, names::upkeep(names::TASK_QUEUE)))
+    Ok(run_handle(&stage.temporal, names::upkeep(names::TASK_QUEUE), None))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

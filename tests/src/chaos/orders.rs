@@ -5,8 +5,7 @@ use std::{process::Output, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use temporalio_client::{
-    NamespacedClient, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
-    WorkflowTerminateOptions,
+    WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowTerminateOptions,
 };
 use tidings_activities::store::{MessageFilter, MessageState, Store, SuppressionFilter};
 use tidings_workflows::{Digest, Key, contract::Outcome};
@@ -19,6 +18,7 @@ use super::{
     store,
     tidings::Tidings,
 };
+use crate::server::run_handle;
 
 /// Longer than any command waits for an answer, also one for many keys.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -148,12 +148,7 @@ impl Desk {
     /// Terminates this run, and no later one. Answers with the end that it has, which may be another.
     async fn end(&self, key: &Key, run: &str) -> Result<Option<WorkflowExecutionStatus>> {
         let temporal = self.tidings.temporal().await?;
-        let execution = WorkflowExecutionInfo::builder()
-            .namespace(temporal.namespace())
-            .workflow_id(key.workflow_id())
-            .run_id(run)
-            .build();
-        let workflow = execution.bind_untyped(temporal);
+        let workflow = run_handle(&temporal, key.workflow_id(), Some(run));
         // Where there is an error it may be over already, or only the answer was lost.
         let _ = workflow.terminate(WorkflowTerminateOptions::default()).await;
         let end = workflow.describe(WorkflowDescribeOptions::default()).await?.status();

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use temporalio_client::{
-    Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions, WorkflowListOptions,
-};
+use temporalio_client::{Client, WorkflowFetchHistoryOptions, WorkflowListOptions};
 use temporalio_common::protos::temporal::api::{
     enums::v1::WorkflowTaskFailedCause as Cause,
     history::v1::{HistoryEvent, WorkflowTaskFailedEventAttributes, history_event::Attributes},
 };
 
-use crate::chaos::{Build, World};
+use crate::{
+    chaos::{Build, World},
+    server::run_handle,
+};
 
 /// Histories that are fetched at once.
 const AT_ONCE: usize = 8;
@@ -84,9 +85,7 @@ impl Tasks {
 }
 
 async fn history(temporal: &Client, id: &str, run: &str) -> Result<(String, Vec<HistoryEvent>)> {
-    let execution =
-        WorkflowExecutionInfo::builder().namespace(temporal.namespace()).workflow_id(id).run_id(run).build();
-    let history = execution.bind_untyped(temporal.clone()).fetch_history(WorkflowFetchHistoryOptions::default());
+    let history = run_handle(temporal, id.to_owned(), Some(run)).fetch_history(WorkflowFetchHistoryOptions::default());
     Ok((id.to_owned(), history.into_events().await?))
 }
 

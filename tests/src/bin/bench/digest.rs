@@ -17,10 +17,7 @@ use tidings_tests::{
     stage::{Running, activities, event, key, settings, sqlite},
 };
 use tidings_workflows::names;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::timeout};
 
 use crate::{
     Rounds,
@@ -126,7 +123,7 @@ impl Digest {
         let temporal = server.client().await?;
         let client = Client::new(temporal.clone(), Config::default());
         let running = Running::start(temporal, worker)?;
-        sleep(opening(Timestamp::now())?).await;
+        sleep_until(opening(Timestamp::now())?).await;
         let due = slot(Timestamp::now(), Duration::ZERO)?;
         let emit = |n: usize| {
             let (user, id) = (format!("user-{}", n / events), format!("e{}", n % events));
@@ -157,10 +154,10 @@ impl Digest {
     }
 }
 
-/// How long to wait with the first event, so that all windows open in the minute before the same slot.
-fn opening(now: Timestamp) -> Result<Duration> {
-    let left = slot(now, Duration::ZERO)?.duration_since(now).try_into()?;
-    Ok(if left >= OPENING { Duration::ZERO } else { left })
+/// When to send the first event, so that all windows open in the minute before the same slot.
+fn opening(now: Timestamp) -> Result<Timestamp> {
+    let slot = slot(now, Duration::ZERO)?;
+    Ok(if Duration::try_from(slot.duration_since(now))? >= OPENING { now } else { slot })
 }
 
 #[cfg(test)]
@@ -169,7 +166,10 @@ mod tests {
 
     #[test]
     fn windows_open_now_or_at_the_next_full_minute_where_too_little_is_left_of_this_one() {
-        let at = |second| opening(Timestamp::from_second(second).unwrap()).unwrap();
+        let at = |second| {
+            let now = Timestamp::from_second(second).unwrap();
+            Duration::try_from(opening(now).unwrap().duration_since(now)).unwrap()
+        };
         assert_eq!(at(120), Duration::ZERO);
         assert_eq!(at(150), Duration::ZERO);
         assert_eq!(at(151), Duration::from_secs(29));
