@@ -74,11 +74,16 @@ impl Digest {
                 Figure::new(what, "ms per digest").against("the same commands, empty")
             };
             let (mut server, mut rest) = (cpu_of("the server"), cpu_of("worker and sink"));
+            let attempts_on = |store: &str| {
+                Figure::new(format!("{events} events each, {store}"), "attempts per digest").target(Target::AtMost(1.0))
+            };
+            let (mut attempts, mut postgres_attempts) = (attempts_on("SQLite"), attempts_on("PostgreSQL"));
             for round in 0..rounds.count {
                 let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
                 say("SQLite");
                 let folder = TempDir::new()?;
-                let on_sqlite = self.ours(sqlite(folder.path()).await?, events).await?;
+                let (on_sqlite, tried) = self.ours(sqlite(folder.path()).await?, events).await?;
+                attempts.push(tried);
                 say("the same commands, empty");
                 let bare = self.empty(Shape::Same, events).await?;
                 say("the textbook's commands, empty");
@@ -90,12 +95,13 @@ impl Digest {
                 say("PostgreSQL");
                 let store = Postgres::connect(&url).await?;
                 store.migrate().await?;
-                let on_postgres = self.ours(Arc::new(store), events).await?;
+                let (on_postgres, tried) = self.ours(Arc::new(store), events).await?;
+                postgres_attempts.push(tried);
                 postgres.push_both(on_postgres.rate, bare.rate);
                 say("a queue with SKIP LOCKED");
                 queue.push_both(on_postgres.rate, self.queue(events).await?);
             }
-            let measured = [same, textbook, server, rest, postgres, queue];
+            let measured = [same, textbook, server, rest, attempts, postgres, queue, postgres_attempts];
             figures.extend(measured.into_iter().filter(|figure| !figure.rounds.is_empty()));
         }
         Ok(figures)
@@ -105,10 +111,16 @@ impl Digest {
         self.digests.min(MOST_EVENTS / events).max(1)
     }
 
-    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<Burst> {
+    /// With how many attempts were made per digest: more than one, and the rate says when the last was made again.
+    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<(Burst, f64)> {
         let sink = Sink::start().await?;
-        let activities = activities(store, &sink.url, settings(CADENCE, CADENCE))?;
-        self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await
+        let activities = activities(Arc::clone(&store), &sink.url, settings(CADENCE, CADENCE))?;
+        let burst = self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await?;
+        let mut attempts = 0;
+        for mail in sink.mails() {
+            attempts += store.attempts(mail.id).await?.len();
+        }
+        Ok((burst, count(attempts) / count(self.digests(events))))
     }
 
     async fn empty(&self, shape: Shape, events: usize) -> Result<Burst> {
