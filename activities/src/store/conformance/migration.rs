@@ -2,7 +2,10 @@
 
 use uuid::Uuid;
 
-use super::{Behind, Bench, schema_url};
+use super::{
+    Bench,
+    bench::{Behind, schema_url},
+};
 use crate::store::{Postgres, Sqlite, Store as _};
 
 #[tokio::test]

@@ -1,24 +1,16 @@
 //! One suite for both stores: every case runs against SQLite, and against PostgreSQL where
 //! `TIDINGS_TEST_DATABASE_URL` names a server to make schemas in.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe};
+use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
-use tidings_workflows::{
-    Event, Key,
-    contract::{Closed, Outcome, Window},
-};
-use uuid::Uuid;
 
-use super::{
-    AttemptEnd, AuditEntry, Begun, Claim, Claimed, Message, Origin, Postgres, Recipient, Sqlite, Store, Terms,
-};
-use crate::settings::Cap;
+pub use bench::Bench;
+pub use samples::{at, closed, end, ends, entry, event, events, key, message, recipient, window, window_of};
 
 mod aside;
 mod attempts;
+mod bench;
 mod cap;
 mod contents;
 mod delivery_events;
@@ -29,71 +21,10 @@ mod migration;
 mod relays;
 mod reopen;
 mod same;
+mod samples;
 mod size;
 mod upkeep;
 mod zombies;
-
-/// A store of its own for one case, and a way to look behind it.
-pub struct Bench {
-    pub store: Box<dyn Store>,
-    behind: Behind,
-}
-
-enum Behind {
-    Sqlite { pool: sqlx::SqlitePool, _folder: tempfile::TempDir },
-    Postgres { pool: sqlx::PgPool, schema: String },
-}
-
-impl Bench {
-    pub async fn sqlite() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", folder.path().join("new/tidings.db").display());
-        let store = Sqlite::connect(&url).await.unwrap();
-        store.migrate().await.unwrap();
-        let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
-        Self { store: Box::new(store), behind: Behind::Sqlite { pool, _folder: folder } }
-    }
-
-    /// `None`, and a line that says so, without a server.
-    pub async fn postgres() -> Option<Self> {
-        let (url, schema) = schema_url().await?;
-        let store = Postgres::connect(&url).await.unwrap();
-        store.migrate().await.unwrap();
-        let pool = sqlx::PgPool::connect(&url).await.unwrap();
-        Some(Self { store: Box::new(store), behind: Behind::Postgres { pool, schema } })
-    }
-
-    /// The one value that a query answers with, as text.
-    pub async fn value(&self, sql: &'static str) -> String {
-        let (value,): (Option<String>,) = match &self.behind {
-            Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
-            Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
-        };
-        value.unwrap_or_default()
-    }
-
-    pub async fn finish(self) {
-        if let Behind::Postgres { pool, schema } = self.behind {
-            let drop = sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));
-            sqlx::query(drop).execute(&pool).await.unwrap();
-        }
-    }
-}
-
-/// The address of a new, empty schema.
-async fn schema_url() -> Option<(String, String)> {
-    let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "in CI no test may be left out");
-        println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
-        return None;
-    };
-    let schema = format!("tidings_{}", Uuid::new_v4().simple());
-    let pool = sqlx::PgPool::connect(&server).await.unwrap();
-    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&pool).await.unwrap();
-    let mut url = url::Url::parse(&server).unwrap();
-    url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
-    Some((url.into(), schema))
-}
 
 /// Runs a case and drops its store, also when it failed.
 async fn run(bench: Bench, case: impl AsyncFnOnce(&Bench)) {
@@ -247,155 +178,5 @@ conformance! {
     }
     size {
         a_hundred_thousand_events_make_fifty_lines,
-    }
-}
-
-pub fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_secs(seconds)
-}
-
-pub fn key(user: &str) -> Key {
-    Key::new("acme".into(), "activity".into(), user.into()).unwrap()
-}
-
-/// The `n`th window of `ann`.
-pub fn window(n: i64) -> Window {
-    window_of(&key("ann"), n)
-}
-
-pub fn window_of(key: &Key, n: i64) -> Window {
-    let opened_at = at(n * 1_000);
-    Window {
-        key: key.clone(),
-        digest_id: key.digest_id("run", n.unsigned_abs()),
-        opened_at,
-        due_at: at(n * 1_000 + 60),
-    }
-}
-
-pub fn event(id: &str) -> Event {
-    Event {
-        event_id: id.into(),
-        category: "comment".into(),
-        entity_type: "doc".into(),
-        entity_id: "d1".into(),
-        actor: "Ann".into(),
-        occurred_at: at(0),
-        counts: BTreeMap::new(),
-        urgent: false,
-        payload: Map::from_iter([("title".into(), Value::from(id))]),
-    }
-}
-
-pub fn events(ids: &[&str]) -> Vec<Event> {
-    ids.iter().map(|id| event(id)).collect()
-}
-
-pub fn closed(outcome: Outcome) -> Closed {
-    Closed { outcome, why: format!("because {}", outcome.name()) }
-}
-
-pub fn recipient(user: &str, address: &str) -> Recipient {
-    Recipient {
-        tenant: "acme".into(),
-        user: user.into(),
-        address: address.into(),
-        name: "Ann".into(),
-        zone: "Europe/Berlin".into(),
-        locale: "de".into(),
-    }
-}
-
-pub fn message(window: &Window, body: &str) -> Message {
-    Message {
-        id: window.digest_id,
-        origin: Origin::Digest(window.key.clone()),
-        stream: "bulk".into(),
-        envelope_from: "digests@example.com".into(),
-        envelope_to: "ann@example.com".into(),
-        message_id: "m@example.com".into(),
-        subject: "Two comments".into(),
-        bytes: body.as_bytes().to_vec(),
-        template: "activity".into(),
-        created_at: at(100),
-    }
-}
-
-/// Who did it, and when.
-pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
-    AuditEntry { at: at(seconds), actor: actor.into(), action: action.into(), why: "one click".into() }
-}
-
-/// The end of an attempt that changes nothing but its row.
-pub fn end(class: &'static str) -> AttemptEnd {
-    AttemptEnd {
-        phase: "done",
-        class,
-        reply: class.into(),
-        closed: None,
-        suppress: None,
-        in_a_row: 1,
-        return_events: false,
-    }
-}
-
-pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {
-    AttemptEnd { closed: Some(closed(outcome)), ..end(class) }
-}
-
-impl Bench {
-    /// A claim without a cap, and with every category on.
-    pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Claim {
-        self.claim_on(window, events, None, &[], now).await.unwrap()
-    }
-
-    /// `Err`: the recipient has had as many as they get until then.
-    pub async fn claim_on(
-        &self,
-        window: &Window,
-        events: &[Event],
-        cap: Option<Cap>,
-        off: &[&str],
-        now: Timestamp,
-    ) -> Result<Claim, Timestamp> {
-        let off = off.iter().map(|&category| category.to_owned()).collect();
-        match self.store.claim(window, events, &Terms { cap, off: &off }, now).await.unwrap() {
-            Claimed::Claim(claim) => Ok(claim),
-            Claimed::Capped { until } => Err(until),
-        }
-    }
-
-    /// A claimed window with two events and a message.
-    pub async fn rendered(&self, n: i64) -> Window {
-        let window = window(n);
-        let ids = [format!("{n}a"), format!("{n}b")];
-        self.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await;
-        self.store.put_message(&message(&window, "first")).await.unwrap();
-        window
-    }
-
-    /// Begins an attempt that must be let go: (number, ambiguous).
-    pub async fn begin(&self, window: &Window) -> (u32, u32) {
-        match self.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
-            Begun::Go { number, ambiguous, .. } => (number, ambiguous),
-            Begun::Closed(closed) => panic!("closed: {closed:?}"),
-        }
-    }
-
-    pub async fn dot(&self, window: &Window, number: u32) -> bool {
-        self.store.past_the_dot(window.digest_id, number, at(201)).await.unwrap()
-    }
-
-    pub async fn ended(&self, window: &Window, number: u32, end: AttemptEnd) {
-        self.store.end_attempt(window.digest_id, number, &end, at(202)).await.unwrap();
-    }
-
-    pub async fn outcome(&self, window: &Window) -> Option<Outcome> {
-        let digest = self.store.digest(window.digest_id).await.unwrap().unwrap();
-        digest.closed.map(|closed| closed.outcome)
-    }
-
-    pub async fn items(&self, window: &Window) -> u64 {
-        self.store.contents(window, 50).await.unwrap().items
     }
 }

@@ -12,7 +12,7 @@ use tidings_workflows::{
     upkeep::contract::{Cutoff, Kind, Purged},
 };
 
-use super::{Behind, Bench, at, closed, ends, event, events, key, message, window, window_of};
+use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
 use crate::{
     archive::Archive,
     store::{AttemptEnd, Closing, Message, Origin},

@@ -1,0 +1,155 @@
+//! `tidings config check`, and what a wrong configuration stops.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use tempfile::TempDir;
+
+use crate::{folder_with, run};
+
+#[test]
+fn config_check_prints_what_is_in_force_without_passwords() {
+    let text = "smtp_url = \"smtps://u:hunter2@relay.example\"\n[mail]\nfrom = \"digest@acme.example\"\n\
+                [digest.activity]\ncadence = \"daily 08:00\"";
+    let folder = folder_with("tidings.toml", text);
+    let (code, out, _) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("[digest.activity]\ncadence = \"daily 08:00\"\nzone = \"UTC\"\ntemplate = \"activity\""),
+        "{out}"
+    );
+    assert!(!out.contains("hunter2"), "{out}");
+
+    let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["digest"]["activity"]["max_items"]), (0, &50.into()));
+}
+
+#[test]
+fn config_check_shows_spread_and_quiet_hours_in_the_words_of_the_file() {
+    let keys = "spread = \"15m\"\nquiet = [\"22:00-07:00\", \"sat-sun 00:00-24:00\"]";
+    let folder = folder_with("tidings.toml", &format!("[digest.activity]\ncadence = \"hourly\"\n{keys}"));
+    let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let activity = &json["digest"]["activity"];
+    assert_eq!((code, &activity["spread"]), (0, &"15m".into()));
+    assert_eq!(activity["quiet"], serde_json::json!(["22:00-07:00", "sat-sun 00:00-24:00"]));
+}
+
+#[test]
+fn a_cadence_is_explained_with_its_next_three_slots_whatever_the_configuration_says() {
+    let folder = folder_with("tidings.toml", "wrong");
+    let check = ["config", "check", "--cadence", "weekdays 08:00", "--zone", "Asia/Tokyo"];
+    let (code, out, error) = run(folder.path(), &check, "");
+    assert_eq!((code, out.lines().count()), (0, 4), "{error}");
+    assert!(out.starts_with("weekdays 08:00: Monday to Friday at 08:00, in Asia/Tokyo\n"), "{out}");
+    assert!(out.lines().skip(1).all(|line| line.contains(" 08:00:00 JST  ") && line.ends_with("T23:00:00Z")), "{out}");
+
+    let (code, out, _) = run(folder.path(), &[&check[..], &["--json"]].concat(), "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["cadence"], &json["zone"]), (0, &"weekdays 08:00".into(), &"Asia/Tokyo".into()));
+    assert_eq!(json["slots"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_cadence_or_zone_that_is_none_exits_with_2_and_names_the_word() {
+    let folder = TempDir::new().unwrap();
+    for (arguments, said) in [
+        (&["--cadence", "weekly moon 08:00"][..], "cadence \"weekly moon 08:00\": \"moon\" is not a day; write mon"),
+        (
+            &["--cadence", "hourly", "--zone", "Europe/Berln"],
+            "--zone \"Europe/Berln\": is no IANA time zone; did you mean",
+        ),
+        (&["--zone", "Europe/Berlin"], "--cadence <WORDS>"),
+    ] {
+        let (code, out, error) = run(folder.path(), &[&["config", "check"], arguments].concat(), "");
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_exits_with_2_and_says_where() {
+    let folder = folder_with("tidings.toml", "[digest.activity]\ncadence = \"dayly 08:00\"");
+    let (code, out, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        error.contains("tidings.toml:2: digest.activity.cadence = \"dayly 08:00\": \"dayly\" is not a cadence"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_default_sender_is_no_sender_for_a_relay_elsewhere() {
+    let folder = folder_with("tidings.toml", "smtp_url = \"smtps://u:hunter2@relay.example\"");
+    for command in [&["worker"][..], &["config", "check"]] {
+        let (code, out, error) = run(folder.path(), command, "");
+        assert_eq!((code, out.as_str()), (2, ""), "{command:?}");
+        let said = "default: mail.from = \"Tidings <digest@localhost>\": is nobody, and mail goes to \
+                    smtps://relay.example:465; set it, for example to \"Acme <digest@acme.example>\"";
+        assert!(error.contains(said), "{error}");
+    }
+    // To this machine, and for whoever sends nothing, it will do.
+    let (_, _, error) = run(folder.path(), &["status", "acme/activity/ann"], "");
+    assert!(error.contains("TEMPORAL_ADDRESS"), "{error}");
+    fs::remove_file(folder.path().join("tidings.toml")).unwrap();
+    let (code, out, _) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0);
+    assert!(out.contains("from = \"Tidings <digest@localhost>\""), "{out}");
+}
+
+#[test]
+fn a_template_that_does_not_exist_is_a_wrong_configuration() {
+    let folder = folder_with("tidings.toml", "[digest.builds]\ncadence = \"instant\"");
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("digest.builds.template = \"builds\": there is no such template; there are: activity"),
+        "{error}"
+    );
+}
+
+#[test]
+fn config_check_prints_the_record_by_which_receivers_verify_and_never_the_key() {
+    let key = include_str!("../../../tests/data/dkim/ed25519.pem");
+    let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"";
+    let folder = folder_with("tidings.toml", text);
+    let path = folder.path().join("k.pem");
+    fs::write(&path, key).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, out, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 0, "{error}");
+    let expected = "[mail.dkim]\nselector = \"s1\"\ndomain = \"acme.example\"\nkey_file = \"k.pem\"\n\
+        algorithm = \"ed25519-sha256\"\n\n[mail.dkim.dns]\nname = \"s1._domainkey.acme.example\"\ntype = \"TXT\"\n\
+        value = \"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"\n";
+    assert!(out.contains(expected), "{out}");
+    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": may be read by every user"), "{error}");
+    let secret = key.lines().nth(2).unwrap();
+    assert!(secret.starts_with("MC4") && !out.contains(secret) && !error.contains(secret));
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let (code, out, error) = run(folder.path(), &["config", "check", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["mail"]["dkim"]["dns"]["name"]), (0, &"s1._domainkey.acme.example".into()));
+    assert!(!error.contains("k.pem"), "{error}");
+}
+
+#[test]
+fn a_key_that_does_not_serve_is_said_beside_all_else_and_stops_the_worker_before_it_connects() {
+    let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"\n\
+        [digest.builds]\ncadence = \"instant\"";
+    let folder = folder_with("tidings.toml", text);
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("there is no such template") && error.contains("\"k.pem\": cannot be read"), "{error}");
+    let (code, _, error) = run(folder.path(), &["worker"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": cannot be read"), "{error}");
+}
+
+#[test]
+fn a_file_that_was_named_must_exist() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["--config", "other.toml", "config", "check"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("other.toml: No such file"), "{error}");
+}

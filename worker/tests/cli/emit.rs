@@ -1,0 +1,42 @@
+//! `tidings emit`: what is refused, and where.
+
+use tempfile::TempDir;
+
+use crate::run;
+
+#[test]
+fn emit_needs_no_server_to_refuse_and_names_line_field_and_limit() {
+    let folder = TempDir::new().unwrap();
+    let long =
+        format!("{{\"tenant\": \"a\", \"user\": \"b\", \"digest\": \"c\", \"event_id\": \"{}\"}}", "x".repeat(256));
+    let input = format!("{{}}\n\n{long}\nnot json\n");
+    let (code, out, error) = run(folder.path(), &["emit"], &input);
+    assert_eq!((code, out.as_str()), (1, "events: 0 accepted, 3 rejected\n"));
+    assert!(error.contains("line 1: tenant: is required"), "{error}");
+    assert!(error.contains("line 3: event_id: has 256 bytes, the limit is 255"), "{error}");
+    assert!(error.contains("line 4: "), "{error}");
+
+    let (code, out, _) = run(folder.path(), &["emit", "--json", "-"], &input);
+    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, lines.len()), (1, 4));
+    assert_eq!((&lines[1]["rejected"]["line"], &lines[1]["rejected"]["field"]), (&3.into(), &"event_id".into()));
+    assert_eq!(lines[3], serde_json::json!({"accepted": 0, "rejected": 3}));
+}
+
+#[test]
+fn an_event_that_is_right_needs_a_server_and_the_error_says_which() {
+    let folder = TempDir::new().unwrap();
+    let event = ["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
+    let (code, _, error) = run(folder.path(), &event, "");
+    assert_eq!(code, 1);
+    assert!(error.contains("Temporal at http://127.0.0.1:1 does not answer (Connection refused"), "{error}");
+    assert!(error.contains("TEMPORAL_ADDRESS"), "{error}");
+}
+
+#[test]
+fn a_single_event_needs_its_whole_key() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["emit", "--category", "comment", "--tenant", "acme"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("--user <USER>") && error.contains("--digest <TYPE>"), "{error}");
+}

@@ -1,0 +1,84 @@
+//! The binary as its users meet it: what it prints, and how it exits.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+mod config;
+mod emit;
+mod people;
+mod template;
+
+/// Runs `tidings` in `folder`, with nothing of the surrounding configuration.
+fn tidings(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidings"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        // Nobody listens there.
+        .env("TEMPORAL_ADDRESS", "127.0.0.1:1")
+        .env("HOME", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Exit code, standard output, standard error.
+fn run(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
+    let output = tidings(folder, arguments, input);
+    (output.status.code().unwrap(), said(&output.stdout), said(&output.stderr))
+}
+
+fn folder_with(name: &str, text: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join(name), text).unwrap();
+    folder
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let folder = TempDir::new().unwrap();
+    for (arguments, example) in [
+        (&["--help"][..], "tidings flush acme/activity/ann"),
+        (&["emit", "--help"], "tidings emit events.ndjson.gz"),
+        (&["digest", "--help"], "tidings digest drop acme/activity/ann --why 'the events were a test'"),
+        (&["digest", "hold", "--help"], "tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h"),
+        (&["digest", "reopen", "--help"], "--why 'dropped by mistake'"),
+        (&["digest", "preview", "--help"], "tidings digest preview acme/activity/ann --part html > mail.html"),
+        (&["recover", "--help"], "tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run"),
+        (&["retract", "--help"], "tidings retract acme/activity/ann --event comment-4711"),
+        (&["status", "--help"], "Example: tidings status acme/activity/ann"),
+        (&["recipients", "import", "--help"], "acme,ann,ann@acme.example,Ann,Europe/Berlin,de"),
+        (&["preferences", "--help"], "tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'"),
+        (&["preferences", "import", "--help"], "acme,activity,ann,weekly mon 08:00,Europe/Berlin"),
+        (&["consent", "--help"], "tidings consent withdraw acme/activity/ann --by carol"),
+        (&["config", "check", "--help"], "tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin"),
+        (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),
+    ] {
+        let (code, out, _) = run(folder.path(), arguments, "");
+        assert_eq!(code, 0);
+        assert!(out.contains(example), "{out}");
+        assert!(!out.contains('\u{1b}'), "colours only on a terminal");
+    }
+}
+
+#[test]
+fn a_key_that_is_none_exits_with_2() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["status", "acme/ann"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("\"acme/ann\" is not TENANT/TYPE/USER"), "{error}");
+}

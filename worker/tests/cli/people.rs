@@ -1,0 +1,145 @@
+//! Recipients, preferences and consent: to the store, and from it.
+
+use std::fs;
+
+use tempfile::TempDir;
+use tidings_activities::store::{Sqlite, Store as _};
+
+use crate::{folder_with, run};
+
+#[test]
+fn recipients_need_a_migrated_database_and_the_error_says_how() {
+    let folder = folder_with("people.csv", "tenant,user,address\nacme,ann,ann@acme.example\n");
+    let (code, _, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
+    assert_eq!(code, 1);
+    assert!(error.contains("tidings migrate"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
+    let csv = "tenant,user,address,name,zone\nacme,ann,ann@acme.example,Ann,Europe/Berlin\nacme,bob,nowhere,,\n";
+    let folder = folder_with("people.csv", csv);
+    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    store.migrate().await.unwrap();
+    for _ in 0..2 {
+        let (code, out, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
+        assert_eq!((code, out.as_str()), (1, "recipients: 1 accepted, 1 rejected\n"), "{error}");
+        assert!(error.contains("line 3: address: \"nowhere\" is no address"), "{error}");
+        let key = "acme/activity/ann".parse().unwrap();
+        let ann = store.facts(&key).await.unwrap().recipient.unwrap();
+        assert_eq!((ann.address.as_str(), ann.zone.as_str()), ("ann@acme.example", "Europe/Berlin"));
+    }
+}
+
+const CHOICES: &str = "[digest.activity]\ncadence = \"daily 08:00\"\nchoices = [\"instant\", \"daily\", \"weekly mon 08:00\"]\n\
+                       [tenant.acme]\nzone = \"Europe/Berlin\"\nquiet = [\"22:00-07:00\"]";
+
+/// A folder with digest types to choose for, and its store.
+async fn choosing() -> (TempDir, Sqlite) {
+    let folder = folder_with("tidings.toml", CHOICES);
+    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    store.migrate().await.unwrap();
+    (folder, store)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preferences_are_merged_shown_with_what_is_in_force_and_audited_while_temporal_is_away() {
+    let (folder, store) = choosing().await;
+    let key = "acme/activity/ann".parse().unwrap();
+    let set = ["preferences", "set", "acme/activity/ann", "--by", "carol"];
+    let (code, out, error) = run(folder.path(), &[&set[..], &["--at", "18:30", "--off", "share"]].concat(), "");
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("cadence  daily 18:30  (chosen; the default is daily 08:00)"), "{out}");
+    assert!(error.contains("warning: Temporal at http://127.0.0.1:1 does not answer"), "{error}");
+    assert!(error.contains("it was written down"), "{error}");
+
+    let (_, out, _) = run(
+        folder.path(),
+        &[&set[..], &["--cadence", "weekly mon 08:00", "--clear", "at", "--quiet", "none"]].concat(),
+        "",
+    );
+    for said in [
+        "acme/activity/ann: revision 2, changed ",
+        "\n  cadence  weekly mon 08:00  (chosen; the default is daily 08:00)",
+        "\n  zone     Europe/Berlin  (the default)",
+        "\n  off      share",
+        "\n  choices  instant, daily, weekly mon 08:00",
+        "\n  next     Mon ",
+    ] {
+        assert!(out.contains(said), "{said}: {out}");
+    }
+    let chosen = store.facts(&key).await.unwrap().preferences;
+    assert_eq!((chosen.at, chosen.quiet), (None, Some(Vec::new())));
+    let (_, _, error) = run(folder.path(), &[&set[..], &["--off", "share"]].concat(), "");
+    assert_eq!(error, "nothing changed\n");
+
+    let (code, out, _) = run(folder.path(), &["preferences", "get", "acme/activity/ann", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["revision"], &json["chosen"]["cadence"]), (0, &2.into(), &"weekly mon 08:00".into()));
+    assert_eq!(json["default"]["quiet"], serde_json::json!(["22:00-07:00"]));
+    assert!(json["in_force"]["next"]["due_at"].is_string(), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_that_will_not_do_exits_with_2_names_what_would_and_changes_nothing() {
+    let (folder, store) = choosing().await;
+    let set = ["preferences", "set", "acme/activity/ann"];
+    for (arguments, said) in [
+        (
+            &["--cadence", "hourly"][..],
+            "cadence: \"hourly\" is not offered; choose among \"instant\", \"daily\", \"weekly",
+        ),
+        (&["--zone", "Europe/Berln"], "zone: \"Europe/Berln\" is no IANA time zone"),
+        (&["--cadence", "instant", "--at", "09:00"], "at: \"09:00\" means nothing to \"instant\""),
+        (&["--pause-until", "2001-01-01T00:00:00Z"], "'--pause-until <TIME>': is in the past"),
+        (&["--pause-until", "soon"], "is neither a time nor a span"),
+        (&["--off", "share", "--by", "ann@acme.example"], "--by: is an address"),
+        (&[], "--cadence"),
+    ] {
+        let (code, out, error) = run(folder.path(), &[&set[..], arguments].concat(), "");
+        assert_eq!((code, out.as_str()), (2, ""), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+    let (code, _, error) = run(folder.path(), &["preferences", "get", "acme/alerts/ann"], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("digest type \"alerts\" is not configured"), "{error}");
+    assert_eq!(store.facts(&"acme/activity/ann".parse().unwrap()).await.unwrap().revision, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preferences_are_imported_line_by_line_and_twice_changes_nothing() {
+    let (folder, store) = choosing().await;
+    let csv = "user,tenant,digest,cadence,zone,quiet,off,paused_until\n\
+               ann,acme,activity,weekly mon 08:00,Asia/Tokyo,22:00-07:00; sat-sun 00:00-24:00,share;like,2126-01-01T00:00:00Z\n\
+               bob,acme,activity,hourly,,,,\ncy,acme,alerts,,,,,\ndan,acme,activity,,,,,tomorrow\n,acme,activity,,,,,\n";
+    fs::write(folder.path().join("people.csv"), csv).unwrap();
+    for _ in 0..2 {
+        let (code, out, error) = run(folder.path(), &["preferences", "import", "people.csv"], "");
+        assert_eq!((code, out.as_str()), (1, "preferences: 1 accepted, 4 rejected\n"), "{error}");
+        for said in [
+            "line 3: cadence: \"hourly\" is not offered",
+            "line 4: digest: digest type \"alerts\" is not configured",
+            "line 5: paused_until: \"tomorrow\" is no time",
+            "line 6: user: is required",
+        ] {
+            assert!(error.contains(said), "{error}");
+        }
+        let facts = store.facts(&"acme/activity/ann".parse().unwrap()).await.unwrap();
+        assert_eq!((facts.revision, facts.preferences.quiet.unwrap().len()), (1, 2));
+        assert_eq!(facts.preferences.off.into_iter().collect::<Vec<_>>(), ["like", "share"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consent_is_withdrawn_and_granted_again() {
+    let (folder, _store) = choosing().await;
+    for (command, said) in [("get", "wanted"), ("withdraw", "not wanted"), ("get", "not wanted"), ("grant", "wanted")] {
+        let (code, out, error) = run(folder.path(), &["consent", command, "acme/activity/ann"], "");
+        assert_eq!(code, 0, "{error}");
+        assert!(out.starts_with(&format!("acme/activity/ann: {said}")), "{out}");
+    }
+    let (_, out, _) = run(folder.path(), &["consent", "get", "acme/activity/ann", "--json"], "");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap()["consent"], true);
+    let (code, _, error) = run(folder.path(), &["consent", "withdraw", "acme/alerts/ann"], "");
+    assert_eq!(code, 2, "{error}");
+}

@@ -1,0 +1,26 @@
+//! `tidings template`.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::run;
+
+#[test]
+fn a_preview_shows_subject_and_text_or_writes_the_parts() {
+    let folder = TempDir::new().unwrap();
+    let (code, out, _) = run(folder.path(), &["template", "preview", "activity"], "");
+    assert_eq!(code, 0);
+    assert!(out.lines().count() > 5, "{out}");
+    let (code, out, _) = run(folder.path(), &["template", "preview", "activity", "--out", "mail"], "");
+    assert_eq!((code, out.lines().count()), (0, 3));
+    assert!(fs::read_to_string(folder.path().join("mail/body.html")).unwrap().contains("<html"));
+}
+
+#[test]
+fn an_unknown_template_is_an_error_that_names_those_there_are() {
+    let folder = TempDir::new().unwrap();
+    let (code, _, error) = run(folder.path(), &["template", "preview", "nope"], "");
+    assert_eq!(code, 1);
+    assert!(error.contains("there is no template \"nope\"; there are: activity"), "{error}");
+}
