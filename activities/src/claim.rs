@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use tidings_workflows::{
-    contract::{Closed, LoadInput, Loaded, Outcome},
+    Event,
+    contract::{Closed, Ending, LoadInput, Loaded, Outcome},
     words,
 };
 
@@ -19,24 +20,29 @@ impl DigestActivities {
         let window = &input.window;
         let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
-        let refused = match admit(settings, &facts, input, now) {
-            Admission::Later { until, why } => return Ok(Loaded::Later { until, why }),
-            Admission::Changed => return Ok(Loaded::Changed),
-            Admission::Refused(closed) => closed,
+        let end = async |closed: &Closed, events: &[Event]| {
+            self.store.close(Closing { window, events, closed, by: "", return_events: false, now }).await
+        };
+        match admit(settings, &facts, input, now) {
+            Admission::Later { until, why } => Ok(Loaded::Later { until, why }),
+            Admission::Changed => Ok(Loaded::Changed),
+            Admission::Refused(closed) => Ok(Loaded::Nothing(end(&closed, &input.events).await?)),
             Admission::Admitted => {
                 let cap = self.settings.cap.filter(|_| !input.flushed && !input.urgent);
                 let terms = Terms { cap, off: &facts.preferences.off };
                 match self.store.claim(window, &input.events, &terms, now).await? {
-                    Claimed::Capped { until } => return Ok(Loaded::Later { until, why: capped(cap, until) }),
+                    Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until) }),
                     Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
-                        return Ok(Loaded::Claimed { items, groups, taken });
+                        Ok(Loaded::Claimed { items, groups, taken })
                     }
-                    Claimed::Claim(claim) => nothing(claim),
+                    Claimed::Claim(claim) => {
+                        // What the claim did not take is not part of this end.
+                        let Ending { closed, .. } = end(&nothing(claim), &[]).await?;
+                        Ok(Loaded::Nothing(Ending { closed, taken: claim.taken }))
+                    }
                 }
             }
-        };
-        let closing = Closing { window, events: &input.events, closed: &refused, by: "", return_events: false, now };
-        Ok(Loaded::Nothing(self.store.close(closing).await?))
+        }
     }
 }
 

@@ -71,9 +71,10 @@ impl DigestActivities {
     /// Keeps the workflow's state small.
     #[activity(definition = definitions::Stash)]
     pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
-        let taken = self.store.stash(&input.window, &input.events, Timestamp::now()).await?;
-        for run in &input.runs {
-            self.read_back(&ctx, &input.window, run).await?;
+        let StashInput { window, events, runs, delivering } = &input;
+        let taken = self.store.stash(window, events, *delivering, Timestamp::now()).await?;
+        for run in runs {
+            self.read_back(&ctx, &input, run).await?;
         }
         Ok(Stashed { taken })
     }

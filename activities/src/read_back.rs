@@ -8,7 +8,7 @@ use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1
 use temporalio_sdk::activities::ActivityContext;
 use tidings_workflows::{
     Carried, Event, Inbound, Key, PAGE_EVENTS, Told, Unreadable,
-    contract::{Closed, Outcome, Window},
+    contract::{Closed, Outcome, StashInput, Window},
     names::SIGNAL,
 };
 use uuid::Uuid;
@@ -52,29 +52,31 @@ fn moment(attributes: Option<Attributes>, key: &Key) -> Result<Told, Unreadable>
 
 impl DigestActivities {
     /// Stashes the run's carried events and those of all its signals, and keeps its retracts.
-    pub(crate) async fn read_back(&self, ctx: &ActivityContext, window: &Window, run: &str) -> Result<(), Error> {
-        let mut told = std::pin::pin!(told(ctx.client(), &window.key, run));
+    pub(crate) async fn read_back(&self, ctx: &ActivityContext, input: &StashInput, run: &str) -> Result<(), Error> {
+        let key = &input.window.key;
+        let mut told = std::pin::pin!(told(ctx.client(), key, run));
         let mut page = Vec::new();
         while let Some(Told { events, retracts, .. }) = told.try_next().await? {
             if !retracts.is_empty() {
-                self.store.put_retracts(&window.key, &retracts, Timestamp::now()).await?;
+                self.store.put_retracts(key, &retracts, Timestamp::now()).await?;
             }
             page.extend(events);
             if page.len() >= PAGE_EVENTS {
-                self.stash_or_return(window, &std::mem::take(&mut page)).await?;
+                self.stash_or_return(input, &std::mem::take(&mut page)).await?;
             }
         }
-        self.stash_or_return(window, &page).await
+        self.stash_or_return(input, &page).await
     }
 
     /// What came too late for the window's digest is returned: it joins the key's next claim.
-    async fn stash_or_return(&self, window: &Window, page: &[Event]) -> Result<(), Error> {
-        let now = Timestamp::now();
-        let taken = usize::try_from(self.store.stash(window, page, now).await?).unwrap_or(usize::MAX);
+    async fn stash_or_return(&self, input: &StashInput, page: &[Event]) -> Result<(), Error> {
+        let (window, now) = (&input.window, Timestamp::now());
+        let taken = self.store.stash(window, page, input.delivering, now).await?;
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         let Some(late @ [first, ..]) = page.get(taken..) else { return Ok(()) };
         let digest_id = Uuid::new_v5(&window.digest_id, first.event_id.as_bytes());
         let window = Window { digest_id, ..window.clone() };
-        let why = "the mail of their window was made before they were read back".to_owned();
+        let why = "their window had its mail, or its end, before they were read back".to_owned();
         let closed = Closed { outcome: Outcome::Skipped, why };
         let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
         self.store.close(closing).await?;

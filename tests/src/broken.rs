@@ -114,8 +114,8 @@ impl Store for BrokenStore {
         self.store.facts(key).await
     }
 
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64> {
-        self.store.stash(window, events, now).await
+    async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
+        self.store.stash(window, events, delivering, now).await
     }
 
     async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed> {

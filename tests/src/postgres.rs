@@ -32,3 +32,14 @@ pub async fn database_in(variable: &'static str) -> Result<Option<String>> {
     url.set_path(&name);
     Ok(Some(url.into()))
 }
+
+/// Whether a statement in the connection's database waits for a lock.
+///
+/// # Errors
+/// The database does not answer.
+pub async fn waits(connection: &mut PgConnection) -> Result<Option<()>> {
+    let waiting =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let count: i64 = sqlx::query_scalar(waiting).fetch_one(connection).await?;
+    Ok((count > 0).then_some(()))
+}

@@ -1,15 +1,17 @@
 //! A worker dies after its activities recorded a digest and its mail, and before the server heard of it. The workflow
 //! task is tried again, by another clock and with an event more: each event is in exactly one mail all the same.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{Client, ClientOptions, Connection as Temporal, ConnectionOptions, Url};
 use tidings::registration;
-use tidings_activities::store::{Postgres, Store};
+use tidings_activities::store::{AuditEntry, Postgres, Preferences, Store};
+use tidings_client::v1;
 use tidings_tests::{
-    postgres::database,
+    postgres::{database, waits},
     proxy::Proxy,
     relay::told,
     stage::{Running, Stage, activities, event, eventually, key, settings},
@@ -18,15 +20,22 @@ use tidings_workflows::{contract::Outcome, names};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Whether a statement waits for our lock.
-async fn waits(ledger: &mut PgConnection) -> Result<Option<()>> {
-    let waiting =
-        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let count: i64 = sqlx::query_scalar(waiting).fetch_one(ledger).await?;
-    Ok((count > 0).then_some(()))
+/// A story of a task that is lost.
+struct Lost {
+    cadence: &'static str,
+    /// Of the event that the task is about. The recipient turned `share` off.
+    category: &'static str,
+    /// What is in the ledger, and how to see that, when its activities are done.
+    written: (&'static str, &'static str),
+    /// Events in each mail, in the end.
+    mails: &'static [u64],
 }
 
-async fn a_task_is_lost(cadence: &str) -> Result<()> {
+const A_MAIL: (&str, &str) = ("the mail is in the outbox", "SELECT COUNT(*) FROM messages");
+const AN_END: (&str, &str) =
+    ("the window has its end", "SELECT COUNT(*) FROM digests WHERE claimed_at IS NOT NULL AND outcome = 'skipped'");
+
+async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
@@ -37,19 +46,23 @@ async fn a_task_is_lost(cadence: &str) -> Result<()> {
     let connection = Temporal::connect(ConnectionOptions::new(server).build()).await?;
     let client = Client::new(connection, ClientOptions::new("default").build())?;
     let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+    let preferences = Preferences { off: BTreeSet::from(["share".to_owned()]), ..Preferences::default() };
+    let entry =
+        AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "preferences".into(), why: "test".into() };
+    stage.store.put_preferences(&key, &preferences, &entry).await?;
     let doomed = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;
 
     // The claim waits until the worker is cut off from the server.
     let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);
     let mut holding = locking.begin().await?;
     holding.execute("LOCK TABLE events IN SHARE MODE").await?;
-    stage.events.emit(event(&key, "e1")).await?;
+    stage.events.emit(v1::Event { category: category.to_owned(), ..event(&key, "e1") }).await?;
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
     proxy.freeze();
     holding.rollback().await?;
-    eventually("the mail is in the outbox", MINUTE, async || {
-        let mails: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM messages").fetch_one(&mut ledger).await?;
-        Ok((mails > 0).then_some(()))
+    eventually(written.0, MINUTE, async || {
+        let written: i64 = sqlx::query_scalar(written.1).fetch_one(&mut ledger).await?;
+        Ok((written > 0).then_some(()))
     })
     .await?;
     drop(proxy);
@@ -62,19 +75,25 @@ async fn a_task_is_lost(cadence: &str) -> Result<()> {
 
     let digests = stage.store.digests(&key, 10).await?;
     let sent = digests.iter().filter(|d| d.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent));
-    assert_eq!(sent.map(|digest| digest.items).collect::<Vec<_>>(), [1, 1], "{digests:?}");
-    assert_eq!(digests.len(), 2, "{digests:?}");
+    assert_eq!(sent.map(|digest| digest.items).collect::<Vec<_>>(), mails, "{digests:?}");
+    assert!(digests.iter().all(|digest| digest.closed.is_some()), "{digests:?}");
+    assert_eq!(digests.iter().map(|digest| digest.items).sum::<u64>(), 2, "{digests:?}");
     let told = told(&stage.relay.mails())?;
-    assert_eq!(told.values().sum::<u64>(), 2, "{told:?}");
+    assert_eq!(told.values().sum::<u64>(), mails.iter().sum::<u64>(), "{told:?}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_task_that_opened_claimed_and_rendered_a_window_loses_no_event() -> Result<()> {
-    a_task_is_lost("instant").await.context("instant")
+    a_task_is_lost(Lost { cadence: "instant", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_task_that_claimed_and_rendered_a_window_loses_no_event_that_came_since() -> Result<()> {
-    a_task_is_lost("after 1s").await.context("after 1s")
+    a_task_is_lost(Lost { cadence: "after 1s", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_task_that_ended_a_window_without_a_mail_keeps_no_later_event_from_its_own() -> Result<()> {
+    a_task_is_lost(Lost { cadence: "instant", category: "share", written: AN_END, mails: &[1] }).await
 }

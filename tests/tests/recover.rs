@@ -1,13 +1,15 @@
 //! A run that was terminated: what it collected and what it had on its way goes out after all (rule 31).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
+use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::WorkflowTerminateOptions;
 use tidings::{Recovered, Recovery};
-use tidings_activities::store::Store;
+use tidings_activities::store::{Postgres, Store};
 use tidings_client::v1;
 use tidings_tests::{
+    postgres::{database, waits},
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, mails, settings},
 };
@@ -19,7 +21,7 @@ fn order() -> Order {
     Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
 }
 
-fn recovery<'a>(stage: &'a Stage, key: &'a Key) -> Recovery<'a> {
+fn recovery<'a, S: Store>(stage: &'a Stage<S>, key: &'a Key) -> Recovery<'a> {
     Recovery { temporal: &stage.temporal, events: &stage.events, store: &*stage.store, key, run_id: None }
 }
 
@@ -28,7 +30,7 @@ fn retract(key: &Key, event_id: &str) -> v1::Retract {
     v1::Retract { tenant, digest, user, event_id: event_id.to_owned(), ..v1::Retract::default() }
 }
 
-async fn terminated(stage: &Stage, key: &Key) -> Result<()> {
+async fn terminated<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
     Ok(stage.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
 }
 
@@ -120,5 +122,34 @@ async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
 
     let error = recovery(&stage, &key("alerts", "nobody")).dry_run().await.unwrap_err();
     assert!(error.to_string().contains("Temporal has no such run"), "{error}");
+    Ok(())
+}
+
+/// The claim of a run that is terminated waits for a lock, and comes through when its events were emitted again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<()> {
+    let Some(url) = database().await? else { return Ok(()) };
+    let store = Postgres::connect(&url).await?;
+    store.migrate().await?;
+    let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    stage.start_worker()?;
+    let key = key("activity", "ann");
+    let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);
+    let mut holding = locking.begin().await?;
+    holding.execute("LOCK TABLE events IN SHARE MODE").await?;
+    for event_id in ["e1", "e2"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
+    terminated(&stage, &key).await?;
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!((recovered.digests, recovered.events), (Vec::new(), 2), "nothing is in the ledger yet");
+    holding.rollback().await?;
+
+    mails(&stage.relay, 1, MINUTE).await?;
+    stage.completed(&key).await?;
+    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    let digests = stage.store.digests(&key, 10).await?;
+    assert!(digests.iter().all(|digest| digest.items == 0 || digest.is_sent()), "{digests:?}");
     Ok(())
 }

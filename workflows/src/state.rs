@@ -132,7 +132,7 @@ pub(crate) struct Open {
     /// Earlier runs whose events are to be read back from their histories, and how many those are.
     pub runs: Vec<String>,
     pub unread: u64,
-    /// The digest's mail was made in a workflow task that was lost: it takes no more events.
+    /// The digest got a mail or an end in a workflow task that was lost: it takes no more events.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sealed: bool,
     /// Admission said: not before then, because.

@@ -93,15 +93,18 @@ pub trait Store: Send + Sync + 'static {
     /// asks again, and must find its events new.
     async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>>;
 
-    /// Writes a page of events under the window's digest, which stays open. Ids that the ledger knows are left alone.
-    /// Answers with how many of the events, from the first on, are in the ledger now ([`Ending::taken`]).
+    /// Writes a page of events under the window's digest, which stays open. Ids that the ledger knows are left alone,
+    /// but for those in a digest that was left behind: one without an end and without an attempt, whose window opened
+    /// before this one. A workflow whose events come again has lost it, so that it ends as skipped, and all that it has
+    /// is this digest's now. The digest that is on its way (`delivering`) is none of these.
     ///
-    /// Writes nothing once the digest has a message. A digest that was closed without one takes events still: its end
-    /// may come from a call that the workflow gave up on, and they must be in the ledger with the reason (rule 1).
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64>;
+    /// Answers with how many of the events, from the first on, are in the ledger now ([`Ending::taken`]). A digest that
+    /// has a message or an end takes nothing: both may be the work of a workflow task that was lost, and what has come
+    /// since belongs to a later window.
+    async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
 
     /// Makes the window a digest, in one transaction: writes `events` like [`Store::stash`], takes over the events
-    /// that the key's failed digests returned, and answers with what is ours now. Events that a retract covers, and those
+    /// that the key's failed digests returned, unless it has none of its own, and answers with what is ours now. Events that a retract covers, and those
     /// of a category that is off, are set aside: each kind goes to a digest of its own that ends as skipped at once. A
     /// digest that has a message or is closed takes nothing over and sets nothing aside.
     ///
@@ -122,8 +125,8 @@ pub trait Store: Send + Sync + 'static {
     /// latest event, then (category, entity_type, entity_id) in byte order). Sums stop at what an i64 holds.
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
 
-    /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`]) and an
-    /// audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
+    /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`], and also
+    /// where it has this end already: the answer may have been lost, and more have come) and an audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
     /// which is the first one recorded.
     async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
 

@@ -91,6 +91,9 @@ pub struct StashInput {
     pub events: Vec<Event>,
     /// Earlier runs of this workflow whose signals are to be read back from their histories and stashed, too.
     pub runs: Vec<String>,
+    /// The digest that is on its way: what it has stays there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivering: Option<Uuid>,
 }
 
 /// The answer of `stash`.

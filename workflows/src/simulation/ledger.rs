@@ -1,4 +1,4 @@
-//! A model of the store: what is written once, what is never written after a mail was made, and what is taken over.
+//! A model of the store: what is written once, what is never written after a mail was made or an end recorded, and what is taken over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,16 +22,25 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// How many of the events, from the first on, are there now.
-    pub(super) fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> u64 {
-        // A digest that was closed without a message takes events still, as in the store.
+    /// How many of the events, from the first on, are there now. `end`: the one that is about to be recorded.
+    pub(super) fn write(
+        &mut self,
+        digest_id: Uuid,
+        event_ids: impl IntoIterator<Item = String>,
+        end: Option<Outcome>,
+    ) -> u64 {
         let sealed = self.mails.contains_key(&digest_id);
-        let mut ids = event_ids.into_iter().peekable();
+        let is_over = self.ended.get(&digest_id).is_some_and(|closed| Some(closed.outcome) != end);
         let mut taken = 0;
-        while ids.next_if(|id| !sealed || self.events.contains_key(id)).is_some_and(|id| {
+        for id in event_ids {
+            let is_there = match self.events.get(&id) {
+                Some(owner) => !is_over || self.ended.contains_key(owner),
+                None => !is_over && !sealed,
+            };
+            if !is_there {
+                break;
+            }
             self.events.entry(id).or_insert(digest_id);
-            true
-        }) {
             taken += 1;
         }
         taken
@@ -45,7 +54,7 @@ impl Ledger {
     /// What is too late for the digest joins the key's next claim.
     pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
         for id in event_ids {
-            if self.write(digest_id, [id.clone()]) == 0 {
+            if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
                 let late = Uuid::new_v5(&digest_id, id.as_bytes());
                 self.events.insert(id.clone(), late);
                 self.returned.insert(id);
@@ -60,10 +69,12 @@ impl Ledger {
 
     /// How many events are the digest's, and how many of these are there.
     pub(super) fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
-        let taken = self.write(digest_id, event_ids);
-        if !self.mails.contains_key(&digest_id) {
-            for id in std::mem::take(&mut self.returned) {
-                self.events.insert(id, digest_id);
+        let taken = self.write(digest_id, event_ids, None);
+        if !self.mails.contains_key(&digest_id) && !self.ended.contains_key(&digest_id) {
+            if !self.of(digest_id).is_empty() {
+                for id in std::mem::take(&mut self.returned) {
+                    self.events.insert(id, digest_id);
+                }
             }
             self.take_back(digest_id, self.taken_back(digest_id));
         }

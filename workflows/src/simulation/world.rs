@@ -271,7 +271,7 @@ impl World {
             Decision::Close => {
                 let input = self.state.close_input(now).unwrap();
                 let digest_id = input.window.digest_id;
-                let taken = self.ledger.write(digest_id, ids(&input.events));
+                let taken = self.ledger.write(digest_id, ids(&input.events), Some(input.closed.outcome));
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 if !lost {
                     self.state.closed(&input, Ending { closed, taken }, now);
@@ -340,7 +340,7 @@ impl World {
             self.ledger.retracts.extend(retracts);
             self.ledger.read_back(input.window.digest_id, events);
         }
-        self.ledger.write(input.window.digest_id, ids(&input.events))
+        self.ledger.write(input.window.digest_id, ids(&input.events), None)
     }
 
     pub(super) fn send(&mut self, digest_id: Uuid, last: bool, answer: Answer) -> Sent {
@@ -375,7 +375,12 @@ impl World {
     pub(super) fn check(&self) {
         for id in &self.accepted {
             let digest_id = self.ledger.events.get(id).unwrap_or_else(|| panic!("event {id} is lost"));
-            assert!(self.ledger.ended.contains_key(digest_id), "event {id} is in a digest without an end");
+            let Some(end) = self.ledger.ended.get(digest_id) else {
+                panic!("event {id} is in a digest without an end")
+            };
+            let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));
+            let passed_over = end.outcome == Outcome::Skipped && !of_no_use && !self.ledger.returned.contains(id);
+            assert!(!passed_over, "nobody took event {id} back, and it is in no mail");
         }
         for (digest_id, content) in &self.ledger.mails {
             let returned_since = self.ledger.ended[digest_id].outcome == Outcome::Failed;

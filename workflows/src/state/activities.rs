@@ -45,10 +45,12 @@ impl State {
         self.ensure_open(asked_at);
         let open = self.open.as_ref()?;
         let window = open.window.clone();
+        let delivering = self.delivering.as_ref().map(|digest| digest.window.digest_id);
         Some(match open.runs.first() {
-            Some(run) => StashInput { window, events: Vec::new(), runs: vec![run.clone()] },
+            Some(run) => StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering },
             None => {
-                StashInput { window, events: self.pending.head(self.pending.page_len(usize::MAX)), runs: Vec::new() }
+                let events = self.pending.head(self.pending.page_len(usize::MAX));
+                StashInput { window, events, runs: Vec::new(), delivering }
             }
         })
     }

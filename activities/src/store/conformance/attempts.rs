@@ -156,7 +156,7 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
     assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
     assert_eq!(bench.items(&window).await, 2);
-    assert_eq!(bench.claim(&super::window(2), &[], at(9)).await.items, 0);
+    assert_eq!(bench.joins(&super::window(2), at(9)).await, 0);
 }
 
 pub async fn the_end_of_an_attempt_counts_once(bench: &Bench) {

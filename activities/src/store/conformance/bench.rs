@@ -82,6 +82,12 @@ impl Bench {
         }
     }
 
+    /// Claims the window with an event of its own, and answers with how many joined that.
+    pub async fn joins(&self, window: &Window, now: Timestamp) -> u64 {
+        let own = format!("of {}", window.digest_id);
+        self.claim(window, &events(&[&own]), now).await.items - 1
+    }
+
     /// A claimed window with two events and a message.
     pub async fn rendered(&self, n: i64) -> Window {
         let window = window(n);

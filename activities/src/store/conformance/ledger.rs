@@ -21,26 +21,26 @@ async fn known(bench: &Bench, key: &Key, ids: &[&str]) -> Vec<String> {
 pub async fn an_event_is_written_once_and_the_first_wins(bench: &Bench) {
     let (mine, mut second) = (window(0), event("e1"));
     second.category = "share".into();
-    bench.store.stash(&mine, &[event("e1"), second.clone()], at(1)).await.unwrap();
-    bench.store.stash(&mine, &[second.clone()], at(2)).await.unwrap();
-    bench.store.stash(&window(1), &[second], at(3)).await.unwrap();
+    bench.store.stash(&mine, &[event("e1"), second.clone()], None, at(1)).await.unwrap();
+    bench.store.stash(&mine, &[second.clone()], None, at(2)).await.unwrap();
+    bench.store.stash(&window(1), &[second], Some(mine.digest_id), at(3)).await.unwrap();
     let contents = bench.store.contents(&mine, 50).await.unwrap();
     assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "comment"));
     assert_eq!(bench.items(&window(1)).await, 0);
     let elsewhere = window_of(&key("bo"), 0);
-    bench.store.stash(&elsewhere, &events(&["e1"]), at(1)).await.unwrap();
+    bench.store.stash(&elsewhere, &events(&["e1"]), None, at(1)).await.unwrap();
     assert_eq!(bench.items(&elsewhere).await, 1);
 }
 
 pub async fn a_claim_is_the_same_when_repeated(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a", "b"]), at(1)).await.unwrap();
+    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
     let mut other = event("c");
     other.entity_id = "d2".into();
     for _ in 0..3 {
         let claim = bench.claim(&window(0), &[event("b"), other.clone()], at(2)).await;
         assert_eq!(claim, Claim { items: 3, groups: 2, taken: 2, aside: 0 });
     }
-    assert_eq!(bench.claim(&window(1), &[], at(3)).await, Claim { items: 0, groups: 0, taken: 0, aside: 0 });
+    assert_eq!(bench.joins(&window(1), at(3)).await, 0);
 }
 
 pub async fn a_page_of_many_events_is_written_whole(bench: &Bench) {
@@ -53,12 +53,16 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
     // The claim that the mail was made of, again with what has arrived since.
     let again = events(&["0a", "0b", "new", "0a", "newer"]);
     assert_eq!(bench.claim(&window, &again, at(3)).await.taken, 2);
-    assert_eq!(bench.store.stash(&window, &again, at(3)).await.unwrap(), 2);
+    assert_eq!(bench.store.stash(&window, &again, None, at(3)).await.unwrap(), 2);
     let closed = closed(Outcome::Dropped);
     let closing =
         Closing { window: &window, events: &again, closed: &closed, by: "", return_events: false, now: at(4) };
     assert_eq!(bench.store.close(closing).await.unwrap().taken, 2);
-    assert_eq!(bench.store.stash(&super::window(1), &again, at(5)).await.unwrap(), 5, "the next window takes them");
+    assert_eq!(
+        bench.store.stash(&super::window(1), &again, None, at(5)).await.unwrap(),
+        5,
+        "the next window takes them"
+    );
 }
 
 pub async fn an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one(bench: &Bench) {
@@ -75,23 +79,28 @@ pub async fn an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one(ben
 pub async fn nothing_is_written_under_a_message(bench: &Bench) {
     let window = bench.rendered(0).await;
     let before = bench.store.contents(&window, 50).await.unwrap();
-    bench.store.stash(&window, &events(&["late"]), at(3)).await.unwrap();
+    bench.store.stash(&window, &events(&["late"]), None, at(3)).await.unwrap();
     assert_eq!(bench.claim(&window, &events(&["later"]), at(3)).await.items, 2);
     close(bench, &window, &["latest"], Outcome::Dropped, false).await;
-    bench.store.stash(&window, &events(&["late"]), at(4)).await.unwrap();
+    bench.store.stash(&window, &events(&["late"]), None, at(4)).await.unwrap();
     assert_eq!(bench.store.contents(&window, 50).await.unwrap(), before);
     assert!(known(bench, &window.key, &["late", "later", "latest"]).await.is_empty());
 }
 
-pub async fn an_event_after_a_closing_without_a_message_is_in_the_ledger(bench: &Bench) {
+pub async fn what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is_recorded_again(bench: &Bench) {
     let window = window(0);
     close(bench, &window, &["a"], Outcome::Skipped, false).await;
-    bench.store.stash(&window, &events(&["b"]), at(3)).await.unwrap();
-    assert_eq!(bench.claim(&window, &events(&["c"]), at(3)).await.items, 3);
+    assert_eq!(bench.store.stash(&window, &events(&["a", "b"]), None, at(3)).await.unwrap(), 1);
+    assert_eq!(
+        bench.claim(&window, &events(&["a", "c"]), at(3)).await,
+        Claim { items: 1, groups: 1, taken: 1, aside: 0 }
+    );
     assert_eq!(close(bench, &window, &["d"], Outcome::Dropped, true).await.outcome, Outcome::Skipped);
-    assert_eq!(known(bench, &window.key, &["a", "b", "c", "d"]).await.len(), 4);
-    // Their digest has an end: they are on the way to no other.
-    assert_eq!(bench.claim(&super::window(1), &[], at(4)).await.items, 0);
+    assert!(known(bench, &window.key, &["b", "c", "d"]).await.is_empty());
+    // The answer to that was lost, and another event has come.
+    close(bench, &window, &["a", "e"], Outcome::Skipped, false).await;
+    assert_eq!(known(bench, &window.key, &["a", "e"]).await.len(), 2);
+    assert_eq!(bench.joins(&super::window(1), at(4)).await, 0, "their digest has an end");
     bench.store.put_message(&message(&window, "zombie")).await.unwrap();
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages").await, "0");
 }
@@ -126,7 +135,7 @@ pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
     for _ in 0..2 {
         assert_eq!(bench.claim(&window(1), &events(&["0a", "new"]), at(10)).await.items, 3);
     }
-    assert_eq!(bench.claim(&window(2), &events(&["0b"]), at(11)).await.items, 0);
+    assert_eq!(bench.joins(&window(2), at(11)).await, 0);
     assert_eq!((bench.items(&failed).await, bench.outcome(&failed).await), (0, Some(Outcome::Failed)));
     let story = "SELECT CAST(COUNT(*) AS TEXT) FROM events e JOIN digests d ON d.digest_id = e.returned_from
                  WHERE d.outcome = 'failed' AND e.digest_id <> d.digest_id AND e.returned_at IS NULL";
@@ -135,14 +144,25 @@ pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
 
 pub async fn a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next(bench: &Bench) {
     close(bench, &window(0), &["a"], Outcome::Failed, true).await;
-    bench.claim(&window(0), &events(&["b"]), at(2)).await;
-    assert_eq!(bench.claim(&window(1), &[], at(3)).await.items, 2);
-    bench.store.stash(&window(0), &events(&["a", "b"]), at(4)).await.unwrap();
-    assert_eq!((bench.items(&window(0)).await, bench.items(&window(1)).await), (0, 2));
+    close(bench, &window(0), &["a", "b"], Outcome::Failed, true).await;
+    assert_eq!(bench.claim(&window(1), &[], at(3)).await.items, 0, "a window without events of its own sends nothing");
+    assert_eq!(bench.joins(&window(2), at(3)).await, 2);
+    close(bench, &window(0), &["a", "b"], Outcome::Failed, true).await;
+    assert_eq!((bench.items(&window(0)).await, bench.items(&window(2)).await), (0, 3));
+}
+
+pub async fn what_a_lost_task_claimed_is_found_by_the_window_that_it_was_claimed_for(bench: &Bench) {
+    // The task ended a window, claimed the next, and made its mail. Nobody heard of it.
+    close(bench, &window(0), &["a"], Outcome::Skipped, false).await;
+    let lost = bench.rendered(1).await;
+    let again = events(&["1a", "1b", "new"]);
+    assert_eq!(bench.claim(&window(0), &again, at(3)).await, Claim { items: 1, groups: 1, taken: 0, aside: 0 });
+    assert_eq!(bench.store.stash(&window(0), &again, None, at(3)).await.unwrap(), 0);
+    assert_eq!(bench.claim(&lost, &again, at(4)).await, Claim { items: 2, groups: 1, taken: 2, aside: 0 });
 }
 
 pub async fn digests_are_listed_latest_first_with_their_state(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a"]), at(1)).await.unwrap();
+    bench.store.stash(&window(0), &events(&["a"]), None, at(1)).await.unwrap();
     bench.claim(&window(1), &events(&["b"]), at(1)).await;
     let rendered = bench.rendered(2).await;
     bench.begin(&rendered).await;

@@ -16,6 +16,7 @@ mod contents;
 mod delivery_events;
 mod directory;
 mod ledger;
+mod left_behind;
 mod messages;
 mod migration;
 mod relays;
@@ -73,13 +74,21 @@ conformance! {
         what_comes_too_late_for_a_mail_stays_with_the_caller,
         an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one,
         nothing_is_written_under_a_message,
-        an_event_after_a_closing_without_a_message_is_in_the_ledger,
+        what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is_recorded_again,
+        what_a_lost_task_claimed_is_found_by_the_window_that_it_was_claimed_for,
         the_first_end_stays_and_is_audited_once,
         known_events_keep_their_order_and_their_key,
         returned_events_join_exactly_one_claim,
         a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next,
         digests_are_listed_latest_first_with_their_state,
         writers_wait_for_each_other,
+    }
+    left_behind {
+        a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events,
+        a_page_takes_it_over_unless_it_is_on_its_way,
+        a_drop_takes_it_over,
+        nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
+        a_late_call_takes_no_events_that_a_failed_digest_returned,
     }
     contents {
         lines_rank_by_count_then_latest_then_bytes,

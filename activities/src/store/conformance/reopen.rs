@@ -76,7 +76,7 @@ pub async fn what_a_terminated_run_left_behind_is_taken_up_and_its_attempt_fence
     let (number, _) = bench.begin(&rendered).await;
     resumed(bench, &rendered, false, "rendered").await;
     assert!(!bench.dot(&rendered, number).await);
-    bench.store.stash(&window(1), &events(&["c", "d"]), at(1)).await.unwrap();
+    bench.store.stash(&window(1), &events(&["c", "d"]), None, at(1)).await.unwrap();
     resumed(bench, &window(1), false, "claimed").await;
 }
 
@@ -130,11 +130,11 @@ pub async fn events_that_were_returned_come_back_unless_another_digest_has_them(
         let failure = AttemptEnd { return_events: true, ..ends("deferred", Outcome::Failed) };
         bench.ended(&window, number, failure).await;
         if taken {
-            assert_eq!(bench.claim(&super::window(5), &[], at(350)).await.items, 2);
+            assert_eq!(bench.joins(&super::window(5), at(350)).await, 2);
             assert!(refused(bench, &window, true).await.contains("went on to a later digest"));
         } else {
             resumed(bench, &window, false, "rendered").await;
-            assert_eq!(bench.claim(&super::window(4), &[], at(450)).await.items, 0, "they wait for nobody");
+            assert_eq!(bench.joins(&super::window(4), at(450)).await, 0, "they wait for nobody");
         }
     }
 }

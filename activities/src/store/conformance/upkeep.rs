@@ -116,7 +116,7 @@ pub async fn an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_
 }
 
 pub async fn what_has_no_end_or_waits_for_a_claim_is_never_touched(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["open"]), at(1)).await.unwrap();
+    bench.store.stash(&window(0), &events(&["open"]), None, at(1)).await.unwrap();
     bench.claim(&window_of(&key("bo"), 0), &events(&["claimed"]), at(1)).await;
     let undelivered = bench.rendered(2).await;
     bench.begin(&undelivered).await;
@@ -130,8 +130,8 @@ pub async fn what_has_no_end_or_waits_for_a_claim_is_never_touched(bench: &Bench
     // The mail of the failed digest has its end; that of the undelivered one has none.
     assert_eq!(purge_all(bench, old(Kind::Messages, 5_000), None).await, 1);
     // What waited is in the key's next digest.
-    assert_eq!(bench.claim(&window(4), &[], at(500)).await.items, 2);
-    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await, before);
+    assert_eq!(bench.joins(&window(4), at(500)).await, 2);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await, "7");
 }
 
 pub async fn batches_end_and_digests_without_events_are_passed_over_once(bench: &Bench) {
@@ -244,7 +244,7 @@ pub async fn a_retract_outlives_what_it_covers(bench: &Bench) {
     let retracts = [Retract::Event("never came".to_owned())];
     bench.store.put_retracts(&key("bo"), &retracts, at(10)).await.unwrap();
     // A window that is held for long, with an event that was taken back.
-    bench.store.stash(&window(0), &events(&["a", "b"]), at(1)).await.unwrap();
+    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
     bench.store.put_retracts(&key("ann"), &[Retract::Event("a".to_owned())], at(10)).await.unwrap();
     // Of a digest that a reopen could still take up.
     let dropped = window_of(&key("cy"), 0);

@@ -25,7 +25,7 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
     let id = window.digest_id;
     match call {
         Call::Stash => {
-            bench.store.stash(window, &events(&["a", "b"]), at(1)).await.unwrap();
+            bench.store.stash(window, &events(&["a", "b"]), None, at(1)).await.unwrap();
         }
         Call::Claim => {
             bench.claim(window, &events(&["c"]), at(2)).await;
@@ -66,7 +66,7 @@ async fn lived_well(bench: &Bench, window: &Window, told: &str) {
     assert_eq!(digest.closed, Some(closed(Outcome::Sent)), "{told}");
     let begun = bench.store.begin_attempt(window.digest_id, "relay", at(9)).await.unwrap();
     assert!(begun == Begun::Closed(closed(Outcome::Sent)), "{told}");
-    assert_eq!(bench.claim(&Window { digest_id: uuid::Uuid::new_v4(), ..window.clone() }, &[], at(9)).await.items, 0);
+    assert_eq!(bench.joins(&Window { digest_id: uuid::Uuid::new_v4(), ..window.clone() }, at(9)).await, 0);
 }
 
 pub async fn any_call_repeated_after_any_other_is_harmless(bench: &Bench) {
@@ -103,7 +103,7 @@ pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Ben
         if claimed {
             assert_eq!(bench.claim(&next, &events(&["new"]), at(6)).await.items, 3);
         }
-        bench.store.stash(&failed, &again, at(7)).await.unwrap();
+        bench.store.stash(&failed, &again, None, at(7)).await.unwrap();
         bench.claim(&failed, &again, at(7)).await;
         bench.store.put_message(&message(&failed, "zombie")).await.unwrap();
         bench.ended(&failed, number, failure.clone()).await;
@@ -115,5 +115,5 @@ pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Ben
         assert!(!bench.dot(&failed, number).await);
     }
     assert_eq!((bench.items(&failed).await, bench.items(&next).await), (0, 3));
-    assert_eq!(bench.claim(&window(2), &[], at(9)).await.items, 0);
+    assert_eq!(bench.joins(&window(2), at(9)).await, 0);
 }

@@ -67,8 +67,9 @@ impl<D: Dialect> Sql<D> {
         off: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<Locked> {
-        let digest = Self::collect(&mut *connection, window, events, now).await?;
-        if ["open", "claimed"].contains(&digest.state.as_str()) {
+        let digest = Self::collect(&mut *connection, window, events, None, now).await?;
+        if digest.takes_more() {
+            Self::adopt(&mut *connection, window, &digest, now).await?;
             let Key { tenant, digest_type, user } = &window.key;
             let take = query(statements::TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
             take.bind(window.digest_id.to_string()).execute(&mut *connection).await?;

@@ -1,6 +1,6 @@
 //! The life of a digest in the ledger: opened by its first page, claimed, closed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
@@ -24,6 +24,8 @@ pub(super) struct Locked {
     pub closed: Option<Closed>,
     /// See [`Ending::taken`].
     pub taken: u64,
+    /// Digests without an end that have some of the events.
+    pub elsewhere: BTreeSet<Uuid>,
 }
 
 /// Columns of [`LOCK_DIGEST`](Dialect::LOCK_DIGEST).
@@ -31,23 +33,27 @@ type LockedRow = (String, Option<String>, Option<String>);
 
 impl Locked {
     fn new((state, outcome, why): LockedRow) -> Result<Self> {
-        Ok(Self { state, closed: rows::closed(outcome, why)?, taken: 0 })
+        Ok(Self { state, closed: rows::closed(outcome, why)?, taken: 0, elsewhere: BTreeSet::new() })
+    }
+
+    /// Whether it has neither a message nor an end.
+    pub fn takes_more(&self) -> bool {
+        ["open", "claimed"].contains(&self.state.as_str())
     }
 }
 
 impl<D: Dialect> Sql<D> {
     /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
     ///
-    /// A message seals the digest: nothing is written after that. An end without a message does not, because an event
-    /// that came after a closing that we did not hear of must be in the ledger, too: under that digest, whose end is
-    /// the reason why it is in no mail (or, if the digest returned its events, on the way to the next).
-    ///
-    /// A claim whose answer was lost may be repeated after its message was made, with more events than it had. Those at
-    /// the end are not taken, and the caller keeps them.
+    /// A message seals the digest, and so does an end, unless it is the `end` that the caller is about to record. A call
+    /// whose answer was lost may be repeated after that with more events than it had. Those at the end are not taken, and
+    /// the caller keeps them for its next window, which may be the one that the lost task had come to: for one that has an
+    /// end, an event in a digest without one is not there yet.
     pub(super) async fn collect(
         connection: &mut D::Connection,
         window: &Window,
         events: &[Event],
+        end: Option<&Closed>,
         now: Timestamp,
     ) -> Result<Locked> {
         let Window { key, digest_id, opened_at, due_at } = window;
@@ -61,23 +67,72 @@ impl<D: Dialect> Sql<D> {
             .fetch_one(&mut *connection)
             .await?;
         let mut locked = Locked::new(row)?;
+        let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
-            let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
-            let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&rows)?);
-            let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
-            if usize::try_from(D::rows(&done)).is_ok_and(|inserted| inserted == page.len()) {
-                locked.taken += page.len() as u64;
-                continue;
+            if !is_over {
+                let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
+                let statement = query(D::INSERT_EVENTS).bind(digest_id.to_string()).bind(json(&rows)?);
+                let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
+                if usize::try_from(D::rows(&done)).is_ok_and(|inserted| inserted == page.len()) {
+                    locked.taken += page.len() as u64;
+                    continue;
+                }
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
             let recorded = Self::recorded(connection, key, json(&ids)?).await?;
-            let taken = ids.iter().take_while(|id| recorded.contains_key(**id)).count();
+            let has_an_end = |state: &str| state == "closed";
+            let others =
+                recorded.values().filter(|(digest, state)| *digest != digest_id.to_string() && !has_an_end(state));
+            for (digest, _) in others {
+                locked.elsewhere.insert(rows::digest_id(digest)?);
+            }
+            let is_there = |id: &&&String| recorded.get(**id).is_some_and(|(_, state)| !is_over || has_an_end(state));
+            let taken = ids.iter().take_while(is_there).count();
             locked.taken += taken as u64;
             if taken < page.len() {
                 break;
             }
         }
         Ok(locked)
+    }
+
+    /// Takes over what was left behind ([`Store::stash`](crate::store::Store::stash)).
+    pub(super) async fn adopt(
+        connection: &mut D::Connection,
+        window: &Window,
+        digest: &Locked,
+        now: Timestamp,
+    ) -> Result<()> {
+        let why = format!("left behind; its events went on to digest {}", window.digest_id);
+        let closed = Closed { outcome: Outcome::Skipped, why };
+        for id in digest.elsewhere.iter().filter(|_| digest.takes_more()) {
+            // Locked first, and asked then.
+            Self::lock_message(&mut *connection, *id).await?;
+            let left = query(statements::WAS_LEFT_BEHIND).bind(id.to_string()).bind(window.opened_at.as_millisecond());
+            if left.fetch_optional(&mut *connection).await?.is_none() {
+                continue;
+            }
+            Self::end(&mut *connection, *id, &closed, false, now).await?;
+            let adopt = query(statements::ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
+            adopt.execute(&mut *connection).await?;
+            Self::audit_close(&mut *connection, &window.key, *id, &closed, "", now).await?;
+        }
+        Ok(())
+    }
+
+    /// The audit trail's entry of an end that did not come from a delivery; `by`: see [`Closing::by`].
+    async fn audit_close(
+        connection: &mut D::Connection,
+        key: &Key,
+        digest_id: Uuid,
+        closed: &Closed,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<()> {
+        let actor = if by.is_empty() { "tidings" } else { by }.to_owned();
+        let why = format!("{}: {}", closed.outcome.name(), closed.why);
+        let entry = AuditEntry { at: now, actor, action: "close".into(), why };
+        Self::audit(connection, key, Some(digest_id), &entry).await
     }
 
     pub(super) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<Locked> {
@@ -99,21 +154,15 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Ending> {
         let Closing { window, events, closed, by, return_events, now } = closing;
         let mut tx = self.write().await?;
-        let digest = Self::collect(&mut tx, window, events, now).await?;
+        let digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
+        Self::adopt(&mut tx, window, &digest, now).await?;
         let first = if let Some(first) = digest.closed {
             first
         } else {
             query(D::LOCK_MESSAGE).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
             let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
             Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
-            let why = format!("{}: {}", closed.outcome.name(), closed.why);
-            let entry = AuditEntry {
-                at: now,
-                actor: if by.is_empty() { "tidings" } else { by }.into(),
-                action: "close".into(),
-                why,
-            };
-            Self::audit(&mut tx, &window.key, Some(window.digest_id), &entry).await?;
+            Self::audit_close(&mut tx, &window.key, window.digest_id, &closed, by, now).await?;
             closed
         };
         tx.commit().await?;

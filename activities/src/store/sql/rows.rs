@@ -6,6 +6,8 @@ use tidings_workflows::{
     contract::{Closed, Outcome},
 };
 
+use uuid::Uuid;
+
 use super::{json, number, time};
 use crate::store::{DigestRecord, Error, Facts, Group, Reason, Recipient, Result};
 
@@ -137,7 +139,7 @@ pub fn digest(row: DigestRow) -> Result<DigestRecord> {
     let (id, tenant, digest_type, user, opened_at, due_at, state, outcome, why, closed_at, items, attempts, ambiguous) =
         row;
     Ok(DigestRecord {
-        digest_id: id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?,
+        digest_id: digest_id(&id)?,
         key: Key { tenant, digest_type, user },
         opened_at: time(opened_at)?,
         due_at: time(due_at)?,
@@ -156,6 +158,10 @@ pub fn closed(outcome: Option<String>, why: Option<String>) -> Result<Option<Clo
     let outcome =
         Outcome::deserialize(name).map_err(|error| Error::Broken(format!("an outcome in the store: {error}")))?;
     Ok(Some(Closed { outcome, why: why.unwrap_or_default() }))
+}
+
+pub fn digest_id(text: &str) -> Result<Uuid> {
+    text.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {text:?}")))
 }
 
 pub fn parsed<'a, T: Deserialize<'a>>(what: &str, text: &'a str) -> Result<T> {

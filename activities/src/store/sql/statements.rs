@@ -58,7 +58,14 @@ UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3 WHERE digest_
 
 pub const TAKE_RETURNED: &str = "
 UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL";
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+  AND EXISTS (SELECT 1 FROM events own WHERE own.digest_id = $4)";
+
+/// Whether the digest `$1`, which is locked, was left behind by a window that opened before `$2`.
+pub const WAS_LEFT_BEHIND: &str = "
+SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";
+pub const ADOPT_EVENTS: &str = "UPDATE events SET returned_from = digest_id, digest_id = $2 WHERE digest_id = $1";
 
 /// Digests of the recipient that were mails since then, or may become some; latest first.
 pub const CLAIMED_SINCE: &str = "

@@ -73,11 +73,13 @@ impl<D: Dialect> Store for Sql<D> {
         self.read_known(key, event_ids, open).await
     }
 
-    async fn stash(&self, window: &Window, events: &[Event], now: Timestamp) -> Result<u64> {
+    async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
         let mut tx = self.write().await?;
-        let taken = Self::collect(&mut tx, window, events, now).await?.taken;
+        let mut digest = Self::collect(&mut tx, window, events, None, now).await?;
+        digest.elsewhere.retain(|id| Some(*id) != delivering);
+        Self::adopt(&mut tx, window, &digest, now).await?;
         tx.commit().await?;
-        Ok(taken)
+        Ok(digest.taken)
     }
 
     async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed> {

@@ -88,7 +88,8 @@ impl Recovery<'_> {
     }
 
     /// Reopens the key's digests without an end first, so that nobody claims what they hold, and then emits the run's
-    /// events again. What the ledger knows changes nothing (rule 3): all of it may be done twice.
+    /// events again. What the ledger knows changes nothing (rule 3): all of it may be done twice. What a call of the run
+    /// writes later still, the window of these events takes over ([`Store::stash`]).
     ///
     /// # Errors
     /// As for [`Recovery::dry_run`]; or no worker answers.
@@ -119,7 +120,9 @@ impl Recovery<'_> {
         let ended = bad_end(run.status()).map_err(|why| anyhow::anyhow!("{key}: run {} {why}", run.run_id()))?;
         let on_its_way = self.on_its_way().await?.map(|delivery| delivery.digest_id);
         let digests = store.digests(key, DIGESTS).await?.into_iter();
-        let digests = digests.filter(|digest| digest.closed.is_none() && Some(digest.digest_id) != on_its_way);
+        // One without events is a call that came through after its run was recovered.
+        let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
+        let digests = digests.filter(|digest| Some(digest.digest_id) != on_its_way);
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         Ok(Recovered { run_id: run.run_id().to_owned(), ended, digests: digests.collect(), events: 0, retracts: 0 })
     }
