@@ -206,6 +206,23 @@ fn a_flush_takes_all_that_is_pending_also_under_an_instant_cadence() {
 }
 
 #[test]
+fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Retract { id: 1, entity: false });
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    world.act(true, Answer::Good);
+    world.add(2, 0);
+    assert_eq!(world.state.flush(order(), world.now).events, 1);
+    let now = world.now;
+    world.settle();
+    assert_eq!((world.now, world.ledger.mails.len()), (now, 1));
+    world.check();
+}
+
+#[test]
 fn the_status_says_what_a_later_event_and_a_pause_make_of_the_deadline() {
     let mut world = World::new(SLIDING);
     world.add(1, 0);

@@ -186,7 +186,9 @@ impl State {
     }
 
     pub fn loaded(&mut self, asked: &LoadInput, answer: Loaded, _: Timestamp) {
-        self.flushed = false;
+        // What the claim of a window that is over left here is for the next one.
+        let left = |ending: &Ending| count(ending.taken) < asked.events.len();
+        self.flushed &= matches!(&answer, Loaded::Nothing(ending) if left(ending));
         match answer {
             Loaded::Later { until, why } => {
                 if let Some(open) = &mut self.open {
