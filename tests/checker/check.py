@@ -23,6 +23,8 @@ CERTAIN, PERHAPS = "sent", "ambiguous"
 STOPPED = ("fenced", "cancelled")
 # Ends of a single message. What was sent may have been delivered since.
 ENDS = ("sent", "delivered", "failed", "ambiguous", "suppressed", "cancelled")
+# The reasons of a digest that ended because it had no events begin so.
+EMPTY = "every event was "
 # What is due may take so long to become a digest, in milliseconds.
 OVERDUE = 60_000
 
@@ -52,7 +54,7 @@ def judge_acknowledged(acknowledged, ledger):
 
 
 def judge_events(ledger):
-    """Every event is in exactly one digest, which has a recorded end and did not give it back."""
+    """Every event is in exactly one digest, which has a recorded end that is about it, and did not give it back."""
     places = defaultdict(list)
     for event in ledger.events:
         places[event.identity].append(event)
@@ -66,6 +68,8 @@ def judge_events(ledger):
                 yield "event is in a digest that does not exist", f"{name}: {event.digest_id}"
             elif not digest.outcome:
                 yield "digest has no recorded outcome", f"{event.digest_id} ({digest.state}) with {name}"
+            elif digest.outcome == "skipped" and digest.why.startswith(EMPTY):
+                yield "event is in a digest that ended because it had none", f"{name}: {event.digest_id}"
             elif event.returned:
                 yield "event was given back and is in no later digest", f"{name}: {event.digest_id}"
 

@@ -128,6 +128,18 @@ class Checker(unittest.TestCase):
         del self.case.mails[1]
         self.fails_with("digest has no recorded outcome")
 
+    def test_an_event_under_an_end_that_is_not_about_it(self):
+        self.case.digests["d2"] = ("closed", "skipped", None)
+        self.case.reasons["d2"] = "every event was in an earlier digest"
+        del self.case.mails[1]
+        self.fails_with("event is in a digest that ended because it had none")
+
+    def test_an_event_that_was_taken_back(self):
+        self.case.digests["d2"] = ("closed", "skipped", None)
+        self.case.reasons["d2"] = "retracted"
+        del self.case.mails[1]
+        self.passes()
+
     def test_an_event_that_a_failed_digest_gave_back_and_none_took(self):
         self.case.digests["d2"] = ("closed", "failed", 1)
         self.case.events[2] = ("bob", "e3", "d2", 1)
