@@ -56,6 +56,12 @@ pub async fn a_page_takes_it_over_unless_it_is_on_its_way(bench: &Bench) {
     went_on(bench, &left, &window(1)).await;
 }
 
+pub async fn a_preview_leaves_it_alone_because_it_may_be_on_its_way(bench: &Bench) {
+    left_behind(bench, window(0)).await;
+    let preview = bench.store.preview(&window(1), &events(&["a", "new"]), &[].into(), 50).await.unwrap();
+    assert_eq!(preview.items, 1);
+}
+
 pub async fn a_drop_takes_it_over(bench: &Bench) {
     let left = left_behind(bench, window(0)).await;
     let (events, closed) = (events(&["a"]), closed(Outcome::Dropped));

@@ -86,6 +86,7 @@ conformance! {
     left_behind {
         a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events,
         a_page_takes_it_over_unless_it_is_on_its_way,
+        a_preview_leaves_it_alone_because_it_may_be_on_its_way,
         a_drop_takes_it_over,
         nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
         a_late_call_takes_no_events_that_a_failed_digest_returned,

@@ -27,7 +27,9 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<Claimed> {
         let mut tx = self.write().await?;
-        let digest = Self::gather(&mut tx, window, events, terms.off, now).await?;
+        let digest = Self::collect(&mut tx, window, events, None, now).await?;
+        Self::adopt(&mut tx, window, &digest, now).await?;
+        Self::sift(&mut tx, window, &digest, terms.off, now).await?;
         let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
         if digest.state == "open" {
             if let Some(cap) = terms.cap.filter(|_| items > 0)
@@ -52,24 +54,23 @@ impl<D: Dialect> Sql<D> {
         max_groups: u32,
     ) -> Result<Contents> {
         let mut tx = self.write().await?;
-        // The time is only in rows that nobody will see.
-        Self::gather(&mut tx, window, events, off, window.due_at).await?;
+        // The time is only in rows that nobody will see. Nothing is adopted: a digest may be on its way.
+        let digest = Self::collect(&mut tx, window, events, None, window.due_at).await?;
+        Self::sift(&mut tx, window, &digest, off, window.due_at).await?;
         let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;
         tx.rollback().await?;
         Ok(contents)
     }
 
-    /// All that belongs to the window's digest, unless that is sealed or over, and nothing that does not.
-    async fn gather(
+    /// Leaves all that belongs to the window's digest, unless that is sealed or over, and nothing that does not.
+    async fn sift(
         connection: &mut D::Connection,
         window: &Window,
-        events: &[Event],
+        digest: &Locked,
         off: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Result<Locked> {
-        let digest = Self::collect(&mut *connection, window, events, None, now).await?;
+    ) -> Result<()> {
         if digest.takes_more() {
-            Self::adopt(&mut *connection, window, &digest, now).await?;
             let Key { tenant, digest_type, user } = &window.key;
             let take = query(statements::TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
             take.bind(window.digest_id.to_string()).execute(&mut *connection).await?;
@@ -78,7 +79,7 @@ impl<D: Dialect> Sql<D> {
                 Self::set_category_aside(&mut *connection, window, category, now).await?;
             }
         }
-        Ok(digest)
+        Ok(())
     }
 
     pub(super) async fn set_retracted_aside(
