@@ -11,7 +11,12 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// Workflows that a worker keeps in memory, some 63 KiB each: what it does not, is replayed from its history before each of
 /// its tasks. So many are under 512 MiB with the rest of a worker (`./dev bench open`).
-const CACHED: usize = 4_000;
+pub const CACHED: usize = 4_000;
+
+/// A workflow task waits for so long for the worker that has its workflow in memory; then any worker may take it, with all of
+/// the history to be read and replayed. The SDK's 10 s made the server do that for the end of every herd (docs/benchmarks.md).
+/// After a kill -9 some tasks wait for so long, so it is less than operators' commands and clients do: 30 s.
+pub const STICKY: Duration = Duration::from_secs(25);
 
 /// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
 ///
@@ -23,6 +28,7 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
     let rate = settings.rate(&settings.streams.bulk);
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
+        .sticky_queue_schedule_to_start_timeout(STICKY)
         // In fair weather deliveries are the only activities that go by the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?

@@ -11,6 +11,7 @@ use temporalio_sdk::{
     activities::{ActivityContext, ActivityError},
     workflows::select,
 };
+use tidings::registration::{CACHED, STICKY};
 use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
@@ -42,7 +43,10 @@ impl Shape {
     pub fn worker(self, task_queue: &str, sent: watch::Sender<usize>) -> anyhow::Result<WorkerOptions> {
         let options = WorkerOptions::new(task_queue).register_activities(Nothing { sent });
         Ok(match self {
-            Self::Same => options.register_workflow::<Same>()?.build(),
+            Self::Same => options
+                .max_cached_workflows(CACHED)
+                .sticky_queue_schedule_to_start_timeout(STICKY)
+                .register_workflow::<Same>()?.build(),
             Self::Textbook => options.register_workflow::<Textbook>()?.build(),
             Self::Rearmed => options.register_workflow::<Rearmed>()?.build(),
         })
