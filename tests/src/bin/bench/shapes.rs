@@ -46,7 +46,8 @@ impl Shape {
             Self::Same => options
                 .max_cached_workflows(CACHED)
                 .sticky_queue_schedule_to_start_timeout(STICKY)
-                .register_workflow::<Same>()?.build(),
+                .register_workflow::<Same>()?
+                .build(),
             Self::Textbook => options.register_workflow::<Textbook>()?.build(),
             Self::Rearmed => options.register_workflow::<Rearmed>()?.build(),
         })
