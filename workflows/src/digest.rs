@@ -36,9 +36,6 @@ pub struct Digest {
     pub(crate) state: State,
     unreadable: Option<Unreadable>,
     run_id: String,
-    /// When the signal that started this run arrived: a worker may have had time for it much later, after the slot that it
-    /// came for. Only the first signal of the first workflow task is that signal.
-    started_at: Option<Timestamp>,
     /// Counted here, because in a replay the server's own suggestion may come a workflow task earlier.
     steps: u32,
     bytes: usize,
@@ -62,7 +59,6 @@ impl Digest {
             state,
             unreadable,
             run_id: ctx.run_id().to_owned(),
-            started_at: ctx.continued_from_run_id().is_none().then(|| timestamp(ctx.start_time())),
             steps: 0,
             bytes: 0,
             decided_at: Timestamp::MIN,
@@ -78,7 +74,6 @@ impl Digest {
     #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
         ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
-        ctx.state_mut(|w| w.started_at = None);
         loop {
             let now = now(ctx);
             let cancelled = ctx.cancellation_token().is_cancelled();
@@ -110,7 +105,6 @@ impl Digest {
     #[signal(name = "events")] // names::SIGNAL
     pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
-        let arrived_at = self.started_at.take().unwrap_or(now);
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
         let sorted = match &self.state.key {
@@ -119,7 +113,7 @@ impl Digest {
         };
         let state = self.told();
         for event in sorted.events {
-            state.add(event, arrived_at);
+            state.add(event, now);
         }
         for retract in sorted.retracts {
             state.retract(retract);

@@ -147,7 +147,8 @@ impl Digest {
         let used = || anyhow::Ok((cpu(server.pid()?)?, cpu(process::id())?));
         let before = used()?;
         let all = timeout(SLOT, sent.wait_for(|sent| *sent >= digests)).await;
-        all.context("they take longer than a minute; take fewer digests")?.context("the worker is gone")?;
+        all.context("some were planned too late for their slot, or all take longer than a minute; take fewer digests")?
+            .context("the worker is gone")?;
         let seconds = Timestamp::now().duration_since(due).as_secs_f64();
         let after = used()?;
         running.stop()?;
