@@ -1,7 +1,7 @@
 //! `tidings messages`: what became of each e-mail, and what an operator can do about it. Reading asks the outbox; commands go
 //! to the workflow that owns the message, which for a digest's is the key's.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
@@ -24,14 +24,12 @@ use crate::{
     Config,
     cli::Usage,
     operate::{
+        PATIENCE,
         command::{Reason, drop_key},
         reopen::reopen,
     },
     storage::Storage,
 };
-
-/// How long a worker may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]

@@ -23,8 +23,9 @@ mod selection;
 mod words;
 
 /// How long a worker may take to answer. A workflow that is busy with local activities answers when its workflow task ends,
-/// every eight seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// every eight seconds; one that a killed worker had in memory, when its task has waited for that worker
+/// ([`crate::registration::STICKY`]).
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says what the key is doing.
 ///

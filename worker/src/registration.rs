@@ -15,7 +15,7 @@ pub const CACHED: usize = 4_000;
 
 /// A workflow task waits for so long for the worker that has its workflow in memory; then any worker may take it, with all of
 /// the history to be read and replayed. The SDK's 10 s made the server do that for the end of every herd (docs/benchmarks.md).
-/// After a kill -9 some tasks wait for so long, so it is less than operators' commands and clients do: 30 s.
+/// After a kill -9 some tasks wait for so long, so it is less than commands (`operate::PATIENCE`) and clients do by default.
 pub const STICKY: Duration = Duration::from_secs(25);
 
 /// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.

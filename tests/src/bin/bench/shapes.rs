@@ -27,7 +27,8 @@ const ATTEMPT: Duration = Duration::from_mins(10);
 /// What a workflow does that a window's first event starts.
 #[derive(Clone, Copy)]
 pub enum Shape {
-    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely.
+    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely. Its worker keeps
+    /// workflows in memory as that of Tidings does; those of the others are as the SDK has them.
     Same,
     /// Timer, load, render and send, all three remotely.
     Textbook,
