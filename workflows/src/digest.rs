@@ -36,6 +36,9 @@ pub struct Digest {
     pub(crate) state: State,
     unreadable: Option<Unreadable>,
     run_id: String,
+    /// When this run was started, while it reads the signals of its first workflow task: the first of them came then, and a worker
+    /// may have had time for it much later, after the slot that it came for.
+    started_at: Option<Timestamp>,
     /// Counted here, because in a replay the server's own suggestion may come a workflow task earlier.
     steps: u32,
     bytes: usize,
@@ -59,6 +62,7 @@ impl Digest {
             state,
             unreadable,
             run_id: ctx.run_id().to_owned(),
+            started_at: ctx.continued_from_run_id().is_none().then(|| timestamp(ctx.start_time())),
             steps: 0,
             bytes: 0,
             decided_at: Timestamp::MIN,
@@ -74,6 +78,7 @@ impl Digest {
     #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
         ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
+        ctx.state_mut(|w| w.started_at = None);
         loop {
             let now = now(ctx);
             let cancelled = ctx.cancellation_token().is_cancelled();
@@ -105,6 +110,7 @@ impl Digest {
     #[signal(name = "events")] // names::SIGNAL
     pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
+        let started_at = self.started_at;
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
         let sorted = match &self.state.key {
@@ -113,7 +119,7 @@ impl Digest {
         };
         let state = self.told();
         for event in sorted.events {
-            state.add(event, now);
+            state.add(event, now, started_at);
         }
         for retract in sorted.retracts {
             state.retract(retract);

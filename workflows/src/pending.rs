@@ -12,10 +12,14 @@ pub const PAGE_EVENTS: usize = 500;
 /// Bytes of one page as JSON. Temporal warns about a payload at 512 KiB and refuses one of 2 MiB.
 pub const PAGE_BYTES: usize = 256 * 1024;
 
-/// An event and when it arrived, by the server's clock.
+/// An event and when a worker read it, by the server's clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
     pub at: Timestamp,
+    /// When the run was started, if that was for it: all events of a run's first workflow task have the same. Only the plan and
+    /// the ledger are told; what the workflow decides by itself goes by `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
     pub event: Event,
 }
 
@@ -28,14 +32,21 @@ pub(crate) struct Pending {
     bytes: usize,
 }
 
+impl Arrival {
+    /// When a window opens that it is the first of.
+    pub fn opens_at(&self) -> Timestamp {
+        self.started_at.unwrap_or(self.at)
+    }
+}
+
 impl Pending {
     /// Appends an event; `false` if its id is already here.
-    pub fn push(&mut self, event: Event, at: Timestamp) -> bool {
+    pub fn push(&mut self, event: Event, at: Timestamp, started_at: Option<Timestamp>) -> bool {
         if !self.ids.insert(event.event_id.clone()) {
             return false;
         }
         self.bytes += size(&event);
-        self.arrivals.push_back(Arrival { at, event });
+        self.arrivals.push_back(Arrival { at, started_at, event });
         true
     }
 

@@ -15,7 +15,7 @@ use crate::{
     Event, Key, Retract,
     command::{Hold, Order, Reopen, Reopened},
     contract::{Closed, DeadLetter, Note, Plan, Signs, Window},
-    pending::Pending,
+    pending::{Arrival, Pending},
 };
 
 mod activities;
@@ -200,8 +200,9 @@ impl State {
         open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
     }
 
-    pub fn add(&mut self, event: Event, now: Timestamp) {
-        self.pending.push(event, now);
+    /// `started_at`: when the run was started, if the event came in its first workflow task.
+    pub fn add(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
+        self.pending.push(event, now, started_at);
     }
 
     /// Takes events back: those that are here, and those that are still to come.
@@ -262,7 +263,7 @@ impl State {
         }
         let key = self.key.clone()?;
         let digest_id = key.digest_id(&self.first_run_id, self.windows);
-        let opened_at = self.pending.first().map_or(now, |first| first.at);
+        let opened_at = self.pending.first().map_or(now, Arrival::opens_at);
         Some(Window { key, digest_id, opened_at, due_at: opened_at })
     }
 
@@ -270,7 +271,7 @@ impl State {
     fn signs(&self, now: Timestamp) -> Option<Signs> {
         let open = self.open.as_ref();
         let opened_at = self.window(now)?.opened_at;
-        let first = self.pending.first().filter(|first| first.at == opened_at);
+        let first = self.pending.first().filter(|first| first.opens_at() == opened_at);
         let last_at = self.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
         Some(Signs {
             opened_at,
