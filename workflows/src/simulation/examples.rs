@@ -34,6 +34,20 @@ fn a_window_opens_with_its_first_new_event() {
 }
 
 #[test]
+fn a_window_opens_when_its_run_was_started_whichever_of_the_first_events_is_new() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.settle();
+
+    world.now = Timestamp::UNIX_EPOCH + 7.hours() + 3.minutes();
+    world.add(1, 0);
+    world.add(2, 0);
+    world.take(&Step::Act { lost: false, answer: Answer::Good });
+    assert_eq!(world.state.open.as_ref().unwrap().window.opened_at, world.now - 5.minutes());
+    assert!(matches!(world.state.decide(world.now), Decision::Wait(_)), "planned once more");
+}
+
+#[test]
 fn later_events_never_move_the_deadline_of_after() {
     let mut world = World::new(Model::default());
     world.add(1, 0);

@@ -150,9 +150,10 @@ impl World {
         let event = Event { payload, urgent, ..event(&id.to_string()) };
         self.accepted.insert(event.event_id.clone());
         self.histories.last_mut().unwrap().0.insert(event.event_id.clone());
-        // What comes to an idle key starts a run, and a worker may read it minutes later.
-        let idle = self.state.pending.is_empty() && self.state.open.is_none() && self.state.delivering.is_none();
-        let started_at = (idle && id % 7 == 0).then(|| at - SignedDuration::from_mins(5));
+        // A worker may read all that came to an idle key minutes after the run was started for it.
+        let idle = self.state.open.is_none() && self.state.delivering.is_none();
+        let first_task = idle && self.state.pending.first().is_none_or(|first| first.at == at);
+        let started_at = (first_task && at.as_second() / 60 % 7 == 3).then(|| at - SignedDuration::from_mins(5));
         self.state.add(event, at, started_at);
     }
 
