@@ -104,7 +104,7 @@ async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_th
         (Act::KeepAndClose, 1),
         (Act::KeepAndReply("what?".into()), 1),
         (Act::KeepAndReply("354 go on".into()), 1),
-        (Act::KeepAndReply("250".into()), 1),
+        (Act::KeepAndReply("25".into()), 1),
     ] {
         let relay = Relay::start().await?;
         relay.fault(Fault::new(At::Dot, act.clone()).times(1));
@@ -115,6 +115,22 @@ async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_th
         assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {act:?}");
         assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_may_say_no_more_than_codes_and_blanks() -> Result<()> {
+    let extensions = vec!["  ".to_owned(), "SIZE 1000  ".to_owned(), "\t".to_owned()];
+    let relay = Relay::with(Settings { extensions, ..Settings::default() }).await?;
+    for (at, code) in [(At::Greeting, "220"), (At::Mail, "250"), (At::Rcpt, "250"), (At::Data, "354")] {
+        relay.fault(Fault::new(at, Act::Slip(code.into())).times(1));
+    }
+    relay.fault(Fault::new(At::Dot, Act::KeepAndReply("250".into())).times(1));
+    let mailer = mailer(&relay.url())?;
+    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(relay.mails().len(), 1);
+    let large = mailer.offer(FROM, ANN, &b"0123456789\r\n".repeat(100)).await.err();
+    assert_eq!(large.map(|delivery| delivery.class), Some(Class::TooLarge));
     Ok(())
 }
 

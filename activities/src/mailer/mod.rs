@@ -11,6 +11,7 @@ mod deliver;
 mod dkim;
 mod failure;
 mod header;
+mod lines;
 mod open;
 mod outcome;
 mod pool;

@@ -16,6 +16,7 @@ use super::{
     Event, Phase, Relay, Timeouts, Tls,
     connection::Connection,
     failure::{Failure, within},
+    lines::Lines,
     wire::Wire,
 };
 
@@ -90,7 +91,7 @@ async fn handshake(
 
 /// Reads the greeting and says EHLO.
 async fn hello(relay: &Relay, limits: &Timeouts, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), Failure> {
-    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), &relay.hello);
+    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(Lines::new(wire.clone())), &relay.hello);
     let phase = || if wire.spoke() { Phase::Ehlo } else { Phase::Greeting };
     match timeout(limits.greeting, greeting).await {
         Ok(Ok(smtp)) => Ok((smtp, wire)),

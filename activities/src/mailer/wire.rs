@@ -1,5 +1,5 @@
-//! The socket below lettre's connection, in two hands: lettre speaks commands through one, we upgrade to TLS, send
-//! the content and overhear the EHLO reply through the other.
+//! The socket below lettre's connection, in two hands: lettre speaks commands through one ([`super::lines`]), we upgrade to
+//! TLS, send the content and overhear the EHLO reply through the other.
 
 use std::{
     fmt, io,
@@ -76,14 +76,19 @@ impl Wire {
     }
 }
 
+/// Moves as much of `bytes` to a reader as it has room for.
+pub(super) fn hand_over(bytes: &mut Vec<u8>, buf: &mut ReadBuf<'_>) {
+    let count = buf.remaining().min(bytes.len());
+    buf.put_slice(&bytes[..count]);
+    bytes.drain(..count);
+}
+
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut guard = self.state();
         let state = &mut *guard;
         if !state.ahead.is_empty() {
-            let count = buf.remaining().min(state.ahead.len());
-            buf.put_slice(&state.ahead[..count]);
-            state.ahead.drain(..count);
+            hand_over(&mut state.ahead, buf);
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();

@@ -27,8 +27,8 @@ thread_local! {
     };
 }
 
-/// All that a relay says, from its greeting on, before it hangs up. Each of its lines is looked at as a reply of its own,
-/// too.
+/// All that a relay says, from its greeting on, before it hangs up; where it says `AUTH`, we log in. Each of its lines is
+/// looked at as a reply of its own, too.
 ///
 /// # Panics
 /// Where a rule is broken.
@@ -45,7 +45,9 @@ pub fn smtp(bytes: &[u8]) {
 
 async fn attempt(listener: &TcpListener, said: &[u8]) -> Delivery {
     let port = listener.local_addr().expect("the port is known").port();
-    let relay = format!("smtp://127.0.0.1:{port}").parse().expect("a relay");
+    let offers_login = said.windows(4).any(|said| said == b"AUTH");
+    let login = if offers_login { "digest:secret@" } else { "" };
+    let relay = format!("smtp://{login}127.0.0.1:{port}").parse().expect("a relay");
     let mailer = Mailer::new(relay, Limits::default(), Timeouts::default()).expect("a mailer");
     let peer = async {
         let (socket, _) = listener.accept().await.expect("the attempt connects");

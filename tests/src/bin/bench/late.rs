@@ -20,12 +20,14 @@ pub struct Late {
 impl Late {
     /// Of every mail that the sink has.
     pub async fn all(tidings: &Tidings) -> Result<Vec<Self>> {
+        // Before the ledger is read: it knows them all then.
+        let mails = tidings.sink.mails();
         let path = tidings.folder.path().join("tidings.db");
         let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
         let rows: Vec<(String, i64)> =
             sqlx::query_as("SELECT digest_id, due_at FROM digests").fetch_all(&mut ledger).await?;
         let planned = rows.into_iter().map(|(id, due_at)| Ok((id.parse()?, Timestamp::from_millisecond(due_at)?)));
-        paired(&tidings.sink.mails(), &planned.collect::<Result<_>>()?)
+        paired(&mails, &planned.collect::<Result<_>>()?)
     }
 
     /// Seconds after the deadline.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use jiff::Timestamp;
-use tidings_tests::stage::{event, key};
+use tidings_tests::stage::{self, event, eventually, key};
 use tokio::time::{interval, sleep};
 
 use crate::{
@@ -31,6 +31,9 @@ const IN_FLIGHT: usize = 400;
 /// Capacity is measured for so long, once there are as many for so long.
 const SETTLED: Duration = Duration::from_secs(30);
 const MEASURED: Duration = Duration::from_secs(60);
+const SENT_DIGESTS: &str = "SELECT COUNT(*) FROM digests WHERE sent_at IS NOT NULL";
+const SENT_EVENTS: &str =
+    "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
 /// The budget at half of capacity, in seconds.
 const LATE: f64 = 2.0;
 
@@ -90,11 +93,16 @@ impl Soak {
         let sampling = sampled(&tidings, slice, all, say);
         let ((), (begin, samples)) = tokio::try_join!(feeding, sampling)?;
         tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
+        let folder = tidings.folder.path();
+        let all = i64::try_from(opened.get() * EVENTS)?;
+        let kept = async || Ok((stage::count(folder, SENT_EVENTS).await? == all).then_some(()));
+        eventually("every event is in a digest that was sent", SETTLED, kept).await?;
         let late = Late::all(&tidings).await?;
-        ensure!(late.len() == opened.get(), "{} mails of {} windows", late.len(), opened.get());
+        let digests = stage::count(folder, SENT_DIGESTS).await?;
+        ensure!(i64::try_from(late.len())? == digests, "{} mails of {digests} digests", late.len());
         let slices = by_slice(&late, begin, slice, usize::try_from(slices)?);
         ensure!(slices.iter().all(|slice| !slice.is_empty()), "nothing was due for {slice:?}; take a higher rate");
-        Ok(Soaked { slice, slices, samples })
+        Ok(Soaked { slice, slices, samples, more: late.len() - opened.get() })
     }
 }
 
@@ -171,6 +179,8 @@ struct Soaked {
     slices: Vec<Vec<f64>>,
     /// At the beginning of each, and at the end of the last.
     samples: Vec<Sample>,
+    /// Digests of events that came when their window had been claimed.
+    more: usize,
 }
 
 impl Soaked {
@@ -190,6 +200,7 @@ struct Figures {
     capacity: Figure,
     fed: Figure,
     sent: Figure,
+    more: Figure,
     slow: Figure,
     middle: Figure,
     slow_of_all: Figure,
@@ -207,6 +218,7 @@ impl Figures {
             capacity: Figure::new("as fast as it goes", "digests/s"),
             fed: Figure::new("fed", "digests/s"),
             sent: against("sent, the last tenth", "digests/s"),
+            more: Figure::new("for events that came after their window's claim", "digests"),
             slow: against("deadline to the sink, p99 of the last tenth", "s"),
             middle: Figure::new("deadline to the sink, median of all", "s"),
             slow_of_all: Figure::new("deadline to the sink, p99 of all", "s").target(Target::AtMost(LATE)),
@@ -223,6 +235,7 @@ impl Figures {
         let (first, last) = first_and_last(&rates);
         self.sent.push_both(mean(last), mean(first));
         self.sent.over_time(rates.clone());
+        self.more.push(count(soaked.more));
 
         let (first, last) = first_and_last(&soaked.slices);
         self.slow.push_both(percentile(&last.concat(), 99), percentile(&first.concat(), 99));
@@ -250,7 +263,7 @@ impl Figures {
     }
 
     fn all(self) -> Vec<Figure> {
-        let throughput = [self.capacity, self.fed, self.sent];
+        let throughput = [self.capacity, self.fed, self.sent, self.more];
         let late = [self.slow, self.middle, self.slow_of_all];
         let memory = [self.memory, self.an_hour, self.a_digest, self.server];
         // Capacity is not measured where the rate is given.
