@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::{SignedDuration, Timestamp, ToSpan};
+use jiff::{Timestamp, ToSpan};
 use uuid::Uuid;
 
 use super::{
@@ -153,7 +153,7 @@ impl World {
         // A worker may read all that came to an idle key minutes after the run was started for it.
         let idle = self.state.open.is_none() && self.state.delivering.is_none();
         let first_task = idle && self.state.pending.first().is_none_or(|first| first.at == at);
-        let started_at = (first_task && at.as_second() / 60 % 7 == 3).then(|| at - SignedDuration::from_mins(5));
+        let started_at = (first_task && at.as_second() / 60 % 7 == 3).then(|| at - 5.minutes());
         self.state.add(event, at, started_at);
     }
 

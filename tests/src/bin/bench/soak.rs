@@ -31,6 +31,8 @@ const IN_FLIGHT: usize = 400;
 /// Capacity is measured for so long, once there are as many for so long.
 const SETTLED: Duration = Duration::from_secs(30);
 const MEASURED: Duration = Duration::from_secs(60);
+/// For the digests of events that came after their window's claim.
+const PATIENCE: Duration = Duration::from_secs(30);
 const SENT_DIGESTS: &str = "SELECT COUNT(*) FROM digests WHERE sent_at IS NOT NULL";
 const SENT_EVENTS: &str =
     "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
@@ -94,9 +96,9 @@ impl Soak {
         let ((), (begin, samples)) = tokio::try_join!(feeding, sampling)?;
         tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
         let folder = tidings.folder.path();
-        let all = i64::try_from(opened.get() * EVENTS)?;
-        let kept = async || Ok((stage::count(folder, SENT_EVENTS).await? == all).then_some(()));
-        eventually("every event is in a digest that was sent", SETTLED, kept).await?;
+        let emitted = i64::try_from(opened.get() * EVENTS)?;
+        let kept = async || Ok((stage::count(folder, SENT_EVENTS).await? == emitted).then_some(()));
+        eventually("every event is in a digest that was sent", PATIENCE, kept).await?;
         let late = Late::all(&tidings).await?;
         let digests = stage::count(folder, SENT_DIGESTS).await?;
         ensure!(i64::try_from(late.len())? == digests, "{} mails of {digests} digests", late.len());
