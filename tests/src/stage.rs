@@ -15,6 +15,7 @@ use temporalio_common::{
     SignalDefinition, UntypedWorkflow,
     data_converters::RawValue,
     protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
+    search_attributes::SearchAttributes,
 };
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tidings::registration;
@@ -287,9 +288,23 @@ impl SignalDefinition for Events {
 /// # Errors
 /// When the server refuses it.
 pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
+    signal_found_by(temporal, key, inbound, SearchAttributes::default()).await
+}
+
+/// [`signal`], where a run that it starts has these search attributes.
+///
+/// # Errors
+/// As for [`signal`].
+pub async fn signal_found_by(
+    temporal: &Client,
+    key: &Key,
+    inbound: Inbound,
+    search_attributes: SearchAttributes,
+) -> Result<()> {
     eventually("the server takes the signal", Duration::from_secs(60), async || {
         let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
             .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+            .search_attributes(search_attributes.clone())
             .build();
         let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
         let signal = inbound.clone();

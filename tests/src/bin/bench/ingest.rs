@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 use tempfile::TempDir;
+use temporalio_common::search_attributes::{SearchAttributeKey, SearchAttributes};
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_tests::{
     server::{DevServer, connect},
-    stage::{Running, activities, event, key, settings, signal, sqlite},
+    stage::{Running, activities, event, key, settings, signal_found_by, sqlite},
 };
-use tidings_workflows::{Inbound, names};
+use tidings_workflows::{Inbound, Key, names};
 
 use crate::{
     Rounds,
@@ -46,7 +47,7 @@ pub struct Ingest {
 enum Way {
     /// Through the thin client.
     Client,
-    /// One SignalWithStart for each event.
+    /// One SignalWithStart for each event, with the client's search attributes.
     Naive,
 }
 
@@ -136,7 +137,8 @@ impl Emitter {
                 self.count(async |user, id| {
                     let key = key("activity", user);
                     let event = serde_json::to_string(&event(&key, id))?;
-                    match signal(&temporal, &key, Inbound::from_json_events([event.as_str()])).await {
+                    let inbound = Inbound::from_json_events([event.as_str()]);
+                    match signal_found_by(&temporal, &key, inbound, search_attributes(&key)).await {
                         Err(error) if !error.to_string().contains(RUN_IS_FULL) => bail!(error),
                         accepted => Ok(accepted.is_ok()),
                     }
@@ -165,4 +167,12 @@ impl Emitter {
         try_join_all(emitters).await?;
         Ok(accepted.into_inner())
     }
+}
+
+/// What operators find the run by: a write of the server's that both ways are to have.
+fn search_attributes(key: &Key) -> SearchAttributes {
+    SearchAttributes::new([
+        SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone()),
+        SearchAttributeKey::keyword(names::DIGEST_TYPE_ATTRIBUTE).value_set(key.digest_type.clone()),
+    ])
 }
