@@ -83,7 +83,7 @@ impl Digest {
                 let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
                 say("SQLite");
                 let folder = TempDir::new()?;
-                let (on_sqlite, tried) = self.ours(sqlite(folder.path()).await?, events).await?;
+                let (on_sqlite, tried) = self.ours(async || sqlite(folder.path()).await, events).await?;
                 attempts.push(tried);
                 say("the same commands, empty");
                 let bare = self.empty(Shape::Same, events).await?;
@@ -94,9 +94,9 @@ impl Digest {
                 rest.push_both(on_sqlite.rest, bare.rest);
                 let Some(url) = database().await? else { continue };
                 say("PostgreSQL");
-                let store = Postgres::connect(&url).await?;
-                store.migrate().await?;
-                let (on_postgres, tried) = self.ours(Arc::new(store), events).await?;
+                Postgres::connect(&url).await?.migrate().await?;
+                let open = async || Ok(Arc::new(Postgres::connect(&url).await?));
+                let (on_postgres, tried) = self.ours(open, events).await?;
                 postgres_attempts.push(tried);
                 postgres.push_both(on_postgres.rate, bare.rate);
                 say("a queue with SKIP LOCKED");
@@ -113,10 +113,12 @@ impl Digest {
     }
 
     /// With how many attempts were made per digest: more than one, and the rate says when the last was made again.
-    async fn ours(&self, store: Arc<dyn Store>, events: usize) -> Result<(Burst, f64)> {
+    async fn ours<S: Store>(&self, open: impl AsyncFn() -> Result<Arc<S>>, events: usize) -> Result<(Burst, f64)> {
         let sink = Sink::start().await?;
-        let activities = activities(Arc::clone(&store), &sink.url, settings(CADENCE, CADENCE))?;
+        let activities = activities(open().await?, &sink.url, settings(CADENCE, CADENCE))?;
         let burst = self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await?;
+        // The worker's connections ended with its runtime.
+        let store = open().await?;
         let mut attempts = 0;
         for mail in sink.mails() {
             attempts += store.attempts(mail.id).await?.len();
