@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use temporalio_sdk::WorkerOptions;
+use temporalio_sdk::{
+    WorkerOptions,
+    runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
+};
 use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities};
 use tidings_workflows::{Digest, Message, Upkeep, names};
 
@@ -18,6 +21,13 @@ pub const CACHED: usize = 4_000;
 /// After a kill -9 some tasks wait for so long, so it is less than commands (`operate::PATIENCE`) and clients do by default.
 pub const STICKY: Duration = Duration::from_secs(25);
 
+/// Deliveries that a worker has at a time. As long as one of these slots is free, a delivery comes with the answer to the workflow
+/// task that asked for it; otherwise by the task queue, with a write and a call more (docs/benchmarks.md).
+const DELIVERIES: usize = 500;
+
+/// Tasks of each other kind that a worker has at a time: as many as the SDK has by default.
+const TASKS: usize = 100;
+
 /// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
 ///
 /// # Errors
@@ -29,6 +39,14 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
+        .tuner(
+            TunerHolder::builder()
+                .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+                .activity_task_slot_supplier(FixedSizeSlotSupplier::new(DELIVERIES))
+                .local_activity_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+                .nexus_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+                .build(),
+        )
         // In fair weather deliveries are the only activities that go by the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
