@@ -12,6 +12,7 @@ mod metrics;
 mod migrate;
 mod operate;
 mod recipients;
+pub mod recycle;
 pub mod registration;
 mod relays;
 mod retract;

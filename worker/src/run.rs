@@ -1,15 +1,16 @@
 //! The workers of both streams, until they are told to stop.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
-use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
+use futures::future::{try_join, try_join_all};
+use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
 use tidings_activities::{
     DigestActivities, MessageActivities, UpkeepActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
     settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, metrics, registration, storage::Storage, upkeep::schedule::Nightly};
+use crate::{Config, metrics, recycle, registration, storage::Storage, upkeep::schedule::Nightly};
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -39,12 +40,11 @@ pub async fn run(
     let renderer = Renderer::new(config.templates.as_deref())?;
     let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
     let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
-    let worker = |options| Worker::new(&runtime, client.clone(), options);
-    let mut workers = (
-        worker(registration::digests(&config.task_queue, digests)?)?,
-        worker(registration::transactional(&config.task_queue, messages)?)?,
-        worker(registration::upkeep(&config.task_queue, upkeep)?)?,
-    );
+    let workers = [
+        registration::digests(&config.task_queue, digests)?,
+        registration::transactional(&config.task_queue, messages)?,
+        registration::upkeep(&config.task_queue, upkeep)?,
+    ];
     tracing::info!(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
@@ -53,23 +53,18 @@ pub async fn run(
         transactional = config.streams.transactional.settings.relays.join(", "),
         "the worker runs"
     );
-    let stop = (workers.0.shutdown_handle(), workers.1.shutdown_handle(), workers.2.shutdown_handle());
     let nightly = Nightly { task_queue: &config.task_queue, at: config.retention.at };
-    let running = async {
-        let scheduled = async {
-            nightly.see_to_it(&client).await;
-            Ok(())
-        };
-        tokio::try_join!(workers.0.run(), workers.1.run(), workers.2.run(), scheduled)
+    let workers =
+        workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
+    let scheduled = async {
+        nightly.see_to_it(&client).await;
+        Ok(())
     };
-    tokio::pin!(running);
+    let mut running = pin!(try_join(try_join_all(workers), scheduled));
     tokio::select! {
         ended = &mut running => ended.map(drop)?,
         () = shutdown.cancelled() => {
             tracing::info!("the worker stops");
-            stop.0();
-            stop.1();
-            stop.2();
             running.await?;
         }
     }

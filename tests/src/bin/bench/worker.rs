@@ -13,8 +13,8 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use tempfile::TempDir;
 use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions};
-use temporalio_sdk::{Runtime, Worker, runtime::RuntimeOptions};
-use tidings::registration;
+use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
+use tidings::{recycle, registration};
 use tidings_client::{Client, Config};
 use tidings_tests::{
     server::{DevServer, connect},
@@ -22,6 +22,7 @@ use tidings_tests::{
 };
 use tidings_workflows::{Digest, names};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::{process::resident, sink::Sink};
 
@@ -166,6 +167,9 @@ impl Alone {
         }
         let activities = activities(sqlite(&self.folder).await?, &self.sink, settings)?;
         let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
-        Ok(Worker::new(&runtime, temporal, registration::digests(names::TASK_QUEUE, activities)?)?.run().await?)
+        let options = registration::digests(names::TASK_QUEUE, activities)?;
+        // Until it is killed.
+        let shutdown = CancellationToken::new();
+        recycle::run(&runtime, &temporal, &options, recycle::ACTIVITIES, &shutdown).await.map(drop)
     }
 }

@@ -1,0 +1,76 @@
+//! A worker of the SDK gives way to a new one in the same process before it has grown too large.
+
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use temporalio_client::Client;
+use temporalio_sdk::{
+    Runtime, Worker, WorkerOptions,
+    interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Activities that a worker begins, local ones, too, before a new one takes its place. Version 1.1.1 of the SDK keeps some 330
+/// bytes of each as long as the worker is there (`ActivityHalf::task_tokens_to_cancels`), and a digest has four: these are
+/// 25,000 digests, and 33 MB.
+pub const ACTIVITIES: u64 = 100_000;
+
+/// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown when it has
+/// begun so many `activities`: what is under way ends first, for as long as the options say, and begins no more meanwhile. What
+/// it had in memory, the next one replays from the histories.
+///
+/// Returns how many there were.
+///
+/// # Errors
+/// One cannot be made, or fails.
+pub async fn run(
+    runtime: &Runtime,
+    client: &Client,
+    options: &WorkerOptions,
+    activities: u64,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<usize> {
+    let mut workers = 0;
+    loop {
+        let enough = CancellationToken::new();
+        let mut options = options.clone();
+        options.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
+        let mut worker = Worker::new(runtime, client.clone(), options)?;
+        workers += 1;
+        let stop = worker.shutdown_handle();
+        let mut running = pin!(worker.run());
+        tokio::select! {
+            ended = &mut running => return Ok(ended.map(|()| workers)?),
+            () = enough.cancelled() => {}
+            () = shutdown.cancelled() => {}
+        }
+        stop();
+        running.await?;
+        if shutdown.is_cancelled() {
+            return Ok(workers);
+        }
+        tracing::info!(activities, "a new worker takes the place of one that has begun so many activities");
+    }
+}
+
+/// Says when a worker has begun enough activities.
+struct Count {
+    left: AtomicU64,
+    enough: CancellationToken,
+}
+
+impl ActivityInboundInterceptor for Count {
+    fn execute_activity<'a>(
+        &'a self,
+        input: ExecuteActivityInput,
+        next: Next<'a, ExecuteActivityInput, ExecuteActivityOutput<'a>>,
+    ) -> ExecuteActivityOutput<'a> {
+        // It wraps around behind the last one, which has said so.
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.enough.cancel();
+        }
+        next.run(input)
+    }
+}
