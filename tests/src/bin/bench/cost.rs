@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use temporalio_client::WorkflowFetchHistoryOptions;
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_tests::{
@@ -18,14 +19,21 @@ use crate::{
     Rounds,
     figure::{Figure, Target, count},
     shapes::{CADENCE, Shape},
+    slot::{opening, sleep_until},
 };
 
 /// Longer than any of these digests takes.
 const DEADLINE: Duration = Duration::from_mins(3);
-const MILLION: f64 = 1e6;
+const EVENTS: &str = "history events";
+const ACTIONS: &str = "actions";
+const TASKS: &str = "workflow tasks";
+/// Of a digest with one event.
+const BUDGETS: [(&str, f64); 2] = [(EVENTS, 24.0), (TASKS, 3.0)];
+/// What each rule is looked at for.
+const PAID_FOR: [&str; 2] = [EVENTS, ACTIONS];
 
-/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event, and with
-/// load, render and send as remote activities.
+/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event and load, render
+/// and send as remote activities; and what each rule saves of that.
 #[derive(Args)]
 pub struct Cost {
     /// In the digest.
@@ -38,25 +46,32 @@ impl Cost {
         let mut figures = Vec::new();
         for round in 0..rounds.count {
             rounds.say(round, "events at once, through the client");
-            let burst = self.ours(true).await?;
-            rounds.say(round, "events one after the other");
-            let apart = self.ours(false).await?;
-            rounds.say(round, "a signal and a re-armed timer for each event");
-            let naive = self.naive().await?;
+            let batched = self.ours(true).await?;
+            rounds.say(round, "a signal for each event");
+            let signalled = self.ours(false).await?;
+            rounds.say(round, "a signal for each event, and all activities remote");
+            let remote = self.of(Shape::Textbook).await?;
+            rounds.say(round, "a signal and a re-armed timer for each event, and all activities remote");
+            let naive = self.of(Shape::Rearmed).await?;
             for (at, events) in self.events.iter().enumerate() {
-                for (how, ours) in [("at once", &burst[at]), ("one by one", &apart[at])] {
-                    for (n, (what, value, baseline)) in beside(ours, &naive[at]).into_iter().enumerate() {
-                        let figure = || {
-                            let figure = Figure::new(format!("{events} events {how}"), what);
-                            let budget = [24.0, f64::INFINITY, 3.0].get(n).copied().unwrap_or(f64::INFINITY);
-                            let figure = figure.against("a timer re-armed by each event");
-                            if *events == 1 && budget.is_finite() {
-                                figure.target(Target::AtMost(budget))
-                            } else {
-                                figure
-                            }
-                        };
-                        put(&mut figures, figure(), value, baseline);
+                for (what, value, other) in beside(&batched[at], &naive[at]) {
+                    let figure = Figure::new(format!("{events} events"), what).against("the naive way");
+                    let budget = BUDGETS.iter().find(|(of, _)| *events == 1 && *of == what);
+                    let figure = match budget {
+                        Some((_, most)) => figure.target(Target::AtMost(*most)),
+                        None => figure,
+                    };
+                    put(&mut figures, figure, value, other);
+                }
+                for (rule, ours, without, other) in [
+                    ("the client's batches", &batched, "a signal for each event", &signalled),
+                    ("plan, load and render local", &signalled, "load and render remote", &remote),
+                    ("a timer that is armed once", &remote, "armed anew by each event", &naive),
+                ] {
+                    let saved = beside(&ours[at], &other[at]).into_iter().filter(|(what, ..)| PAID_FOR.contains(what));
+                    for (what, value, other) in saved {
+                        let figure = Figure::new(format!("{events} events, {rule}"), what).against(without);
+                        put(&mut figures, figure, value, other);
                     }
                 }
             }
@@ -72,11 +87,13 @@ impl Cost {
         self.spent(&stage).await
     }
 
-    /// The same of a workflow that arms its timer anew for each event.
-    async fn naive(&self) -> Result<Vec<Spent>> {
+    /// The same of another workflow, with a signal for each event.
+    async fn of(&self, shape: Shape) -> Result<Vec<Spent>> {
         let stage = Stage::without_worker(settings(CADENCE, CADENCE)).await?;
         let (sent, _) = watch::channel(0);
-        let worker = Running::start(stage.temporal.clone(), Shape::Rearmed.worker(names::TASK_QUEUE, sent)?)?;
+        let worker = Running::start(stage.temporal.clone(), shape.worker(names::TASK_QUEUE, sent)?)?;
+        // Some are due at full minutes.
+        sleep_until(opening(Timestamp::now())?).await;
         let feed = self.events.iter().map(|events| feed(&stage, *events, false));
         try_join_all(feed).await?;
         let spent = self.spent(&stage).await?;
@@ -144,13 +161,11 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
 }
 
 /// Each cost with its name, beside another's.
-fn beside(ours: &Spent, other: &Spent) -> [(&'static str, f64, f64); 5] {
-    let actions = (count(ours.actions), count(other.actions));
+fn beside(ours: &Spent, other: &Spent) -> [(&'static str, f64, f64); 4] {
     [
-        ("history events", count(ours.events), count(other.events)),
+        (EVENTS, count(ours.events), count(other.events)),
+        (ACTIONS, count(ours.actions), count(other.actions)),
+        (TASKS, count(ours.tasks), count(other.tasks)),
         ("bytes of history", count(ours.bytes), count(other.bytes)),
-        ("workflow tasks", count(ours.tasks), count(other.tasks)),
-        ("actions", actions.0, actions.1),
-        ("actions for a million digests", actions.0 * MILLION, actions.1 * MILLION),
     ]
 }

@@ -26,15 +26,12 @@ use crate::{
     queue::Queue,
     shapes::Shape,
     sink::Sink,
-    slot::{SLOT, sleep_until, slot},
+    slot::{SLOT, opening, sleep_until, slot},
 };
 
 /// Due together, at the next full minute, as the workflows to compare with are. Windows of `after 15s` would be due one after
 /// the other, as fast as they were opened, and that is what would be measured.
 const CADENCE: &str = "cron * * * * *";
-/// At least so long is left to open all windows before they are due, and to plan them: the workflow task that does is behind
-/// by tens of seconds when thousands open.
-const OPENING: Duration = Duration::from_secs(50);
 /// Calls of `emit` that wait for their answers.
 const AT_ONCE: usize = 1_000;
 /// All of them are to be planned before they are due: where each digest has many, there are fewer digests.
@@ -166,28 +163,5 @@ impl Digest {
         let seconds = queue.drain().await?;
         ensure!(*sink.accepted().borrow() == digests, "the queue sent {} mails", *sink.accepted().borrow());
         Ok(count(digests) / seconds)
-    }
-}
-
-/// When to send the first event, so that all windows open in the minute before the same slot.
-fn opening(now: Timestamp) -> Result<Timestamp> {
-    let slot = slot(now, Duration::ZERO)?;
-    Ok(if Duration::try_from(slot.duration_since(now))? >= OPENING { now } else { slot })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_open_now_or_at_the_next_full_minute_where_too_little_is_left_of_this_one() {
-        let at = |second| {
-            let now = Timestamp::from_second(second).unwrap();
-            Duration::try_from(opening(now).unwrap().duration_since(now)).unwrap()
-        };
-        assert_eq!(at(120), Duration::ZERO);
-        assert_eq!(at(130), Duration::ZERO);
-        assert_eq!(at(131), Duration::from_secs(49));
-        assert_eq!(at(179), Duration::from_secs(1));
     }
 }

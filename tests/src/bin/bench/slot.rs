@@ -9,6 +9,10 @@ use tokio::time::sleep;
 /// From one slot to the next.
 pub const SLOT: Duration = Duration::from_mins(1);
 
+/// At least so long is left to open windows before they are due, and to plan them: the workflow task that does is behind by tens
+/// of seconds when thousands open.
+const OPENING: Duration = Duration::from_secs(50);
+
 /// The first one that is more than so far away.
 pub fn slot(now: Timestamp, ahead: Duration) -> Result<Timestamp> {
     let (length, soon) = (i64::try_from(SLOT.as_secs())?, now.as_second() + i64::try_from(ahead.as_secs())?);
@@ -17,4 +21,27 @@ pub fn slot(now: Timestamp, ahead: Duration) -> Result<Timestamp> {
 
 pub async fn sleep_until(then: Timestamp) {
     sleep(then.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await;
+}
+
+/// When to send the first event, so that all windows open in the minute before the same slot.
+pub fn opening(now: Timestamp) -> Result<Timestamp> {
+    let slot = slot(now, Duration::ZERO)?;
+    Ok(if Duration::try_from(slot.duration_since(now))? >= OPENING { now } else { slot })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_open_now_or_at_the_next_full_minute_where_too_little_is_left_of_this_one() {
+        let at = |second| {
+            let now = Timestamp::from_second(second).unwrap();
+            Duration::try_from(opening(now).unwrap().duration_since(now)).unwrap()
+        };
+        assert_eq!(at(120), Duration::ZERO);
+        assert_eq!(at(130), Duration::ZERO);
+        assert_eq!(at(131), Duration::from_secs(49));
+        assert_eq!(at(179), Duration::from_secs(1));
+    }
 }

@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SENT_DIGESTS: &str = "SELECT COUNT(*) FROM digests WHERE sent_at IS NOT NULL";
 const SENT_EVENTS: &str =
     "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
+/// With so much of what is fed not sent yet it does not keep up, and the rest of the hour would show nothing else.
+const BEHIND: Duration = Duration::from_secs(60);
 /// The budget at half of capacity, in seconds.
 const LATE: f64 = 2.0;
 
@@ -92,7 +94,13 @@ impl Soak {
             .buffer_unordered(IN_FLIGHT)
             .try_collect::<()>();
         let say = |sent: usize, what: &str| rounds.say(round, &format!("{sent} sent, {rate:.1} a second fed, {what}"));
-        let sampling = sampled(&tidings, slice, all, say);
+        let watch = |sent: usize, second: u64| {
+            say(sent, &format!("{second} of {} s", all.as_secs()));
+            let (waiting, most) = (opened.get().saturating_sub(sent), rate * (WINDOW + BEHIND).as_secs_f64());
+            ensure!(count(waiting) < most, "it does not keep up: {waiting} wait after {second} s; take a lower --rate");
+            Ok(())
+        };
+        let sampling = sampled(&tidings, slice, all, watch);
         let ((), (begin, samples)) = tokio::try_join!(feeding, sampling)?;
         tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
         let folder = tidings.folder.path();
@@ -113,7 +121,7 @@ async fn sampled(
     tidings: &Tidings,
     slice: Duration,
     all: Duration,
-    say: impl Fn(usize, &str),
+    watch: impl Fn(usize, u64) -> Result<()>,
 ) -> Result<(Timestamp, Vec<Sample>)> {
     sleep(WINDOW).await;
     let (begin, mut seconds, mut samples) = (Timestamp::now(), interval(Duration::from_secs(1)), Vec::new());
@@ -122,7 +130,7 @@ async fn sampled(
         if second % slice.as_secs() == 0 {
             samples.push(Sample::now(tidings)?);
         }
-        say(*tidings.sink.accepted().borrow(), &format!("{second} of {} s", all.as_secs()));
+        watch(*tidings.sink.accepted().borrow(), second)?;
     }
     Ok((begin, samples))
 }
