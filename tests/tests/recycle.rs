@@ -35,8 +35,20 @@ async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<
     let (workers, ()) = tokio::try_join!(workers, feeding)?;
 
     assert!(workers >= 3, "{workers} workers for {DIGESTS} digests");
+    assert_eq!(left_behind()?, 0, "threads of workers that have ended");
     assert_eq!(stage.relay.mails().len(), DIGESTS + 1);
     let sent = "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
     assert_eq!(stage.count(sent).await?, i64::try_from(DIGESTS + 1)?);
     Ok(())
+}
+
+/// Each worker of the SDK has a thread that looks at the machine.
+fn left_behind() -> Result<usize> {
+    let mut threads = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        // One that ends meanwhile has no name any more.
+        let name = std::fs::read_to_string(thread?.path().join("comm")).unwrap_or_default();
+        threads += usize::from(name.starts_with("temporal-real-s"));
+    }
+    Ok(threads)
 }

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// 25,000 digests, and 33 MB.
 pub const ACTIVITIES: u64 = 100_000;
 
-/// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown when it has
-/// begun so many `activities`: what is under way ends first, for as long as the options say, and begins no more meanwhile. What
-/// it had in memory, the next one replays from the histories.
+/// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown once it has
+/// begun so many `activities`: what is under way ends first, for as long as the options say, and nothing new begins meanwhile.
+/// What it had in memory, the next one replays from the histories.
 ///
 /// Returns how many there were.
 ///
@@ -39,7 +39,7 @@ pub async fn run(
         options.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
         let mut worker = Worker::new(runtime, client.clone(), options)?;
         workers += 1;
-        let stop = worker.shutdown_handle();
+        let (stop, name) = (worker.shutdown_handle(), worker.worker_instance_key());
         let mut running = pin!(worker.run());
         tokio::select! {
             ended = &mut running => return Ok(ended.map(|()| workers)?),
@@ -48,6 +48,10 @@ pub async fn run(
         }
         stop();
         running.await?;
+        // The SDK leaves that out: the connection would keep slots and a thread of the worker, and go on announcing it.
+        if let Err(error) = client.connection().workers().finalize_unregister(name) {
+            tracing::warn!(%error, "something of a worker that has ended stays in memory");
+        }
         if shutdown.is_cancelled() {
             return Ok(workers);
         }
