@@ -308,7 +308,7 @@ pub async fn signal_found_by(
             .build();
         let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
         let signal = inbound.clone();
-        match temporal.signal_with_start_workflow(workflow, RawValue::empty(), Events, signal, options).await {
+        match temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, signal, options).await {
             Ok(_) => Ok(Some(())),
             Err(WorkflowStartError::Rpc(status)) if status.code() == Code::ResourceExhausted => Ok(None),
             Err(error) => Err(error.into()),

@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use temporalio_common::{RetryPolicy, data_converters::RawValue};
+use temporalio_common::RetryPolicy;
 use temporalio_macros::{activities, workflow, workflow_methods};
 use temporalio_sdk::{
     ActivityOptions, LocalActivityOptions, SyncWorkflowContext, TimerOptions, WorkerOptions, WorkflowContext,
-    WorkflowContextView, WorkflowResult,
+    WorkflowResult,
     activities::{ActivityContext, ActivityError},
     workflows::select,
 };
@@ -126,17 +126,13 @@ impl Textbook {
 }
 
 #[workflow]
+#[derive(Default)]
 struct Rearmed {
     signals: u32,
 }
 
 #[workflow_methods]
 impl Rearmed {
-    #[init]
-    fn new(_: &WorkflowContextView, _: RawValue) -> Self {
-        Self { signals: 0 }
-    }
-
     #[run(name = "digest")]
     async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
         loop {
