@@ -21,4 +21,5 @@ mod temporal;
 pub use client::Client;
 pub use config::{Config, ConnectError};
 pub use error::{Error, Rejection};
+pub use temporal::search_attributes;
 pub use tidings_proto::v1;

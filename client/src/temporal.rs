@@ -117,7 +117,9 @@ pub(crate) async fn reopen(
 const CONFLICT: WorkflowIdConflictPolicy = WorkflowIdConflictPolicy::UseExisting;
 const REUSE: WorkflowIdReusePolicy = WorkflowIdReusePolicy::AllowDuplicate;
 
-fn search_attributes(key: &Key) -> SearchAttributes {
+/// What operators find the runs of a key by: set at each start, also by whoever starts one without this client.
+#[must_use]
+pub fn search_attributes(key: &Key) -> SearchAttributes {
     SearchAttributes::new([
         SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone()),
         SearchAttributeKey::keyword(names::DIGEST_TYPE_ATTRIBUTE).value_set(key.digest_type.clone()),

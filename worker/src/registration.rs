@@ -21,8 +21,8 @@ pub const CACHED: usize = 4_000;
 /// After a kill -9 some tasks wait for so long, so it is less than commands (`operate::PATIENCE`) and clients do by default.
 pub const STICKY: Duration = Duration::from_secs(25);
 
-/// Deliveries that a worker has at a time. As long as one of these slots is free, a delivery comes with the answer to the workflow
-/// task that asked for it; otherwise by the task queue, with a write and a call more (docs/benchmarks.md).
+/// Deliveries that a worker has at a time. As long as one of these slots is free, a delivery comes with the answer to the
+/// workflow task that asked for it; otherwise by the task queue, with a write and a call more (docs/benchmarks.md).
 const DELIVERIES: usize = 500;
 
 /// Tasks of each other kind that a worker has at a time: as many as the SDK has by default.

@@ -11,14 +11,13 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 use tempfile::TempDir;
-use temporalio_common::search_attributes::{SearchAttributeKey, SearchAttributes};
 use tidings::registration;
-use tidings_client::{Client, Config};
+use tidings_client::{Client, Config, search_attributes};
 use tidings_tests::{
     server::{DevServer, connect},
     stage::{Running, activities, event, key, settings, signal_found_by, sqlite},
 };
-use tidings_workflows::{Inbound, Key, names};
+use tidings_workflows::{Inbound, names};
 
 use crate::{
     Rounds,
@@ -167,12 +166,4 @@ impl Emitter {
         try_join_all(emitters).await?;
         Ok(accepted.into_inner())
     }
-}
-
-/// What operators find the run by: a write of the server's that both ways are to have.
-fn search_attributes(key: &Key) -> SearchAttributes {
-    SearchAttributes::new([
-        SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone()),
-        SearchAttributeKey::keyword(names::DIGEST_TYPE_ATTRIBUTE).value_set(key.digest_type.clone()),
-    ])
 }

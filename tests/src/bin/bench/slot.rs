@@ -9,8 +9,8 @@ use tokio::time::sleep;
 /// From one slot to the next.
 pub const SLOT: Duration = Duration::from_mins(1);
 
-/// At least so long is left to open windows before they are due, and to plan them: the workflow task that does is behind by tens
-/// of seconds when thousands open.
+/// At least so long is left to open windows before they are due, and to plan them: the workflow task that does is behind by
+/// tens of seconds when thousands open.
 const OPENING: Duration = Duration::from_secs(50);
 
 /// The first one that is more than so far away.
