@@ -35,9 +35,9 @@ pub async fn run(
     let mut workers = 0;
     loop {
         let enough = CancellationToken::new();
-        let mut options = options.clone();
-        options.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
-        let mut worker = Worker::new(runtime, client.clone(), options)?;
+        let mut counted = options.clone();
+        counted.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
+        let mut worker = Worker::new(runtime, client.clone(), counted)?;
         workers += 1;
         let (stop, name) = (worker.shutdown_handle(), worker.worker_instance_key());
         let mut running = pin!(worker.run());
@@ -55,7 +55,7 @@ pub async fn run(
         if shutdown.is_cancelled() {
             return Ok(workers);
         }
-        tracing::info!(activities, "a new worker takes the place of one that has begun so many activities");
+        tracing::info!(task_queue = options.task_queue, activities, "a new worker takes over");
     }
 }
 

@@ -28,6 +28,17 @@ const DELIVERIES: usize = 500;
 /// Tasks of each other kind that a worker has at a time: as many as the SDK has by default.
 const TASKS: usize = 100;
 
+/// What a worker for digests has under way at a time.
+#[must_use]
+pub fn slots() -> TunerHolder {
+    TunerHolder::builder()
+        .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .activity_task_slot_supplier(FixedSizeSlotSupplier::new(DELIVERIES))
+        .local_activity_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .nexus_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .build()
+}
+
 /// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
 ///
 /// # Errors
@@ -39,14 +50,7 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
-        .tuner(
-            TunerHolder::builder()
-                .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
-                .activity_task_slot_supplier(FixedSizeSlotSupplier::new(DELIVERIES))
-                .local_activity_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
-                .nexus_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
-                .build(),
-        )
+        .tuner(slots())
         // In fair weather deliveries are the only activities that go by the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?

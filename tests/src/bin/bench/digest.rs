@@ -41,7 +41,7 @@ const MOST_EVENTS: usize = 50_000;
 /// and with a queue in PostgreSQL.
 #[derive(Args)]
 pub struct Digest {
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 2_000)]
     digests: usize,
     /// In each digest.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 30, 500])]

@@ -11,7 +11,7 @@ use temporalio_sdk::{
     activities::{ActivityContext, ActivityError},
     workflows::select,
 };
-use tidings::registration::{CACHED, STICKY};
+use tidings::registration::{CACHED, STICKY, slots};
 use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
@@ -27,8 +27,8 @@ const ATTEMPT: Duration = Duration::from_mins(10);
 /// What a workflow does that a window's first event starts.
 #[derive(Clone, Copy)]
 pub enum Shape {
-    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely. Its worker keeps
-    /// workflows in memory as that of Tidings does; those of the others are as the SDK has them.
+    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely. Its worker has
+    /// the cache and the slots of Tidings; those of the others are as the SDK has them.
     Same,
     /// Timer, load, render and send, all three remotely.
     Textbook,
@@ -47,6 +47,7 @@ impl Shape {
             Self::Same => options
                 .max_cached_workflows(CACHED)
                 .sticky_queue_schedule_to_start_timeout(STICKY)
+                .tuner(slots())
                 .register_workflow::<Same>()?
                 .build(),
             Self::Textbook => options.register_workflow::<Textbook>()?.build(),
