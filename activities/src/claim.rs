@@ -21,7 +21,9 @@ impl DigestActivities {
         let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let end = async |closed: &Closed, events: &[Event]| {
-            self.store.close(Closing { window, events, closed, by: "", return_events: false, now }).await
+            self.store
+                .close(Closing { window, events, closed, by: "", return_events: false, delivering: None, now })
+                .await
         };
         match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => Ok(Loaded::Later { until, why }),

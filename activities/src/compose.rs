@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered, Window};
 
 use crate::{
+    alert,
     digest::{DigestActivities, Error, now},
     effective::Effective,
     mailer::{self, Draft, Of, Person},
@@ -32,8 +33,13 @@ impl DigestActivities {
                 Err(why) => end(&why),
             },
         };
-        let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
-        Ok(Rendered::Nothing(self.store.close(closing).await?.closed))
+        let closing =
+            Closing { window, events: &[], closed: &closed, by: "", return_events: false, delivering: None, now };
+        let closed = self.store.close(closing).await?.closed;
+        if closed.outcome == Outcome::Failed {
+            alert::not_delivered(window.digest_id, &Origin::Digest(window.key.clone()), &closed.why);
+        }
+        Ok(Rendered::Nothing(closed))
     }
 
     /// Puts a mail with few lines in the place of one that attempt `number` found to be too large for the relay. `false`:

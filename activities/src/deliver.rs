@@ -14,6 +14,7 @@ use tidings_workflows::{
 
 use crate::{
     digest::{Error, heartbeat, now},
+    mailer::Delivery,
     relays::Relays,
     send::Courier,
     settings::Settings,
@@ -97,7 +98,7 @@ impl MessageActivities {
 }
 
 /// A single message says what its sender says: nothing of it can be left out.
-async fn as_large_as_it_is(_: u32, _: &Message) -> Result<bool, Error> {
+async fn as_large_as_it_is(_: u32, _: &Message, _: &Delivery) -> Result<bool, Error> {
     Ok(false)
 }
 

@@ -1,6 +1,7 @@
 //! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
 
 mod admit;
+mod alert;
 pub mod archive;
 pub mod choices;
 mod claim;

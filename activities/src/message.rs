@@ -228,11 +228,9 @@ impl Making<'_> {
             message_domain: &sender.domain,
         };
         let composed = draft.compose().map_err(wrong)?;
-        for address in [&recipient.address, &composed.envelope_to] {
-            let reasons = self.store.suppressed(&key.tenant, address).await?;
-            if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(name)) {
-                return Err(Refused::Suppressed { reason });
-            }
+        let reasons = self.store.suppressed(&key.tenant, &composed.envelope_to).await?;
+        if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(name)) {
+            return Err(Refused::Suppressed { reason });
         }
         Ok(Message {
             id: key.message_id(),

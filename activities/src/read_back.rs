@@ -78,7 +78,15 @@ impl DigestActivities {
         let window = Window { digest_id, ..window.clone() };
         let why = "their window had its mail, or its end, before they were read back".to_owned();
         let closed = Closed { outcome: Outcome::Skipped, why };
-        let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
+        let closing = Closing {
+            window: &window,
+            events: late,
+            closed: &closed,
+            by: "",
+            return_events: true,
+            delivering: input.delivering,
+            now,
+        };
         self.store.close(closing).await?;
         Ok(())
     }

@@ -20,7 +20,15 @@ impl DigestActivities {
         let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
         let events = &input.events;
         self.store
-            .close(Closing { window: &window, events, closed: &closed, by: "", return_events: false, now })
+            .close(Closing {
+                window: &window,
+                events,
+                closed: &closed,
+                by: "",
+                return_events: false,
+                delivering: input.delivering,
+                now,
+            })
             .await?;
         Ok(())
     }

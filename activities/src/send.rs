@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use crate::{
     admit::forbidden,
+    alert,
     digest::{DigestActivities, Error, now},
     mailer::{Class, Delivery, Phase, Withdrawal},
     metrics,
     relays::{Choice, Relays, Route},
     settings::{Guarantee, Settings, Stream},
-    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Origin, Reason, Store, Suppression},
+    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Reason, Store, Suppression},
 };
 
 /// Between attempts to record what happened past the dot.
@@ -31,15 +32,27 @@ impl DigestActivities {
         let now = now(input.asked_at);
         let facts = self.facts(&input.window.key).await?;
         if let Some(closed) = forbidden(&facts) {
-            let closing =
-                Closing { window: &input.window, events: &[], closed: &closed, by: "", return_events: false, now };
+            let closing = Closing {
+                window: &input.window,
+                events: &[],
+                closed: &closed,
+                by: "",
+                return_events: false,
+                delivering: None,
+                now,
+            };
             return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
         }
         let Settings { streams, soft_bounces, .. } = &self.settings;
         let courier =
             Courier { store: &*self.store, relays: &self.relays, stream: &streams.bulk, soft_bounces: *soft_bounces };
         let again_in = courier.stream.retry_delay(input.failed.saturating_add(1));
-        let shrink = async |number, large: &Message| self.shrink(&input.window, number, large).await;
+        let shrink = async |number, large: &Message, delivery: &Delivery| loop {
+            let shrunk = self.shrink(&input.window, number, large).await;
+            if !to_be_repeated(delivery, &shrunk).await {
+                return shrunk;
+            }
+        };
         let sent = courier.attempt(input.window.digest_id, again_in.is_none(), now, cancelled, shrink).await?;
         Ok(sent.map(|sent| match sent {
             Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
@@ -69,14 +82,14 @@ impl Courier<'_> {
         last: bool,
         now: Timestamp,
         cancelled: impl Future<Output = ()>,
-        shrink: impl AsyncFnOnce(u32, &Message) -> Result<bool, Error>,
+        shrink: impl AsyncFnOnce(u32, &Message, &Delivery) -> Result<bool, Error>,
     ) -> Result<Option<Sent>, Error> {
         let names = &self.stream.relays;
         let route = match self.relays.choose(self.store, names, id, now).await? {
             Choice::By(route) => route,
             Choice::Wait { until, why } => return Ok(Some(Sent::Waiting { until, why })),
         };
-        let (number, message) = match self.begin(id, &route, now).await? {
+        let (number, doubtful, message) = match self.begin(id, &route, now).await? {
             Ok(begun) => begun,
             Err(closed) => {
                 self.relays.give_up(self.store, &route, now).await;
@@ -85,9 +98,9 @@ impl Courier<'_> {
         };
         let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
         let repeats = self.stream.guarantee == Guarantee::AtLeastOnce || route.deduplicates();
-        let shrunk = delivery.class == Class::TooLarge && shrink(number, &message).await?;
-        let verdict =
-            verdict(&delivery, &message, Again { repeats, shrunk, last, soft_bounces: self.soft_bounces }, now);
+        let shrunk = delivery.class == Class::TooLarge && shrink(number, &message, &delivery).await?;
+        let again = Again { repeats, shrunk, last, doubtful, soft_bounces: self.soft_bounces };
+        let verdict = verdict(&delivery, &message, again, now);
         self.record(id, number, &delivery, &verdict, now).await?;
         self.relays.learn(self.store, &route, &delivery, now).await;
         report(&message, &route, &delivery, &verdict);
@@ -103,13 +116,13 @@ impl Courier<'_> {
         }
     }
 
-    /// The attempt's number and the bytes to send, or the end that the message has.
+    /// The attempt's number, whether an earlier one was ambiguous, and the bytes to send; or the end that the message has.
     async fn begin(
         &self,
         id: Uuid,
         route: &Route<'_>,
         now: Timestamp,
-    ) -> Result<Result<(u32, Message), Closed>, Error> {
+    ) -> Result<Result<(u32, bool, Message), Closed>, Error> {
         let (number, ambiguous, message) = match self.store.begin_attempt(id, route.name(), now).await? {
             Begun::Go { number, ambiguous, message } => (number, ambiguous, message),
             Begun::Closed(closed) => return Ok(Err(closed)),
@@ -117,9 +130,10 @@ impl Courier<'_> {
         if ambiguous > 0 && !self.may_repeat(id, route).await? {
             let (end, closed) = withheld();
             self.store.end_attempt(id, number, &end, now).await?;
+            alert::not_delivered(id, &message.origin, &closed.why);
             return Ok(Err(closed));
         }
-        Ok(Ok((number, *message)))
+        Ok(Ok((number, ambiguous > 0, *message)))
     }
 
     /// Whether a second copy of an ambiguous message does no harm there (rule 26): the stream says so, or the relay that
@@ -156,7 +170,6 @@ impl Courier<'_> {
         }
     }
 
-    /// Past the dot nobody else knows what happened, so the record is tried until the store takes it.
     async fn record(
         &self,
         id: Uuid,
@@ -164,16 +177,25 @@ impl Courier<'_> {
         delivery: &Delivery,
         verdict: &Verdict,
         now: Timestamp,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         loop {
-            match self.store.end_attempt(id, number, &verdict.end, now).await {
-                Err(store::Error::Unavailable(_)) if matches!(delivery.phase, Phase::Dot | Phase::Done) => {
-                    tokio::time::sleep(RECORD_AGAIN).await;
-                }
-                recorded => return recorded,
+            let recorded = self.store.end_attempt(id, number, &verdict.end, now).await.map_err(Error::from);
+            if !to_be_repeated(delivery, &recorded).await {
+                return recorded;
             }
         }
     }
+}
+
+/// Past the dot nobody else knows what happened, so what is to be recorded is tried until the store takes it. `true`: once more,
+/// after a while.
+async fn to_be_repeated<T>(delivery: &Delivery, recorded: &Result<T, Error>) -> bool {
+    let away = matches!(recorded, Err(Error::Store(store::Error::Unavailable(_))));
+    let again = away && matches!(delivery.phase, Phase::Dot | Phase::Done);
+    if again {
+        tokio::time::sleep(RECORD_AGAIN).await;
+    }
+    again
 }
 
 /// What the end of an attempt means for the ledger and for the workflow.
@@ -207,22 +229,25 @@ struct Again {
     shrunk: bool,
     /// None follows a failure.
     last: bool,
+    /// An earlier one was ambiguous.
+    doubtful: bool,
     /// So many messages to an address that meet a full mailbox are the last ones.
     soft_bounces: u32,
 }
 
 /// The one place that says what each class of outcome leads to (rules 25 to 27).
 fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp) -> Verdict {
-    let Again { repeats, shrunk, last, .. } = again;
+    let Again { repeats, shrunk, last, doubtful, .. } = again;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     let sent = match delivery.class {
         Class::Sent => closed(Outcome::Sent, String::new()),
-        Class::Deferred if last => exhausted(Outcome::Failed),
         Class::Ambiguous if !repeats => closed(Outcome::Ambiguous, why.clone()),
         // The recipient may have it: that many attempts cannot tell, and another digest must not repeat it.
         Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        Class::Deferred if last && doubtful => exhausted(Outcome::Ambiguous),
+        Class::Deferred if last => exhausted(Outcome::Failed),
         Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => {
             Sent::Deferred { why: why.clone(), again_in: None }
         }
@@ -254,23 +279,17 @@ fn verdict(delivery: &Delivery, message: &Message, again: Again, now: Timestamp)
             at: now,
         }),
         in_a_row,
-        return_events: delivery.class == Class::Deferred && last,
+        return_events: delivery.class == Class::Deferred && last && !doubtful,
     };
     Verdict { end, sent }
 }
 
-/// What operators watch for: the names are stable.
 fn report(message: &Message, route: &Route<'_>, delivery: &Delivery, verdict: &Verdict) {
     metrics::attempt(route.name(), delivery.class);
-    let (id, detail) = (message.id, &delivery.detail);
-    match (&verdict.sent, &message.origin) {
-        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Digest(_)) => {
-            metrics::digest_failed();
-            tracing::error!(alert = "digest_failed", digest_id = %id, detail, "a digest could not be delivered");
-        }
-        (Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }), Origin::Single { .. }) => {
-            metrics::message_failed();
-            tracing::error!(alert = "message_failed", id = %id, detail, "a message could not be delivered");
+    let id = message.id;
+    match &verdict.sent {
+        Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) => {
+            alert::not_delivered(id, &message.origin, &delivery.detail);
         }
         _ => {
             tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");

@@ -258,7 +258,9 @@ impl Outside {
         Ok(out)
     }
 
-    fn tidings(&self) -> Command {
+    /// The command line, with this Tidings' configuration.
+    #[must_use]
+    pub fn tidings(&self) -> Command {
         command(&self.binary, self.folder.path(), &self.server.target())
     }
 }

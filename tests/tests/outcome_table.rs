@@ -49,6 +49,20 @@ fn reply(text: &str) -> Act {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attempts_were_refused() -> Result<()> {
+    let stage = Stage::start(impatient()).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
+    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")).after(1));
+    stage.events.emit(event(&key, "e1")).await?;
+    assert_eq!(ended(&stage, &key).await?, Outcome::Ambiguous);
+    let refused = ["deferred"; 5].map(str::to_owned);
+    assert_eq!(classes(&stage, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
+    assert_eq!(stage.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only() -> Result<()> {
     use Outcome::{Failed, Sent};
     let stage = Stage::start(impatient()).await?;

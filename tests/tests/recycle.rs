@@ -1,15 +1,22 @@
 //! A worker gives way to a new one in the same process.
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
 use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
 use tidings::{recycle, registration};
-use tidings_tests::stage::{Stage, activities, event, key, settings};
+use tidings_tests::{
+    relay::{Act, At, Fault},
+    stage::{Stage, activities, event, eventually, key, settings},
+};
 use tidings_workflows::names;
 use tokio_util::sync::CancellationToken;
 
 const DIGESTS: usize = 6;
 /// Less than two digests have: plan, load, render and send, each.
 const ACTIVITIES: u64 = 7;
+/// Longer than a worker that ends gives what is under way.
+const SLOW: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<()> {
@@ -20,7 +27,14 @@ async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<
     let shutdown = CancellationToken::new();
 
     let feeding = async {
-        let waiting = key("alerts", "ann");
+        let (waiting, slow) = (key("alerts", "ann"), key("activity", "slow"));
+        stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW)).to("slow@dev.invalid"));
+        stage.events.emit(event(&slow, "e1")).await?;
+        eventually("the slow delivery is past the dot", SLOW, async || {
+            let past = "SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL";
+            Ok((stage.count(past).await? == 1).then_some(()))
+        })
+        .await?;
         stage.events.emit(event(&waiting, "e1")).await?;
         for n in 0..DIGESTS {
             let key = key("activity", &format!("user-{n}"));
@@ -28,6 +42,8 @@ async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<
             stage.completed(&key).await?;
         }
         stage.completed(&waiting).await?;
+        ensure!(stage.relay.arrival("slow@dev.invalid").is_none(), "the others waited for a slow delivery");
+        stage.completed(&slow).await?;
         shutdown.cancel();
         Ok(())
     };
@@ -36,9 +52,9 @@ async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<
 
     assert!(workers >= 3, "{workers} workers for {DIGESTS} digests");
     assert_eq!(left_behind()?, 0, "threads of workers that have ended");
-    assert_eq!(stage.relay.mails().len(), DIGESTS + 1);
+    assert_eq!(stage.relay.mails().len(), DIGESTS + 2);
     let sent = "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
-    assert_eq!(stage.count(sent).await?, i64::try_from(DIGESTS + 1)?);
+    assert_eq!(stage.count(sent).await?, i64::try_from(DIGESTS + 2)?);
     Ok(())
 }
 

@@ -280,6 +280,13 @@ async fn an_operator_lists_tests_opens_and_closes_relays() -> Result<()> {
     assert_eq!(outside.relay.mails().len(), 1);
     assert_eq!(outside.relay.mails()[0].to, [ANN]);
 
+    let opportunistic = format!("{}?tls=opportunistic", outside.relay.url());
+    let mut test = outside.tidings();
+    let output = test.env("TIDINGS_SMTP_URL", opportunistic).args(["relays", "test", "default"]).output().await?;
+    let said = String::from_utf8(output.stdout)?;
+    let phases = "connect: ok\ngreeting: ok\nehlo: ok\ntls: ok, not offered: all goes in the clear\nnoop: ok\n";
+    assert_eq!(said, phases, "{}", String::from_utf8_lossy(&output.stderr));
+
     outside.relay.fault(Fault::new(At::Ehlo, Act::Reply("550 5.7.1 go away".into())));
     let (code, said) = outside.ask(&["relays", "test", "default"]).await?;
     assert_eq!((code, said.as_str()), (1, "connect: ok\ngreeting: ok\nehlo: failed, 550 5.7.1 go away\n"));

@@ -64,7 +64,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Sends a message again that failed, was cancelled or waits; a digest's is reopened
+    /// Sends a message again that failed, was cancelled or waits; a digest's, which is reopened, only after its end
     #[command(
         after_help = "Example: tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox mended'"
     )]

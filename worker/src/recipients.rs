@@ -81,7 +81,11 @@ fn checked(value: impl Fn(&str) -> String) -> Result<Recipient, (String, String)
         none if none.is_empty() => none,
         written => zone(&written).map_err(|problem| wrong("zone", &written, &problem))?,
     };
-    Ok(Recipient { tenant, user, address, name: value("name"), zone, locale: value("locale") })
+    let text = |field: &str| match value(field) {
+        written if written.contains('\0') => Err(wrong(field, &written, "has a NUL")),
+        text => Ok(text),
+    };
+    Ok(Recipient { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
 }
 
 #[cfg(test)]
@@ -107,6 +111,7 @@ mod tests {
             ("acme,,ann@acme.example,,,", "user", "is required"),
             ("acme,ann,ann at acme,,,", "address", "\"ann at acme\" is no address; write for example"),
             ("acme,ann,ann@acme.example,Ann,Europe/Berln,", "zone", "did you mean \"Europe/Berlin\"?"),
+            ("acme,ann,ann@acme.example,A\0nn,,", "name", "\"A\\0nn\" has a NUL"),
             ("acme,ann,ann@acme.example", "", "has 3 values, the first line has 6 columns"),
         ] {
             let people = read(&format!("tenant,user,address,name,zone,locale\nacme,bob,bob@acme.example,,,\n{row}\n"));

@@ -1,10 +1,8 @@
 //! A worker of the SDK gives way to a new one in the same process before it has grown too large.
 
-use std::{
-    pin::pin,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
 use temporalio_client::Client;
 use temporalio_sdk::{
     Runtime, Worker, WorkerOptions,
@@ -18,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 pub const ACTIVITIES: u64 = 100_000;
 
 /// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown once it has
-/// begun so many `activities`: what is under way ends first, for as long as the options say, and nothing new begins meanwhile.
-/// What it had in memory, the next one replays from the histories.
+/// begun so many `activities`, and a new one begins what comes from then on: what is under way may take minutes, a delivery
+/// past the dot as long as its relay. What the old one had in memory, the new one replays from the histories.
 ///
-/// Returns how many there were.
+/// Returns how many there were, once all of them have ended.
 ///
 /// # Errors
 /// One cannot be made, or fails.
@@ -33,30 +31,38 @@ pub async fn run(
     shutdown: &CancellationToken,
 ) -> anyhow::Result<usize> {
     let mut workers = 0;
-    loop {
-        let enough = CancellationToken::new();
+    let mut ending = FuturesUnordered::<LocalBoxFuture<'_, anyhow::Result<()>>>::new();
+    while !shutdown.is_cancelled() {
+        let enough = shutdown.child_token();
         let mut counted = options.clone();
         counted.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
         let mut worker = Worker::new(runtime, client.clone(), counted)?;
         workers += 1;
         let (stop, name) = (worker.shutdown_handle(), worker.worker_instance_key());
-        let mut running = pin!(worker.run());
-        tokio::select! {
-            ended = &mut running => return Ok(ended.map(|()| workers)?),
-            () = enough.cancelled() => {}
-            () = shutdown.cancelled() => {}
+        let mut running = Box::pin(async move { worker.run().await });
+        loop {
+            tokio::select! {
+                ended = &mut running => return Ok(ended.map(|()| workers)?),
+                Some(ended) = ending.next() => ended?,
+                () = enough.cancelled() => break,
+            }
         }
         stop();
-        running.await?;
-        // The SDK leaves that out: the connection would keep slots and a thread of the worker, and go on announcing it.
-        if let Err(error) = client.connection().workers().finalize_unregister(name) {
-            tracing::warn!(%error, "something of a worker that has ended stays in memory");
+        let end = async move {
+            running.await?;
+            // The SDK leaves that out: the connection would keep slots and a thread of the worker, and go on announcing it.
+            if let Err(error) = client.connection().workers().finalize_unregister(name) {
+                tracing::warn!(%error, "something of a worker that has ended stays in memory");
+            }
+            Ok(())
+        };
+        ending.push(end.boxed_local());
+        if !shutdown.is_cancelled() {
+            tracing::info!(task_queue = options.task_queue, activities, "a new worker takes over");
         }
-        if shutdown.is_cancelled() {
-            return Ok(workers);
-        }
-        tracing::info!(task_queue = options.task_queue, activities, "a new worker takes over");
     }
+    ending.try_collect::<()>().await?;
+    Ok(workers)
 }
 
 /// Says when a worker has begun enough activities.

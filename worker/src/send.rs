@@ -18,8 +18,8 @@ Examples:
   tidings send --tenant acme --to 'Ann <ann@example.net>' --key welcome-ann \\
                --subject 'Welcome' --text welcome.txt --html welcome.html
 
-It returns when the message is in the outbox and a worker will send it. The same --key again is the same message,
-however long after: nothing is sent twice. Another content under the same key is an error.";
+It returns when the message is in the outbox and a worker will send it. The same --key again is the same message
+for as long as it is kept ([retention] messages, 90d): nothing is sent twice. Another content under the same key is an error.";
 
 /// What is sent, and to whom.
 #[derive(Debug, clap::Args)]

@@ -131,6 +131,11 @@ impl Pending {
         }
     }
 
+    /// How many of the first `count` events have one of these ids.
+    pub fn count_in_head(&self, count: usize, event_ids: &[String]) -> usize {
+        self.arrivals.iter().take(count).filter(|arrival| event_ids.contains(&arrival.event.event_id)).count()
+    }
+
     /// Removes the events with these ids.
     pub fn forget(&mut self, event_ids: &[String]) {
         let known: BTreeSet<_> = event_ids.iter().collect();

@@ -69,7 +69,7 @@ impl Retract {
         }
     }
 
-    /// Whether it takes this event back.
+    /// Whether it takes this event back. Times count in milliseconds, as in the ledger.
     #[must_use]
     pub fn covers(&self, event: &Event) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl Retract {
                 *category == event.category
                     && *entity_type == event.entity_type
                     && *entity_id == event.entity_id
-                    && event.occurred_at <= *until
+                    && event.occurred_at.as_millisecond() <= until.as_millisecond()
             }
         }
     }

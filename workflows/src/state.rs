@@ -61,6 +61,9 @@ pub(crate) struct State {
     /// The recipient's choices have changed since the open window was planned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changed: bool,
+    /// They had when a plan was asked for whose answer has not counted yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unanswered: bool,
     /// An operator wants the open window planned anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retiming: Option<Order>,
@@ -76,6 +79,9 @@ pub(crate) struct State {
     /// An operator wants what there is to end without a mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping: Option<Order>,
+    /// How many of the pending events that is about, from the first on; what came after the order is not dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropping_events: Option<usize>,
     /// Commands that the audit trail does not have yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
@@ -172,11 +178,13 @@ impl State {
             flushed: false,
             hold: None,
             changed: false,
+            unanswered: false,
             retiming: None,
             reopening: None,
             reopened: None,
             retracts: BTreeSet::new(),
             dropping: None,
+            dropping_events: None,
             notes: Vec::new(),
             letters: Vec::new(),
             malformed: 0,
@@ -210,6 +218,19 @@ impl State {
         self.retracts.insert(retract);
     }
 
+    /// Removes the first `count` pending events.
+    fn drop_head(&mut self, count: usize) {
+        self.pending.drop_head(count);
+        self.dropping_events = self.dropping_events.map(|left| left.saturating_sub(count));
+    }
+
+    /// Removes the pending events with these ids.
+    fn forget(&mut self, event_ids: &[String]) {
+        let dropped = self.dropping_events.map(|left| left - self.pending.count_in_head(left, event_ids));
+        self.pending.forget(event_ids);
+        self.dropping_events = dropped;
+    }
+
     pub fn refuse(&mut self, mut letter: DeadLetter) {
         self.malformed += 1;
         if self.letters.len() >= LETTERS {
@@ -230,7 +251,7 @@ impl State {
         }
         self.ensure_open(now);
         let count = self.pending.len();
-        self.pending.drop_head(count);
+        self.drop_head(count);
         self.retracts.clear();
         if let Some(open) = &mut self.open {
             open.unread += count as u64;

@@ -3,16 +3,17 @@
 use super::{Delivery, Mailer, Phase, Relay, Tls, open::open};
 
 impl Mailer {
-    /// Connects, makes it private, logs in, says NOOP and QUIT.
+    /// Connects, makes it private, logs in, says NOOP and QUIT. `false`: with `tls=opportunistic`, and without TLS.
     ///
     /// # Errors
     /// How far it came, and why no further.
-    pub async fn check(&self) -> Result<(), Delivery> {
+    pub async fn check(&self) -> Result<bool, Delivery> {
         let (relay, tls, timeouts) = self.means();
         let mut connection = open(relay, tls, timeouts).await?;
         connection.noop(timeouts).await?;
+        let is_private = connection.is_private();
         connection.quit().await;
-        Ok(())
+        Ok(is_private)
     }
 }
 

@@ -73,6 +73,10 @@ impl Connection {
         Self { smtp, wire, max_size, opened_at: now, idle_since: now, used: 0, dirty: false }
     }
 
+    pub(super) fn is_private(&self) -> bool {
+        self.wire.is_tls()
+    }
+
     pub(super) fn speaks_utf8(&self) -> bool {
         self.smtp.server_info().supports_feature(Extension::SmtpUtfEight)
     }

@@ -66,6 +66,10 @@ impl Wire {
         String::from_utf8_lossy(&self.state().heard).into_owned()
     }
 
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.state().socket, Socket::Tls(_))
+    }
+
     /// Something was written.
     pub(super) fn spoke(&self) -> bool {
         self.state().spoke

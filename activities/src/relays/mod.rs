@@ -105,7 +105,7 @@ impl Route<'_> {
     ///
     /// # Errors
     /// How far it came, and why no further.
-    pub async fn check(&self) -> Result<(), Delivery> {
+    pub async fn check(&self) -> Result<bool, Delivery> {
         self.relay.mailer.check().await
     }
 

@@ -22,7 +22,7 @@ pub struct Suppression {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SuppressionFilter {
     pub tenant: Option<String>,
-    /// In any case.
+    /// In any spelling.
     pub address: Option<String>,
     /// At most so many.
     pub limit: u32,

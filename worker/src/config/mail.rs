@@ -47,10 +47,15 @@ pub(super) fn nobody(sender: &Sender, RelaySettings { relay, .. }: &RelaySetting
     })
 }
 
+/// Name and address, with its domain in ASCII (RFC 5891), as it stands on envelopes and in identifiers.
 pub(super) fn from(text: &str) -> Result<(String, String), String> {
-    let mailbox: Mailbox =
-        text.parse().map_err(|_| "is no sender; write for example \"Acme <digest@acme.example>\"".to_owned())?;
-    Ok((mailbox.name.unwrap_or_default(), mailbox.email.to_string()))
+    let wrong = "is no sender; write for example \"Acme <digest@acme.example>\"";
+    let Mailbox { name, email } = text.parse().map_err(|_| wrong.to_owned())?;
+    let domain = match email.domain() {
+        domain if domain.is_ascii() => domain.to_owned(),
+        domain => url::Host::parse(domain).map_err(|_| wrong.to_owned())?.to_string(),
+    };
+    Ok((name.unwrap_or_default(), format!("{}@{domain}", email.user())))
 }
 
 /// A mail address (RFC 5321 addr-spec).

@@ -217,6 +217,17 @@ fn a_signature_is_of_the_senders_domain_and_its_key_is_never_shown() {
 }
 
 #[test]
+fn a_sender_of_an_internationalised_domain_is_one_in_ascii() {
+    let settings =
+        read("[mail]\nfrom = \"Acme <digest@Bücher.example>\"", &[]).unwrap().settings(UnknownRecipients::Wait);
+    let sender = settings.unwrap().streams.bulk.sender;
+    assert_eq!(
+        (sender.address.as_str(), sender.domain.as_str()),
+        ("digest@xn--bcher-kva.example", "xn--bcher-kva.example")
+    );
+}
+
+#[test]
 fn a_domain_above_or_below_the_senders_is_aligned() {
     for domain in ["acme.example", "mail.acme.example", "MAIL.acme.example", "x.mail.acme.example"] {
         let text = dkim(&format!("domain = \"{domain}\"\nkey_file = \"k\""));

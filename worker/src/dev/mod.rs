@@ -2,7 +2,9 @@
 //! SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
 
 use std::{
-    fs::{self, File, TryLockError},
+    env,
+    fs::{DirBuilder, File, TryLockError},
+    os::unix::fs::DirBuilderExt as _,
     path::Path,
     pin::pin,
     sync::Arc,
@@ -90,7 +92,7 @@ impl Args {
     /// What other commands need in front when the server is not where they look for it.
     fn temporal_address(&self) -> String {
         match self.temporal_port {
-            DEFAULT_TEMPORAL_PORT => String::new(),
+            DEFAULT_TEMPORAL_PORT if env::var_os("TEMPORAL_ADDRESS").is_none() => String::new(),
             port => format!("TEMPORAL_ADDRESS=127.0.0.1:{port} "),
         }
     }
@@ -183,7 +185,12 @@ impl Desk {
 
 /// One `tidings dev` at a time in a folder. The system gives the lock back when the process ends, however it ends.
 fn lock(folder: &Path) -> anyhow::Result<File> {
-    fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    // Every mail will be in it.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
     let path = folder.join("lock");
     let file = File::options().create(true).append(true).open(&path);
     let file = file.with_context(|| format!("{} cannot be written", path.display()))?;
@@ -220,7 +227,7 @@ fn say_where(args: &Args) {
 
 /// The command that emits one event.
 fn example() -> String {
-    let program = std::env::args().next().unwrap_or_else(|| "tidings".to_owned());
+    let program = env::args().next().unwrap_or_else(|| "tidings".to_owned());
     format!("{program} emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'")
 }
 

@@ -25,7 +25,9 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
     // Nobody signs: the key is where the worker is.
     config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
-    config.temporal.connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
+    let connection = &mut config.temporal.connection;
+    connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
+    (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
     config.temporal.client.namespace = "default".to_owned();
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;

@@ -135,7 +135,13 @@ fn spawn(cli: &Path, folder: &Path, log: &Path, port: u16, ui_port: u16) -> io::
 }
 
 async fn serves(cli: &Path, port: u16) -> bool {
-    let health = Command::new(cli)
+    let mut health = Command::new(cli);
+    // Those of the shell are another server's: with an API key there, this one would be spoken to in TLS.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TEMPORAL_")) {
+        health.env_remove(name);
+    }
+    let health = health
+        .env("TEMPORAL_CONFIG_FILE", "/dev/null")
         .args(["operator", "cluster", "health", "--address", &format!("127.0.0.1:{port}")])
         .stdin(Stdio::null())
         .kill_on_drop(true)

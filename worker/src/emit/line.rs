@@ -84,10 +84,10 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads ahead on a thread of its own.
+/// Reads ahead on a thread of its own, and not on one of the runtime, which would wait for the next line at its end.
 pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
     let (sender, receiver) = mpsc::channel(AHEAD);
-    tokio::task::spawn_blocking(move || {
+    std::thread::spawn(move || {
         for line in lines {
             if sender.blocking_send(line).is_err() {
                 return;

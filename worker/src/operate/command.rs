@@ -28,7 +28,7 @@ Many keys at once:
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
 
-They are the keys that are not idle. Run it again after a failure: what was done changes nothing.";
+They are the keys whose workflow runs. Run it again after a failure: what was done changes nothing.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::{
-    mailer::{Class, Delivery, Draft, Of, Person, Timeouts},
+    mailer::{Class, Delivery, Draft, Of, Person, Phase, Timeouts},
     relays::Relays,
     settings::{Settings, Stream, UnknownRecipients},
 };
@@ -49,14 +49,15 @@ pub(super) async fn run(Options { name, to, json }: Options, config: &Config) ->
     let relays = Relays::new(&[(name.clone(), settings.clone())].into(), patient())?;
     let say = |phase: &str, ok: bool, detail: &str| say(&Line { phase, ok, detail }, json);
     let route = relays.route(&name, Uuid::new_v4()).ok_or_else(|| anyhow::anyhow!("relay {name} is missing"))?;
-    let failure = route.check().await.err();
+    let checked = route.check().await;
     for phase in settings.relay.phases() {
-        match &failure {
-            Some(failure) if failure.phase == phase => return say(phase.name(), false, why(failure)),
+        match &checked {
+            Err(failure) if failure.phase == phase => return say(phase.name(), false, why(failure)),
+            Ok(false) if phase == Phase::Tls => say(phase.name(), true, "not offered: all goes in the clear")?,
             _ => say(phase.name(), true, "")?,
         };
     }
-    if let Some(failure) = failure {
+    if let Err(failure) = checked {
         return say("noop", false, why(&failure));
     }
     let mut ok = say("noop", true, "")?;

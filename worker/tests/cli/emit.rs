@@ -1,8 +1,10 @@
 //! `tidings emit`: what is refused, and where.
 
+use std::io::Write as _;
+
 use tempfile::TempDir;
 
-use crate::run;
+use crate::{run, said, start};
 
 #[test]
 fn emit_needs_no_server_to_refuse_and_names_line_field_and_limit() {
@@ -31,6 +33,19 @@ fn an_event_that_is_right_needs_a_server_and_the_error_says_which() {
     assert_eq!(code, 1);
     assert!(error.contains("Temporal at http://127.0.0.1:1 does not answer (Connection refused"), "{error}");
     assert!(error.contains("TEMPORAL_ADDRESS"), "{error}");
+}
+
+#[test]
+fn emit_ends_with_its_error_though_its_input_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let key = ["--tenant", "acme", "--user", "ann", "--digest", "activity"];
+    let mut emit = start(folder.path(), &[&["emit", "-"], &key[..]].concat());
+    let mut input = emit.stdin.take().unwrap();
+    writeln!(input, r#"{{"event_id": "1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}}"#).unwrap();
+    let output = emit.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("does not answer"), "{}", said(&output.stderr));
+    drop(input);
 }
 
 #[test]

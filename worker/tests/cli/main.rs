@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Write as _,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use tempfile::TempDir;
@@ -14,9 +14,9 @@ mod emit;
 mod people;
 mod template;
 
-/// Runs `tidings` in `folder`, with nothing of the surrounding configuration.
-fn tidings(folder: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tidings"))
+/// Starts `tidings` in `folder`, with nothing of the surrounding configuration.
+fn start(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_tidings"))
         .args(arguments)
         .current_dir(folder)
         .env_clear()
@@ -27,7 +27,11 @@ fn tidings(folder: &Path, arguments: &[&str], input: &str) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+fn tidings(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = start(folder, arguments);
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }

@@ -118,4 +118,7 @@ pub struct RetractInput {
     /// Those that are in workflow state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
+    /// As in [`StashInput`]: its recipient gets the others, and a repeated event of it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivering: Option<Uuid>,
 }

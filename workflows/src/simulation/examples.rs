@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     command::{Hold, Reopen, Retime},
-    contract::Outcome,
+    contract::{Loaded, Outcome},
     state::Decision,
 };
 
@@ -348,6 +348,109 @@ fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_lat
     let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Dropped).count(), 2);
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1);
+}
+
+#[test]
+fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    while !matches!(world.state.decide(world.now), Decision::Send) {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Good),
+        }
+    }
+    world.act(false, Answer::Deferred);
+    world.add(2, 0);
+    world.take(&Step::Hold { minutes: None });
+    world.take(&Step::Drop);
+    world.add(3, 0);
+    world.settle();
+    let outcome = |id: &str| world.ledger.ended[&world.ledger.events[id]].outcome;
+    assert_eq!(["1", "2", "3"].map(outcome), [Outcome::Dropped, Outcome::Dropped, Outcome::Sent]);
+    world.check();
+}
+
+#[test]
+fn a_digest_on_its_way_is_named_when_a_repeated_event_of_it_is_taken_back() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    while world.state.delivering.is_none() {
+        match world.state.decide(world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Good),
+        }
+    }
+    world.add(1, 0);
+    world.take(&Step::Retract { id: 1, entity: false });
+    assert_eq!(world.state.decide(world.now), Decision::Retract);
+    let input = world.state.retract_input(world.now).unwrap();
+    assert_eq!(input.events.len(), 1);
+    assert_eq!(input.delivering, world.state.delivering.map(|digest| digest.window.digest_id));
+}
+
+#[test]
+fn a_change_counts_although_a_known_event_comes_with_it() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.settle();
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Tick { minutes: 1 });
+    world.add(1, 0);
+    world.take(&Step::Choose { signalled: true });
+    for _ in 0..2 {
+        assert_eq!(world.state.decide(world.now), Decision::Plan);
+        world.act(false, Answer::Good);
+    }
+    let plan = world.state.open.as_ref().unwrap().plan.as_ref().unwrap();
+    assert_eq!(plan.revision, world.ledger.revision);
+    assert!(matches!(world.state.decide(world.now), Decision::Wait(_)));
+}
+
+#[test]
+fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Choose { signalled: true });
+    world.state.plan_input(world.now).unwrap();
+    world.roll();
+    assert_eq!(world.state.decide(world.now), Decision::Plan);
+}
+
+#[test]
+fn a_flush_that_comes_while_a_claim_is_put_off_is_carried_out() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    world.now = due_at;
+    let asked = world.state.load_input(world.now).unwrap();
+    world.state.flush(order(), world.now);
+    let later = Loaded::Later { until: world.now + 10.hours(), why: String::new() };
+    world.state.loaded(&asked, later, world.now);
+    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert!(world.state.load_input(world.now).unwrap().flushed);
+}
+
+#[test]
+fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Choose { signalled: true });
+    let asked = world.state.plan_input(world.now).unwrap();
+    let answer = world.plan(&asked);
+    let at = world.now + 5.hours();
+    world.state.retime(Retime { order: order(), at: Some(at) }, world.now);
+    world.state.planned(&asked, answer, world.now);
+    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    assert_eq!(world.state.decide(world.now), Decision::Wait(at));
+    assert_eq!(world.state.open.unwrap().plan.unwrap().revision, world.ledger.revision);
 }
 
 #[test]

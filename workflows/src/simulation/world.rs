@@ -24,6 +24,8 @@ pub(super) struct World {
     pub(super) acted: bool,
     pub(super) now: Timestamp,
     pub(super) ledger: Ledger,
+    /// Events that had come when the latest drop or cancel did.
+    pub(super) before_an_end: BTreeSet<String>,
     /// Digests that were on their way when a drop came.
     pub(super) dropped: BTreeSet<Uuid>,
     /// What each run received, for those that are read back.
@@ -55,6 +57,7 @@ impl World {
             acted: false,
             now: Timestamp::UNIX_EPOCH,
             ledger: Ledger::default(),
+            before_an_end: BTreeSet::new(),
             dropped: BTreeSet::new(),
             histories: vec![Default::default()],
             accepted: BTreeSet::new(),
@@ -135,8 +138,14 @@ impl World {
                 self.state.hold(Hold { order: order(), until }, at);
             }
             Step::Release => drop(self.state.release(order(), at)),
-            Step::Drop => self.dropped.extend(self.state.discard(order()).delivering),
-            Step::Cancel => self.state.cancelled = true,
+            Step::Drop => {
+                self.dropped.extend(self.state.discard(order()).delivering);
+                self.before_an_end.clone_from(&self.accepted);
+            }
+            Step::Cancel => {
+                self.state.cancelled = true;
+                self.before_an_end.clone_from(&self.accepted);
+            }
             Step::Act { .. } | Step::Roll | Step::Tick { .. } | Step::Commit | Step::Crash => unreachable!(),
         }
     }
@@ -385,6 +394,8 @@ impl World {
             let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));
             let passed_over = end.outcome == Outcome::Skipped && !of_no_use && !self.ledger.returned.contains(id);
             assert!(!passed_over, "nobody took event {id} back, and it is in no mail");
+            let dropped = end.outcome == Outcome::Dropped && !self.state.cancelled;
+            assert!(!dropped || self.before_an_end.contains(id), "event {id} came after the drop that ended it");
         }
         for (digest_id, content) in &self.ledger.mails {
             let returned_since = self.ledger.ended[digest_id].outcome == Outcome::Failed;

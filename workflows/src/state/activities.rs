@@ -27,8 +27,8 @@ impl State {
         if self.open.is_none() && self.pending.is_empty() {
             return None;
         }
-        self.changed = false;
         let signs = self.signs(asked_at)?;
+        self.unanswered |= std::mem::take(&mut self.changed);
         let open = self.open.as_ref();
         Some(PlanInput {
             key: self.key.clone()?,
@@ -45,11 +45,11 @@ impl State {
         self.ensure_open(asked_at);
         let open = self.open.as_ref()?;
         let window = open.window.clone();
-        let delivering = self.delivering.as_ref().map(|digest| digest.window.digest_id);
+        let delivering = self.on_its_way();
         Some(match open.runs.first() {
             Some(run) => StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering },
             None => {
-                let events = self.pending.head(self.pending.page_len(usize::MAX));
+                let events = self.pending.head(self.pending.page_len(self.doomed()));
                 StashInput { window, events, runs: Vec::new(), delivering }
             }
         })
@@ -59,7 +59,7 @@ impl State {
         let retracts: Vec<_> = self.retracts.iter().take(PAGE_EVENTS).cloned().collect();
         let events = self.pending.covered_by(&retracts);
         let window = if events.is_empty() { None } else { self.window(asked_at) };
-        Some(RetractInput { asked_at, key: self.key.clone()?, retracts, window, events })
+        Some(RetractInput { asked_at, key: self.key.clone()?, retracts, window, events, delivering: self.on_its_way() })
     }
 
     pub fn reopen_input(&mut self, asked_at: Timestamp) -> Option<ReopenInput> {
@@ -99,7 +99,7 @@ impl State {
             return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed, by });
         }
         self.ensure_open(asked_at);
-        let events = self.pending.head(self.pending.page_len(usize::MAX));
+        let events = self.pending.head(self.pending.page_len(self.doomed()));
         Some(CloseInput { asked_at, window: self.open.as_ref()?.window.clone(), events, closed, by })
     }
 
@@ -115,7 +115,7 @@ impl State {
 /// The answers.
 impl State {
     pub fn planned(&mut self, asked: &PlanInput, plan: Plan, now: Timestamp) {
-        self.pending.forget(&plan.known);
+        self.forget(&plan.known);
         if self.open.is_none() && self.pending.is_empty() {
             return;
         }
@@ -123,25 +123,33 @@ impl State {
         if !plan.known.is_empty() && self.signs(now).as_ref() != Some(&asked.signs) {
             return;
         }
-        self.note_new_deadline(asked, &plan, now);
+        // An operator's deadline that came meanwhile stands, and the rest is new.
+        let retimed =
+            self.open.as_ref().and_then(|open| open.plan.clone()).filter(|plan| asked.before.as_ref() != Some(plan));
+        let before = retimed.as_ref().or(asked.before.as_ref());
+        let plan = match &retimed {
+            Some(Plan { due_at, why, slide, .. }) => Plan { due_at: *due_at, why: why.clone(), slide: *slide, ..plan },
+            None => plan,
+        };
+        self.note_new_deadline(asked.anew_at.is_some(), before, &plan, now);
         self.waited = false;
+        self.unanswered = false;
         self.ensure_open(now);
         let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
         self.linger = plan.linger;
         if let Some(open) = &mut self.open {
             open.window.due_at = plan.due_at;
             open.why.clone_from(&plan.why);
-            open.not_before =
-                open.not_before.filter(|_| asked.anew_at.is_none() && asked.before.as_ref().is_some_and(same));
+            open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
             open.seen = Some(asked.signs.clone());
             open.plan = Some(Plan { known: Vec::new(), ..plan });
         }
     }
 
     /// The audit trail has both send times, and whose wish it was.
-    fn note_new_deadline(&mut self, asked: &PlanInput, plan: &Plan, now: Timestamp) {
-        let order = if asked.anew_at.is_some() { self.retiming.take() } else { None };
-        let Some(before) = &asked.before else { return };
+    fn note_new_deadline(&mut self, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
+        let order = if anew { self.retiming.take() } else { None };
+        let Some(before) = before else { return };
         let moved = format!("due at {:.0}, was {:.0}", plan.due_at, before.due_at);
         if let Some(Order { by, why }) = order {
             self.note("retime", Order { by, why: format!("{why}: {moved}") }, now);
@@ -152,7 +160,7 @@ impl State {
 
     pub fn stashed(&mut self, done: &StashInput, Stashed { taken }: Stashed, _: Timestamp) {
         let stashed_at = count(taken).checked_sub(1).and_then(|last| self.pending.arrived_at(last));
-        self.pending.drop_head(count(taken));
+        self.drop_head(count(taken));
         if let Some(open) = &mut self.open {
             open.stashed += taken;
             open.stashed_at = stashed_at.or(open.stashed_at);
@@ -166,7 +174,7 @@ impl State {
 
     pub fn retracted(&mut self, done: &RetractInput, (): (), _: Timestamp) {
         let ids: Vec<_> = done.events.iter().map(|event| event.event_id.clone()).collect();
-        self.pending.forget(&ids);
+        self.forget(&ids);
         if self.pending.covered_by(&done.retracts).is_empty() {
             for retract in &done.retracts {
                 self.retracts.remove(retract);
@@ -188,7 +196,12 @@ impl State {
     pub fn loaded(&mut self, asked: &LoadInput, answer: Loaded, _: Timestamp) {
         // What the claim of a window that is over left here is for the next one.
         let left = |ending: &Ending| count(ending.taken) < asked.events.len();
-        self.flushed &= matches!(&answer, Loaded::Nothing(ending) if left(ending));
+        self.flushed &= match &answer {
+            Loaded::Nothing(ending) => left(ending),
+            // A flush that came after this was asked is still to be carried out.
+            Loaded::Later { .. } | Loaded::Changed => !asked.flushed,
+            Loaded::Claimed { .. } => false,
+        };
         match answer {
             Loaded::Later { until, why } => {
                 if let Some(open) = &mut self.open {
@@ -209,7 +222,7 @@ impl State {
     }
 
     fn take_claimed(&mut self, taken: u64) {
-        self.pending.drop_head(count(taken));
+        self.drop_head(count(taken));
         self.open = None;
         self.windows += 1;
     }

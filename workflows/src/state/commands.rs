@@ -48,6 +48,9 @@ impl State {
         let dropped = Dropped { events: self.collected(), delivering: self.on_its_way() };
         if dropped != Dropped::default() {
             self.dropping = Some(order);
+            self.dropping_events = Some(self.pending.len());
+            self.hold = None;
+            self.flushed = false;
         }
         dropped
     }
@@ -116,9 +119,14 @@ impl State {
         if self.open.is_none() || self.cancelled {
             self.retiming = None;
             self.changed = false;
+            self.unanswered = false;
+        }
+        let dropped = self.delivering.is_none() && self.open.is_none() && self.dropping_events == Some(0);
+        if idle || dropped {
+            self.dropping = None;
+            self.dropping_events = None;
         }
         if idle {
-            self.dropping = None;
             self.hold = None;
             self.flushed = false;
         }
@@ -135,7 +143,12 @@ impl State {
         self.cancelled || self.dropping.is_some()
     }
 
-    fn on_its_way(&self) -> Option<Uuid> {
+    /// How many of the pending events come to their end with what winds down.
+    pub(super) fn doomed(&self) -> usize {
+        self.dropping_events.filter(|_| !self.cancelled).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn on_its_way(&self) -> Option<Uuid> {
         self.delivering.as_ref().map(|digest| digest.window.digest_id)
     }
 

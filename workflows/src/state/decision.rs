@@ -79,7 +79,7 @@ impl State {
         let Some(open) = &self.open else { return !self.pending.is_empty() };
         let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
         let urgent = seen.urgent_at.is_none() && self.pending.urgent_at().is_some();
-        self.changed || self.retiming.is_some() || urgent || (self.slides() && self.must_stash())
+        self.changed || self.unanswered || self.retiming.is_some() || urgent || (self.slides() && self.must_stash())
     }
 
     /// Whether an event has come that moves the deadline, unless the ledger knows it.
@@ -98,14 +98,15 @@ impl State {
     }
 
     fn wind_down(&self) -> Decision {
+        let doomed = self.doomed() > 0 && !self.pending.is_empty();
         if self.delivering.is_some() {
             Decision::Close
         } else if self.reopening.is_some() {
             // The ledger may have taken the digest up again already, and it needs another end.
             Decision::Reopen
-        } else if self.must_stash() {
+        } else if self.must_stash() && (doomed || self.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
             Decision::Stash
-        } else if self.open.is_some() || !self.pending.is_empty() {
+        } else if self.open.is_some() || doomed {
             Decision::Close
         } else {
             self.chore().unwrap_or(Decision::Finish)

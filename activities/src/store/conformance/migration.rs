@@ -1,5 +1,7 @@
 //! A database that has not this version's tables.
 
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
 use uuid::Uuid;
 
 use super::{
@@ -7,6 +9,17 @@ use super::{
     bench::{Behind, schema_url},
 };
 use crate::store::{Postgres, Sqlite, Store as _};
+
+#[tokio::test]
+async fn a_new_file_is_for_nobody_else_on_the_machine() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("new/folder");
+    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.join("new.db").display())).await.unwrap();
+    sqlite.migrate().await.unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(folder.clone()), 0o700);
+    assert_eq!(["new.db", "new.db-wal", "new.db-shm"].map(|file| mode(folder.join(file))), [0o600; 3]);
+}
 
 #[tokio::test]
 async fn a_database_that_was_not_migrated_names_the_command_to_run() {

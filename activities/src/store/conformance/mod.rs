@@ -63,7 +63,7 @@ conformance! {
         another_zone_counts_as_a_change_of_what_was_chosen,
         consent_is_per_key_and_audited_when_it_changes,
         a_command_is_audited_once_however_often_it_is_told,
-        a_suppression_ignores_case_and_stays_within_its_tenant,
+        a_suppression_ignores_spelling_and_stays_within_its_tenant,
         a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address,
         a_dead_letter_is_buried_once,
     }
@@ -88,6 +88,7 @@ conformance! {
         a_page_takes_it_over_unless_it_is_on_its_way,
         a_preview_leaves_it_alone_because_it_may_be_on_its_way,
         a_drop_takes_it_over,
+        taking_back_a_repeated_event_leaves_its_digest_alone_that_is_on_its_way,
         nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
         a_late_call_takes_no_events_that_a_failed_digest_returned,
     }

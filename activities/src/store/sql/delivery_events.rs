@@ -9,7 +9,9 @@ use super::{
     Dialect, Sql,
     messages::{self, RecordRow},
     outbox::LockedMessage,
-    statements, time,
+    statements,
+    suppressions::folded,
+    time,
 };
 use crate::{
     delivery_events::{Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, Status, Which, effects},
@@ -74,7 +76,7 @@ impl<D: Dialect> Sql<D> {
             .bind(message.id.to_string())
             .bind(event.report.id(message.id).to_string())
             .bind(message.origin.tenant().to_owned())
-            .bind(message.envelope_to.to_lowercase())
+            .bind(folded(&message.envelope_to))
             .bind(kind.name().to_owned())
             .bind(kind.bounce().map_or("", Bounce::name).to_owned())
             .bind(status.map(|status| status.to_string()).unwrap_or_default())
@@ -93,7 +95,7 @@ impl<D: Dialect> Sql<D> {
         soft_bounces: u32,
         now: Timestamp,
     ) -> Result<Effects> {
-        let (tenant, address) = (message.origin.tenant().to_owned(), message.envelope_to.to_lowercase());
+        let (tenant, address) = (message.origin.tenant().to_owned(), folded(&message.envelope_to));
         // Two messages to one address that bounce at once would not see each other.
         let lock = query(D::LOCK_ADDRESS).bind(tenant.clone()).bind(address.clone());
         lock.execute(&mut *connection).await?;
@@ -124,7 +126,7 @@ impl<D: Dialect> Sql<D> {
         }
         if effects.forgiven {
             let forgive = query(statements::LIFT).bind(message.origin.tenant().to_owned());
-            let forgive = forgive.bind(message.envelope_to.to_lowercase());
+            let forgive = forgive.bind(folded(&message.envelope_to));
             forgive.bind(Reason::SoftBounces.name().to_owned()).execute(&mut *tx).await?;
         }
         if let Some(suppression) = &effects.suppress {

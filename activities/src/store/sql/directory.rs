@@ -15,6 +15,7 @@ use super::{
     Dialect, Sql, json, no_nul, number,
     rows::{self, FactsRow, RecipientRow, RetractIdentity, RetractRow},
     statements,
+    suppressions::folded,
 };
 use crate::store::{AuditEntry, Facts, Preferences, Recipient, Result};
 
@@ -142,9 +143,8 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// Case is folded here and not in SQL: the databases disagree beyond ASCII.
 fn row(recipient: &Recipient) -> RecipientRow<'_> {
-    RecipientRow { recipient, address_lower: recipient.address.to_lowercase() }
+    RecipientRow { recipient, address_lower: folded(&recipient.address) }
 }
 
 /// What a retract is about, and until when in milliseconds; an id is taken back for all time.

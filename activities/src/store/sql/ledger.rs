@@ -152,9 +152,10 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Ending> {
-        let Closing { window, events, closed, by, return_events, now } = closing;
+        let Closing { window, events, closed, by, return_events, delivering, now } = closing;
         let mut tx = self.write().await?;
-        let digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
+        let mut digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
+        digest.elsewhere.retain(|id| Some(*id) != delivering);
         Self::adopt(&mut tx, window, &digest, now).await?;
         let first = if let Some(first) = digest.closed {
             first

@@ -9,7 +9,7 @@ use tidings_workflows::{
 };
 use uuid::Uuid;
 
-use super::{Dialect, Sql, no_nul, number, outbox::LockedMessage, rows, statements, time};
+use super::{Dialect, Sql, no_nul, number, outbox::LockedMessage, rows, statements, suppressions::folded, time};
 use crate::store::{
     AttemptRecord, AuditEntry, Error, LateEnd, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
     Result,
@@ -36,7 +36,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(super) async fn read_suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
-        let statement = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.to_lowercase());
+        let statement = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(folded(address));
         let rows: Vec<(String,)> = statement.fetch_all(&self.reader).await?;
         rows.iter().map(|(name,)| rows::reason(name)).collect()
     }

@@ -1,7 +1,14 @@
 //! SQLite: the embedded default. One connection writes, so that writers wait in line instead of failing with
 //! `SQLITE_BUSY`; the others read beside it (WAL).
 
-use std::{path::Path, str::FromStr, time::Duration};
+use std::{
+    fs::{DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+    str::FromStr,
+    time::Duration,
+};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous};
 
@@ -19,14 +26,14 @@ impl Sql<sqlx::Sqlite> {
     /// The address cannot be read, or the file cannot be opened.
     pub async fn connect(url: &str) -> Result<Self> {
         let options = SqliteConnectOptions::from_str(url)?
-            .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             // NORMAL may lose the last commits when the machine loses power. Temporal would remember them as done: a
             // claim whose events are nowhere, a dot that was never recorded. FULL costs one fsync a commit.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true);
-        create_folder(options.get_filename())?;
+        let file = options.get_filename();
+        create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
         // A file does not hang up, and asking it costs as much as a statement.
         let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
         let writer = pool().max_connections(1).connect_with(options.clone()).await?;
@@ -43,10 +50,12 @@ impl Sql<sqlx::Sqlite> {
     }
 }
 
-fn create_folder(file: &Path) -> Result<()> {
-    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Error::Broken(format!("cannot create {}: {error}", folder.display())))
+/// For nobody else on this machine: addresses and mails are in it. SQLite's other files get the mode of this one.
+fn create(file: &Path) -> io::Result<()> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,

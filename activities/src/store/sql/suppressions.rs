@@ -1,4 +1,4 @@
-//! Addresses that a tenant must not mail. Their case is folded here and not in SQL: the databases disagree beyond ASCII.
+//! Addresses that a tenant must not mail. They are folded here and not in SQL: the databases disagree beyond ASCII.
 
 use sqlx::{query, query_as};
 use tidings_workflows::Key;
@@ -9,11 +9,19 @@ use crate::store::{AuditEntry, Reason, Result, Suppression, SuppressionFilter};
 /// Columns of [`SUPPRESSIONS`](statements::SUPPRESSIONS).
 type Row = (String, String, String, String, i64);
 
+/// An address as all of its spellings are compared: in lower case, its domain in ASCII (RFC 5891), as on an envelope.
+pub(super) fn folded(address: &str) -> String {
+    let lower = address.to_lowercase();
+    let domain = lower.rsplit_once('@').filter(|(_, domain)| !domain.is_ascii());
+    let ascii = domain.and_then(|(local, domain)| Some(format!("{local}@{}", url::Host::parse(domain).ok()?)));
+    ascii.unwrap_or(lower)
+}
+
 impl<D: Dialect> Sql<D> {
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
         query(statements::SUPPRESS)
             .bind(&suppression.tenant)
-            .bind(suppression.address.to_lowercase())
+            .bind(folded(&suppression.address))
             .bind(suppression.reason.name().to_owned())
             .bind(no_nul(&suppression.detail))
             .bind(suppression.at.as_millisecond())
@@ -26,7 +34,7 @@ impl<D: Dialect> Sql<D> {
         let SuppressionFilter { tenant, address, limit } = filter;
         let rows = query_as(statements::SUPPRESSIONS)
             .bind(tenant.clone().unwrap_or_default())
-            .bind(address.as_deref().unwrap_or_default().to_lowercase())
+            .bind(folded(address.as_deref().unwrap_or_default()))
             .bind(i64::from(*limit));
         let rows: Vec<Row> = rows.fetch_all(&self.reader).await?;
         let suppression = |(tenant, address, reason, detail, at): Row| {
@@ -43,7 +51,7 @@ impl<D: Dialect> Sql<D> {
         reason: Option<Reason>,
         entry: &AuditEntry,
     ) -> Result<Vec<Reason>> {
-        let address = address.to_lowercase();
+        let address = folded(address);
         let mut tx = self.write().await?;
         let rows = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
         let rows: Vec<(String,)> = rows.fetch_all(&mut *tx).await?;
