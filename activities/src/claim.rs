@@ -21,9 +21,7 @@ impl DigestActivities {
         let settings = self.digest(&window.key)?;
         let facts = self.facts(&window.key).await?;
         let end = async |closed: &Closed, events: &[Event]| {
-            self.store
-                .close(Closing { window, events, closed, by: "", return_events: false, delivering: None, now })
-                .await
+            self.store.close(Closing { window, events, closed, by: "", return_events: false, now }).await
         };
         match admit(settings, &facts, input, now) {
             Admission::Later { until, why } => Ok(Loaded::Later { until, why }),

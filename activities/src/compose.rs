@@ -33,12 +33,9 @@ impl DigestActivities {
                 Err(why) => end(&why),
             },
         };
-        let closing =
-            Closing { window, events: &[], closed: &closed, by: "", return_events: false, delivering: None, now };
+        let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
         let closed = self.store.close(closing).await?.closed;
-        if closed.outcome == Outcome::Failed {
-            alert::not_delivered(window.digest_id, &Origin::Digest(window.key.clone()), &closed.why);
-        }
+        alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
         Ok(Rendered::Nothing(closed))
     }
 

@@ -13,6 +13,7 @@ use tidings_workflows::{
 };
 
 use crate::{
+    alert,
     digest::{Error, heartbeat, now},
     mailer::Delivery,
     relays::Relays,
@@ -76,8 +77,9 @@ impl MessageActivities {
         let reasons = self.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
         if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(&message.stream)) {
             let closed = Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") };
-            let end = self.store.close_message(&input.key, &closed, "", now).await?;
-            return Ok(Some(Attempted { sent: Sent::Closed(end.unwrap_or(closed)), delays }));
+            let closed = self.store.close_message(&input.key, &closed, "", now).await?.unwrap_or(closed);
+            alert::ended(message.id, &message.origin, &closed);
+            return Ok(Some(Attempted { sent: Sent::Closed(closed), delays }));
         }
         let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
         let soft_bounces = self.settings.soft_bounces;

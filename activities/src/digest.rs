@@ -105,7 +105,7 @@ impl DigestActivities {
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
         let CloseInput { asked_at, window, events, closed, by } = &input;
         let now = now(*asked_at);
-        let closing = Closing { window, events, closed, by, return_events: false, delivering: None, now };
+        let closing = Closing { window, events, closed, by, return_events: false, now };
         Ok(self.store.close(closing).await?)
     }
 

@@ -78,16 +78,8 @@ impl DigestActivities {
         let window = Window { digest_id, ..window.clone() };
         let why = "their window had its mail, or its end, before they were read back".to_owned();
         let closed = Closed { outcome: Outcome::Skipped, why };
-        let closing = Closing {
-            window: &window,
-            events: late,
-            closed: &closed,
-            by: "",
-            return_events: true,
-            delivering: input.delivering,
-            now,
-        };
-        self.store.close(closing).await?;
+        let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
+        self.store.set_aside(closing, input.delivering).await?;
         Ok(())
     }
 }

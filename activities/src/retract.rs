@@ -19,17 +19,8 @@ impl DigestActivities {
         let window = Window { digest_id: retracted(window), ..window.clone() };
         let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
         let events = &input.events;
-        self.store
-            .close(Closing {
-                window: &window,
-                events,
-                closed: &closed,
-                by: "",
-                return_events: false,
-                delivering: input.delivering,
-                now,
-            })
-            .await?;
+        let closing = Closing { window: &window, events, closed: &closed, by: "", return_events: false, now };
+        self.store.set_aside(closing, input.delivering).await?;
         Ok(())
     }
 }

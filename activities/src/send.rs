@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent};
+use jiff::{SignedDuration, Timestamp};
+use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent, Window};
 use uuid::Uuid;
 
 use crate::{
@@ -15,9 +15,12 @@ use crate::{
     mailer::{Class, Delivery, Phase, Withdrawal},
     metrics,
     relays::{Choice, Relays, Route},
-    settings::{Guarantee, Settings, Stream},
-    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Message, Reason, Store, Suppression},
+    settings::{Guarantee, Settings, Stream, Streams},
+    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Facts, Message, Origin, Reason, Store, Suppression},
 };
+
+/// For so long a relay that drops second copies knows the first one: Resend says 24 hours, Mailjet does not say.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
 
 /// Between attempts to record what happened past the dot.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
@@ -31,17 +34,12 @@ impl DigestActivities {
     pub async fn deliver(&self, input: &SendInput, cancelled: impl Future<Output = ()>) -> Result<Option<Sent>, Error> {
         let now = now(input.asked_at);
         let facts = self.facts(&input.window.key).await?;
-        if let Some(closed) = forbidden(&facts) {
-            let closing = Closing {
-                window: &input.window,
-                events: &[],
-                closed: &closed,
-                by: "",
-                return_events: false,
-                delivering: None,
-                now,
-            };
-            return Ok(Some(Sent::Closed(self.store.close(closing).await?.closed)));
+        if let Some(closed) = self.must_not_go(&input.window, &facts).await? {
+            let window = &input.window;
+            let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
+            let closed = self.store.close(closing).await?.closed;
+            alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
+            return Ok(Some(Sent::Closed(closed)));
         }
         let Settings { streams, soft_bounces, .. } = &self.settings;
         let courier =
@@ -58,6 +56,24 @@ impl DigestActivities {
             Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
             other => other,
         }))
+    }
+}
+
+impl DigestActivities {
+    /// Why the digest's message must not be sent any more (rule 28). It goes to the address that it was rendered for, and the
+    /// directory may have another one since.
+    async fn must_not_go(&self, window: &Window, facts: &Facts) -> Result<Option<Closed>, Error> {
+        if let Some(closed) = forbidden(facts) {
+            return Ok(Some(closed));
+        }
+        let Some(message) = self.store.message(window.digest_id).await? else { return Ok(None) };
+        if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == message.envelope_to) {
+            return Ok(None);
+        }
+        let reasons = self.store.suppressed(&window.key.tenant, &message.envelope_to).await?;
+        let reason = reasons.into_iter().find(|reason| reason.forbids(Streams::BULK));
+        let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
+        Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
     }
 }
 
@@ -123,28 +139,32 @@ impl Courier<'_> {
         route: &Route<'_>,
         now: Timestamp,
     ) -> Result<Result<(u32, bool, Message), Closed>, Error> {
-        let (number, ambiguous, message) = match self.store.begin_attempt(id, route.name(), now).await? {
-            Begun::Go { number, ambiguous, message } => (number, ambiguous, message),
+        let (number, ambiguous, doubtful, message) = match self.store.begin_attempt(id, route.name(), now).await? {
+            Begun::Go { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, message),
             Begun::Closed(closed) => return Ok(Err(closed)),
         };
-        if ambiguous > 0 && !self.may_repeat(id, route).await? {
+        if ambiguous > 0 && !self.may_repeat(id, route, now).await? {
             let (end, closed) = withheld();
             self.store.end_attempt(id, number, &end, now).await?;
-            alert::not_delivered(id, &message.origin, &closed.why);
+            alert::ended(id, &message.origin, &closed);
             return Ok(Err(closed));
         }
-        Ok(Ok((number, ambiguous > 0, *message)))
+        Ok(Ok((number, doubtful, *message)))
     }
 
     /// Whether a second copy of an ambiguous message does no harm there (rule 26): the stream says so, or the relay that
-    /// has the first one, if any has, drops the second.
-    async fn may_repeat(&self, id: Uuid, route: &Route<'_>) -> Result<bool, store::Error> {
+    /// has the first one, if any has, still drops the second.
+    async fn may_repeat(&self, id: Uuid, route: &Route<'_>, now: Timestamp) -> Result<bool, store::Error> {
         if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
             return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
         }
         let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(Class::Ambiguous.name());
         let attempts = self.store.attempts(id).await?;
-        Ok(attempts.iter().filter(|attempt| ambiguous(attempt)).all(|attempt| attempt.relay == route.name()))
+        let remembered = |attempt: &AttemptRecord| {
+            let past = attempt.past_the_dot_at.is_some_and(|at| now.duration_since(at) < REMEMBERED);
+            past && attempt.relay == route.name()
+        };
+        Ok(attempts.iter().filter(|attempt| ambiguous(attempt)).all(remembered))
     }
 
     async fn up_to_the_dot_and_over(
@@ -288,9 +308,7 @@ fn report(message: &Message, route: &Route<'_>, delivery: &Delivery, verdict: &V
     metrics::attempt(route.name(), delivery.class);
     let id = message.id;
     match &verdict.sent {
-        Sent::Closed(Closed { outcome: Outcome::Failed | Outcome::Ambiguous, .. }) => {
-            alert::not_delivered(id, &message.origin, &delivery.detail);
-        }
+        Sent::Closed(closed) if alert::ended(id, &message.origin, closed) => {}
         _ => {
             tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
         }

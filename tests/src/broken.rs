@@ -144,6 +144,10 @@ impl Store for BrokenStore {
         self.store.close(closing).await
     }
 
+    async fn set_aside(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
+        self.store.set_aside(closing, delivering).await
+    }
+
     async fn put_message(&self, message: &Message) -> Result<()> {
         self.store.put_message(message).await
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
     Error,
     message::{Content, Refused, Submission, To},
@@ -157,6 +157,14 @@ async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_
         post.send(&submission("k")).await?;
         assert_eq!((post.ended(&of("k")).await?, relay.mails().len()), (ended, mails), "{relays:?}");
         assert!(relay.mails().windows(2).all(|mails| mails[0].bytes() == mails[1].bytes()));
+
+        // Two days later the relay has forgotten the first copy.
+        let (late, before) = (of("late"), Timestamp::now() - SignedDuration::from_hours(48));
+        post.accept(&submission("late")).await?;
+        post.stage.store.begin_attempt(late.message_id(), "resend", before).await?;
+        ensure!(post.stage.store.past_the_dot(late.message_id(), 1, before).await?);
+        post.send(&submission("late")).await?;
+        assert_eq!((post.ended(&late).await?, relay.mails().len()), (MessageState::Ambiguous, mails), "{relays:?}");
     }
     Ok(())
 }

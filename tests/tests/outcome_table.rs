@@ -11,7 +11,7 @@ use tidings_activities::{
     relays::{Cause, Order},
     renderer::Renderer,
     settings::{RelaySettings, Settings},
-    store::{DigestRecord, Store},
+    store::{DigestRecord, Reason, Recipient, Store, Suppression},
 };
 use tidings_proto::v1;
 use tidings_tests::{
@@ -59,6 +59,29 @@ async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attem
     let refused = ["deferred"; 5].map(str::to_owned);
     assert_eq!(classes(&stage, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
     assert_eq!(stage.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_directory_has_another() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("an attempt was made", MINUTE, async || {
+        Ok((stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await? > 0).then_some(()))
+    })
+    .await?;
+    let recipient = stage.store.facts(&key).await?.recipient;
+    let old = recipient.map_or_else(|| "ann@dev.invalid".to_owned(), |recipient| recipient.address);
+    let moved = Recipient { address: "ann@elsewhere.example".into(), ..Recipient::invented(&key) };
+    stage.store.put_recipients(&[moved], Timestamp::now()).await?;
+    let (tenant, detail) = (key.tenant.clone(), String::new());
+    let suppression = Suppression { tenant, address: old, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    stage.store.suppress(&suppression).await?;
+    assert_eq!(ended(&stage, &key).await?, Outcome::Suppressed);
     Ok(())
 }
 

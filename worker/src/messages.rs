@@ -25,7 +25,7 @@ use crate::{
     cli::Usage,
     operate::{
         PATIENCE,
-        command::{Reason, drop_key},
+        command::{Reason, drop_digest},
         reopen::reopen,
     },
     storage::Storage,
@@ -171,7 +171,7 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
             if message.closed().is_some() {
                 return Err(Usage(format!("message {id} is {} already", message.state.name())).into());
             }
-            return drop_key(config, key, reason, as_json).await;
+            return drop_digest(config, key, id, reason, as_json).await;
         }
         Origin::Single { key, .. } => key,
     };

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 pub const ACTIVITIES: u64 = 100_000;
 
 /// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown once it has
-/// begun so many `activities`, and a new one begins what comes from then on: what is under way may take minutes, a delivery
-/// past the dot as long as its relay. What the old one had in memory, the new one replays from the histories.
+/// begun so many `activities`, and a new one begins what comes from then on: a delivery past the dot may take the old one minutes.
+/// What it had in memory, the new one replays from the histories.
 ///
 /// Returns how many there were, once all of them have ended.
 ///

@@ -63,9 +63,9 @@ impl Pending {
         self.arrivals.get(index).map(|arrival| arrival.at)
     }
 
-    /// When the first urgent event arrived.
-    pub fn urgent_at(&self) -> Option<Timestamp> {
-        self.arrivals.iter().find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
+    /// When the first urgent event arrived that is among the first `count`.
+    pub fn urgent_at(&self, count: usize) -> Option<Timestamp> {
+        self.arrivals.iter().take(count).find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
     }
 
     /// A page of the events that are taken back.

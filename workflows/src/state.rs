@@ -79,7 +79,8 @@ pub(crate) struct State {
     /// An operator wants what there is to end without a mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping: Option<Order>,
-    /// How many of the pending events that is about, from the first on; what came after the order is not dropped.
+    /// How many of the pending events that is about, from the first on; what came after the order is not dropped, unless a run
+    /// had to leave all of them behind ([`State::roll`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping_events: Option<usize>,
     /// Commands that the audit trail does not have yet.
@@ -132,9 +133,15 @@ pub(crate) struct Open {
     pub seen: Option<Signs>,
     /// Events already in the ledger.
     pub stashed: u64,
-    /// When the latest of them arrived.
+    /// When the latest of those arrived that have left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stashed_at: Option<Timestamp>,
+    /// When the first urgent one of them arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgent_at: Option<Timestamp>,
+    /// The category of the window's first event, if that is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
     /// Earlier runs whose events are to be read back from their histories, and how many those are.
     pub runs: Vec<String>,
     pub unread: u64,
@@ -218,6 +225,16 @@ impl State {
         self.retracts.insert(retract);
     }
 
+    /// Keeps what the open window's deadline follows of the first `count` pending events, which leave workflow state.
+    fn note_leaving(&mut self, count: usize) {
+        let Some(open) = &mut self.open else { return };
+        let first = self.pending.first().filter(|first| count > 0 && first.opens_at() == open.window.opened_at);
+        open.category = open.category.take().or_else(|| Some(first?.event.category.clone()));
+        open.urgent_at = open.urgent_at.or_else(|| self.pending.urgent_at(count));
+        let last = count.checked_sub(1).and_then(|last| self.pending.arrived_at(last));
+        open.stashed_at = last.or(open.stashed_at);
+    }
+
     /// Removes the first `count` pending events.
     fn drop_head(&mut self, count: usize) {
         self.pending.drop_head(count);
@@ -251,6 +268,7 @@ impl State {
         }
         self.ensure_open(now);
         let count = self.pending.len();
+        self.note_leaving(count);
         self.drop_head(count);
         self.retracts.clear();
         if let Some(open) = &mut self.open {
@@ -268,6 +286,8 @@ impl State {
                 seen: None,
                 stashed: 0,
                 stashed_at: None,
+                urgent_at: None,
+                category: None,
                 runs: Vec::new(),
                 unread: 0,
                 sealed: false,
@@ -296,9 +316,9 @@ impl State {
         let last_at = self.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
         Some(Signs {
             opened_at,
-            category: first.map(|first| first.event.category.clone()),
+            category: first.map(|first| first.event.category.clone()).or_else(|| open?.category.clone()),
             last_at,
-            urgent_at: self.pending.urgent_at(),
+            urgent_at: open.and_then(|open| open.urgent_at).or_else(|| self.pending.urgent_at(usize::MAX)),
         })
     }
 

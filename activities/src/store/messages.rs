@@ -224,6 +224,8 @@ pub enum Begun {
         /// How many earlier attempts ended past the dot without an outcome, since an operator last let it be repeated: the
         /// recipient may have the mail already.
         ambiguous: u32,
+        /// Whether there was ever one of them.
+        doubtful: bool,
         message: Box<Message>,
     },
     /// The message has an end, or its digest does.

@@ -126,9 +126,14 @@ pub trait Store: Send + Sync + 'static {
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
 
     /// Ends a digest that has no end yet, in one transaction with its `events` (written like [`Store::stash`], and also
-    /// where it has this end already: the answer may have been lost, and more have come) and an audit entry. With `return_events` they join the key's next claim. Answers with the end that the ledger holds,
-    /// which is the first one recorded.
+    /// where it has this end already: the answer may have been lost, and more have come) and an audit entry. With
+    /// `return_events` they join the key's next claim. Answers with the end that the ledger holds, which is the first one
+    /// recorded.
     async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
+
+    /// Ends a digest beside the window's as [`Store::close`] does, with a part of the window's events. From one that was left
+    /// behind it takes over these events and no others, and from the one that is on its way, `delivering`, none.
+    async fn set_aside(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending>;
 
     /// Takes up a digest again that ended as dropped, failed, ambiguous or unknown, or that has no end, with the events
     /// that it has and an audit entry. Fences the attempt that is under way. Refuses, and leaves everything as it is, where

@@ -172,8 +172,6 @@ pub struct Closing<'a> {
     /// The operator who wants it, for the audit trail; empty: Tidings itself.
     pub by: &'a str,
     pub return_events: bool,
-    /// The digest that is on its way: what it has stays there.
-    pub delivering: Option<Uuid>,
     pub now: Timestamp,
 }
 

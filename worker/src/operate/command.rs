@@ -6,11 +6,13 @@ use std::env;
 use clap::{Args, Subcommand};
 use jiff::{Span, Timestamp, tz::TimeZone};
 use tidings_workflows::{
-    Key,
+    Digest, Key,
     command::{Hold, Order, Retime},
 };
 
-use super::{deed::Deed, many, preview, reopen, selection::Selection};
+use uuid::Uuid;
+
+use super::{deed::Deed, many, preview, query, reopen, selection::Selection};
 use crate::{Config, cli::Usage};
 
 const EXAMPLES: &str = "\
@@ -145,8 +147,22 @@ impl Options {
 /// `tidings messages cancel` of a digest's message.
 ///
 /// # Errors
-/// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
-pub(crate) async fn drop_key(config: &Config, key: &Key, reason: Reason, as_json: bool) -> anyhow::Result<bool> {
+/// [`Usage`] where `by` or `why` will not do, or where the key has not this digest on its way: a drop would end what it has.
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn drop_digest(
+    config: &Config,
+    key: &Key,
+    id: Uuid,
+    reason: Reason,
+    as_json: bool,
+) -> anyhow::Result<bool> {
+    let status = query(config, key, Digest::status).await?;
+    if status.and_then(|status| status.delivering).is_none_or(|digest| digest.digest_id != id) {
+        let why = format!(
+            "digest {id} is not on its way, see tidings status {key}; after a terminated run, tidings recover {key}"
+        );
+        return Err(Usage(why).into());
+    }
     one(config, key, &Deed::Drop(reason.order()?), as_json).await
 }
 

@@ -38,12 +38,12 @@ pub struct PlanInput {
 pub struct Signs {
     /// When the first event arrived.
     pub opened_at: Timestamp,
-    /// The category of the first event, unless that has left workflow state.
+    /// The category of the first event, unless nobody knows it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// When the latest event arrived.
     pub last_at: Timestamp,
-    /// When the first of the urgent events arrived that are in workflow state.
+    /// When the first of the urgent events arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgent_at: Option<Timestamp>,
 }
@@ -118,7 +118,7 @@ pub struct RetractInput {
     /// Those that are in workflow state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// As in [`StashInput`]: its recipient gets the others, and a repeated event of it, too.
+    /// The digest that is on its way: what it has stays there, also where it came once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivering: Option<Uuid>,
 }

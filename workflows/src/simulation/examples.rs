@@ -112,6 +112,37 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
 }
 
 #[test]
+fn a_window_is_urgent_although_its_urgent_event_was_stashed_behind_a_digest() {
+    for rolls in [false, true] {
+        let mut world = World::new(Model::default());
+        world.add(1, 0);
+        while !matches!(world.state.decide(world.now), Decision::Send) {
+            match world.state.decide(world.now) {
+                Decision::Wait(until) => world.now = until,
+                _ => world.act(false, Answer::Good),
+            }
+        }
+        world.act(false, Answer::Deferred);
+        world.take(&Step::Add { id: 2, kilobytes: 200, urgent: true });
+        for id in 3..6 {
+            world.add(id, 200);
+        }
+        if rolls {
+            world.take(&Step::Roll);
+        }
+        while world.state.delivering.is_some() {
+            match world.state.decide(world.now) {
+                Decision::Wait(until) => world.now = until,
+                _ => world.act(false, Answer::Good),
+            }
+        }
+        let signs = world.state.plan_input(world.now).unwrap().signs;
+        assert!(signs.urgent_at.is_some() && signs.category.is_some(), "{rolls} {signs:?}");
+        assert!(world.state.pending.first().is_none_or(|first| !first.event.urgent), "it was not stashed");
+    }
+}
+
+#[test]
 fn an_urgent_event_that_the_ledger_knows_moves_nothing() {
     let mut world = World::new(Model::default());
     world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
@@ -368,6 +399,22 @@ fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
     world.settle();
     let outcome = |id: &str| world.ledger.ended[&world.ledger.events[id]].outcome;
     assert_eq!(["1", "2", "3"].map(outcome), [Outcome::Dropped, Outcome::Dropped, Outcome::Sent]);
+    world.check();
+}
+
+#[test]
+fn a_lost_task_that_carried_out_a_drop_and_claimed_what_came_later_leaves_no_event_without_an_end() {
+    let mut world = World::new(EVERY_EVENT);
+    world.add(1, 0);
+    world.take(&Step::Drop);
+    world.add(2, 0);
+    for _ in 0..3 {
+        world.act(false, Answer::Good);
+    }
+    assert!(world.state.delivering.is_some());
+    world.crash();
+    world.take(&Step::Cancel);
+    world.settle();
     world.check();
 }
 

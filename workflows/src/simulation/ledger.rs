@@ -30,11 +30,12 @@ impl Ledger {
         end: Option<Outcome>,
     ) -> u64 {
         let sealed = self.mails.contains_key(&digest_id);
+        let is_open = !self.ended.contains_key(&digest_id);
         let is_over = self.ended.get(&digest_id).is_some_and(|closed| Some(closed.outcome) != end);
         let mut taken = 0;
         for id in event_ids {
             let is_there = match self.events.get(&id) {
-                Some(owner) => !is_over || self.ended.contains_key(owner),
+                Some(owner) => is_open || self.ended.contains_key(owner),
                 None => !is_over && !sealed,
             };
             if !is_there {

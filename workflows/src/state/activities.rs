@@ -159,11 +159,10 @@ impl State {
     }
 
     pub fn stashed(&mut self, done: &StashInput, Stashed { taken }: Stashed, _: Timestamp) {
-        let stashed_at = count(taken).checked_sub(1).and_then(|last| self.pending.arrived_at(last));
+        self.note_leaving(count(taken));
         self.drop_head(count(taken));
         if let Some(open) = &mut self.open {
             open.stashed += taken;
-            open.stashed_at = stashed_at.or(open.stashed_at);
             open.sealed |= count(taken) < done.events.len();
             open.runs.retain(|run| !done.runs.contains(run));
             if open.runs.is_empty() {

@@ -9,8 +9,7 @@ use crate::store::{Claim, Closing};
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
     let (events, closed) = (events(ids), closed(outcome));
-    let closing =
-        Closing { window, events: &events, closed: &closed, by: "", return_events, delivering: None, now: at(300) };
+    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events, now: at(300) };
     bench.store.close(closing).await.unwrap().closed
 }
 
@@ -56,15 +55,8 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
     assert_eq!(bench.claim(&window, &again, at(3)).await.taken, 2);
     assert_eq!(bench.store.stash(&window, &again, None, at(3)).await.unwrap(), 2);
     let closed = closed(Outcome::Dropped);
-    let closing = Closing {
-        window: &window,
-        events: &again,
-        closed: &closed,
-        by: "",
-        return_events: false,
-        delivering: None,
-        now: at(4),
-    };
+    let closing =
+        Closing { window: &window, events: &again, closed: &closed, by: "", return_events: false, now: at(4) };
     assert_eq!(bench.store.close(closing).await.unwrap().taken, 2);
     assert_eq!(
         bench.store.stash(&super::window(1), &again, None, at(5)).await.unwrap(),

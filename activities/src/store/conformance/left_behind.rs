@@ -1,6 +1,7 @@
 //! Digests that nobody will end: the run that claimed them was terminated, and its call came through later.
 
 use tidings_workflows::contract::{Closed, Outcome, Window};
+use uuid::Uuid;
 
 use super::{Bench, at, closed, events, key, message, window_of};
 use crate::store::{Begun, Closing, retracted};
@@ -65,36 +66,43 @@ pub async fn a_preview_leaves_it_alone_because_it_may_be_on_its_way(bench: &Benc
 pub async fn a_drop_takes_it_over(bench: &Bench) {
     let left = left_behind(bench, window(0)).await;
     let (events, closed) = (events(&["a"]), closed(Outcome::Dropped));
-    let closing = Closing {
-        window: &window(1),
-        events: &events,
-        closed: &closed,
-        by: "",
-        return_events: false,
-        delivering: None,
-        now: at(2),
-    };
+    let closing =
+        Closing { window: &window(1), events: &events, closed: &closed, by: "", return_events: false, now: at(2) };
     assert_eq!(bench.store.close(closing).await.unwrap().taken, 1);
     went_on(bench, &left, &window(1)).await;
 }
 
+async fn take_back(bench: &Bench, ids: &[&str], delivering: Option<Uuid>) -> u64 {
+    let (window, events, closed) = (window(1), events(ids), closed(Outcome::Skipped));
+    let window = Window { digest_id: retracted(&window), ..window };
+    let closing =
+        Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at(2) };
+    bench.store.set_aside(closing, delivering).await.unwrap().taken
+}
+
 pub async fn taking_back_a_repeated_event_leaves_its_digest_alone_that_is_on_its_way(bench: &Bench) {
     let left = left_behind(bench, window(0)).await;
-    let (events, closed) = (events(&["a"]), closed(Outcome::Skipped));
-    let window = Window { digest_id: retracted(&window(1)), ..window(1) };
-    let delivering = Some(left.digest_id);
-    let closing = Closing {
-        window: &window,
-        events: &events,
-        closed: &closed,
-        by: "",
-        return_events: false,
-        delivering,
-        now: at(2),
-    };
-    assert_eq!(bench.store.close(closing).await.unwrap().taken, 1);
+    assert_eq!(take_back(bench, &["a"], Some(left.digest_id)).await, 1);
     assert_eq!(bench.items(&left).await, 2);
     assert_eq!(bench.store.digest(left.digest_id).await.unwrap().unwrap().closed, None);
+}
+
+pub async fn taking_back_one_event_of_it_leaves_the_others_to_the_next_claim(bench: &Bench) {
+    let left = left_behind(bench, window(0)).await;
+    assert_eq!(take_back(bench, &["a"], None).await, 1);
+    assert_eq!(bench.items(&left).await, 1);
+    assert_eq!(bench.store.digest(left.digest_id).await.unwrap().unwrap().closed, None);
+    let claim = bench.claim(&window(1), &events(&["b", "new"]), at(3)).await;
+    assert_eq!((claim.items, claim.taken), (2, 2));
+    let ended = bench.store.digest(left.digest_id).await.unwrap().unwrap();
+    assert_eq!((ended.items, ended.closed.map(|closed| closed.outcome)), (0, Some(Outcome::Skipped)));
+}
+
+pub async fn taking_back_all_of_it_ends_it(bench: &Bench) {
+    let left = left_behind(bench, window(0)).await;
+    assert_eq!(take_back(bench, &["a", "b"], None).await, 2);
+    let ended = bench.store.digest(left.digest_id).await.unwrap().unwrap();
+    assert_eq!((ended.items, ended.closed.map(|closed| closed.outcome)), (0, Some(Outcome::Skipped)));
 }
 
 pub async fn nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted(bench: &Bench) {
@@ -111,15 +119,7 @@ pub async fn a_late_call_takes_no_events_that_a_failed_digest_returned(bench: &B
     let failed = bench.rendered(0).await;
     left_behind(bench, window(2)).await;
     let closed = closed(Outcome::Failed);
-    let closing = Closing {
-        window: &failed,
-        events: &[],
-        closed: &closed,
-        by: "",
-        return_events: true,
-        delivering: None,
-        now: at(2),
-    };
+    let closing = Closing { window: &failed, events: &[], closed: &closed, by: "", return_events: true, now: at(2) };
     bench.store.close(closing).await.unwrap();
     assert_eq!(bench.claim(&window(1), &events(&["a", "b"]), at(3)).await.items, 0);
     assert_eq!(bench.joins(&window(3), at(4)).await, 2);

@@ -89,6 +89,8 @@ conformance! {
         a_preview_leaves_it_alone_because_it_may_be_on_its_way,
         a_drop_takes_it_over,
         taking_back_a_repeated_event_leaves_its_digest_alone_that_is_on_its_way,
+        taking_back_one_event_of_it_leaves_the_others_to_the_next_claim,
+        taking_back_all_of_it_ends_it,
         nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
         a_late_call_takes_no_events_that_a_failed_digest_returned,
     }
@@ -156,6 +158,7 @@ conformance! {
     }
     reopen {
         what_came_to_nothing_is_sent_under_its_own_id_after_all,
+        a_window_that_was_never_claimed_is_sent_without_what_was_taken_back,
         a_message_that_was_made_is_the_one_that_is_sent,
         what_a_terminated_run_left_behind_is_taken_up_and_its_attempt_fenced,
         an_end_that_is_not_to_be_undone_stays,

@@ -39,9 +39,19 @@ async fn resumed(bench: &Bench, window: &Window, may_duplicate: bool, state: &st
 
 async fn close(bench: &Bench, window: &Window, outcome: Outcome, return_events: bool) {
     let closed = closed(outcome);
-    let closing =
-        Closing { window, events: &[], closed: &closed, by: "", return_events, delivering: None, now: at(300) };
+    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events, now: at(300) };
     bench.store.close(closing).await.unwrap();
+}
+
+pub async fn a_window_that_was_never_claimed_is_sent_without_what_was_taken_back(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["a", "b", "c"]), None, at(1)).await.unwrap();
+    bench.store.stash(&window(1), &events(&["d"]), None, at(1)).await.unwrap();
+    let retracts = ["a", "d"].map(|id| Retract::Event(id.to_owned()));
+    bench.store.put_retracts(&key("ann"), &retracts, at(2)).await.unwrap();
+    resumed(bench, &window(0), false, "claimed").await;
+    let Resumed::Refused { why } = reopen(bench, &window(1), false).await else { panic!("reopened") };
+    assert!(why.ends_with("its events were taken back"), "{why}");
+    assert_eq!(bench.outcome(&window(1)).await, Some(Outcome::Skipped));
 }
 
 pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Bench) {

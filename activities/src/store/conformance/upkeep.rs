@@ -28,8 +28,7 @@ fn old(kind: Kind, seconds: i64) -> Cutoff {
 async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
     let (events, closed) = (events(ids), closed(outcome));
     let now = at(CLOSED);
-    let closing =
-        Closing { window, events: &events, closed: &closed, by: "", return_events: false, delivering: None, now };
+    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events: false, now };
     bench.store.close(closing).await.unwrap();
 }
 

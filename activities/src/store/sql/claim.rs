@@ -28,7 +28,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Claimed> {
         let mut tx = self.write().await?;
         let digest = Self::collect(&mut tx, window, events, None, now).await?;
-        Self::adopt(&mut tx, window, &digest, now).await?;
+        Self::adopt(&mut tx, window, &digest, None, now).await?;
         Self::sift(&mut tx, window, &digest, terms.off, now).await?;
         let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
         if digest.state == "open" {

@@ -28,6 +28,14 @@ pub(super) struct Locked {
     pub elsewhere: BTreeSet<Uuid>,
 }
 
+/// What an end takes over of digests that were left behind and have some of its events.
+pub(super) enum Takes {
+    /// All of their events.
+    All,
+    /// Its own events, and none from this digest, which is on its way.
+    TheseFromAllBut(Option<Uuid>),
+}
+
 /// Columns of [`LOCK_DIGEST`](Dialect::LOCK_DIGEST).
 type LockedRow = (String, Option<String>, Option<String>);
 
@@ -86,7 +94,8 @@ impl<D: Dialect> Sql<D> {
             for (digest, _) in others {
                 locked.elsewhere.insert(rows::digest_id(digest)?);
             }
-            let is_there = |id: &&&String| recorded.get(**id).is_some_and(|(_, state)| !is_over || has_an_end(state));
+            let is_open = locked.closed.is_none();
+            let is_there = |id: &&&String| recorded.get(**id).is_some_and(|(_, state)| is_open || has_an_end(state));
             let taken = ids.iter().take_while(is_there).count();
             locked.taken += taken as u64;
             if taken < page.len() {
@@ -96,11 +105,12 @@ impl<D: Dialect> Sql<D> {
         Ok(locked)
     }
 
-    /// Takes over what was left behind ([`Store::stash`](crate::store::Store::stash)).
+    /// Takes over what was left behind ([`Store::stash`](crate::store::Store::stash)), or `only` these events of it.
     pub(super) async fn adopt(
         connection: &mut D::Connection,
         window: &Window,
         digest: &Locked,
+        only: Option<&[Event]>,
         now: Timestamp,
     ) -> Result<()> {
         let why = format!("left behind; its events went on to digest {}", window.digest_id);
@@ -112,9 +122,23 @@ impl<D: Dialect> Sql<D> {
             if left.fetch_optional(&mut *connection).await?.is_none() {
                 continue;
             }
+            match only {
+                None => {
+                    let adopt = query(statements::ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
+                    adopt.execute(&mut *connection).await?;
+                }
+                Some(events) => {
+                    for event in events {
+                        let adopt = query(statements::ADOPT_EVENT).bind(id.to_string());
+                        let adopt = adopt.bind(window.digest_id.to_string()).bind(event.event_id.clone());
+                        adopt.execute(&mut *connection).await?;
+                    }
+                    if Self::items_and_groups(&mut *connection, *id).await? != (0, 0) {
+                        continue;
+                    }
+                }
+            }
             Self::end(&mut *connection, *id, &closed, false, now).await?;
-            let adopt = query(statements::ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
-            adopt.execute(&mut *connection).await?;
             Self::audit_close(&mut *connection, &window.key, *id, &closed, "", now).await?;
         }
         Ok(())
@@ -151,12 +175,18 @@ impl<D: Dialect> Sql<D> {
         Ok((number(items)?, number(groups)?))
     }
 
-    pub(super) async fn close_window(&self, closing: Closing<'_>) -> Result<Ending> {
-        let Closing { window, events, closed, by, return_events, delivering, now } = closing;
+    pub(super) async fn close_window(&self, closing: Closing<'_>, takes: Takes) -> Result<Ending> {
+        let Closing { window, events, closed, by, return_events, now } = closing;
         let mut tx = self.write().await?;
         let mut digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
-        digest.elsewhere.retain(|id| Some(*id) != delivering);
-        Self::adopt(&mut tx, window, &digest, now).await?;
+        let only = match takes {
+            Takes::All => None,
+            Takes::TheseFromAllBut(delivering) => {
+                digest.elsewhere.retain(|id| Some(*id) != delivering);
+                Some(events)
+            }
+        };
+        Self::adopt(&mut tx, window, &digest, only, now).await?;
         let first = if let Some(first) = digest.closed {
             first
         } else {

@@ -85,16 +85,19 @@ impl<D: Dialect> Sql<D> {
         let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
         let (message, may_repeat) = messages::message(message, row)?;
         let (mut earlier, mut ambiguous) = Self::earlier(&mut tx, &id, may_repeat).await?;
+        let mut doubtful = false;
         if earlier > 0 {
             query(statements::FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
             (earlier, ambiguous) = Self::earlier(&mut tx, &id, may_repeat).await?;
+            doubtful = Self::earlier(&mut tx, &id, 0).await?.1 > 0;
         }
         let begin =
             query(statements::BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
         begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         Self::set_state(&mut tx, id, MessageState::Sending).await?;
         tx.commit().await?;
-        Ok(Begun::Go { number: number(earlier + 1)?, ambiguous: number(ambiguous)?, message: Box::new(message) })
+        let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
+        Ok(Begun::Go { number, ambiguous, doubtful, message: Box::new(message) })
     }
 
     /// Attempts, and ambiguous ones among those after that number.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_workflows::contract::{Outcome, ReopenInput, Resumed, Window};
+use tidings_workflows::contract::{Closed, Outcome, ReopenInput, Resumed, Window};
 use uuid::Uuid;
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     rows::{self, DigestRow},
     statements,
 };
-use crate::store::{AuditEntry, DigestRecord, Result};
+use crate::store::{AuditEntry, DigestRecord, RETRACTED, Result};
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn reopen_digest(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
@@ -18,7 +18,7 @@ impl<D: Dialect> Sql<D> {
         let id = reopen.digest_id.to_string();
         let mut tx = self.write().await?;
         // Locked first, and read then.
-        query(D::LOCK_DIGEST).bind(id.clone()).execute(&mut *tx).await?;
+        let was_open = Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == "open");
         let row: Option<DigestRow> = query_as(statements::DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
         let Some(digest) = row.map(rows::digest).transpose()?.filter(|digest| digest.key == *key) else {
             return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
@@ -33,13 +33,18 @@ impl<D: Dialect> Sql<D> {
         query(statements::REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
         let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
         let window = Window { key: key.clone(), digest_id, opened_at, due_at };
-        if digest.closed.is_some() && Self::lock(&mut tx, digest_id).await?.state == "claimed" {
+        if (digest.closed.is_some() || was_open) && Self::lock(&mut tx, digest_id).await?.state == "claimed" {
             // There is no mail yet that tells of what was taken back since. Asked again after a lost answer the digest has no
             // end, and must not be left without one.
             Self::set_retracted_aside(&mut tx, &window, now).await?;
         }
         let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
         if items == 0 {
+            if was_open {
+                let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
+                Self::end(&mut tx, digest_id, &closed, false, now).await?;
+                tx.commit().await?;
+            }
             let why = format!("digest {id} cannot be sent again: its events were taken back");
             return Ok(Resumed::Refused { why });
         }

@@ -50,12 +50,16 @@ impl Sql<sqlx::Sqlite> {
     }
 }
 
-/// For nobody else on this machine: addresses and mails are in it. SQLite's other files get the mode of this one.
+/// For nobody else on this machine: addresses and mails are in it. SQLite's other files get the mode of this one. A file that
+/// is there is not opened: to close it would end the locks that connections of this process hold on it (POSIX).
 fn create(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
@@ -82,7 +86,8 @@ impl Dialect for sqlx::Sqlite {
     const PUT_RECIPIENTS: &'static str = "
 INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', 0, NULL
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
+       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2 END
 FROM json_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     name = excluded.name, zone = excluded.zone, locale = excluded.locale,

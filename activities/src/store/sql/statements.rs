@@ -66,6 +66,8 @@ pub const WAS_LEFT_BEHIND: &str = "
 SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";
 pub const ADOPT_EVENTS: &str = "UPDATE events SET returned_from = digest_id, digest_id = $2 WHERE digest_id = $1";
+pub const ADOPT_EVENT: &str =
+    concat!("UPDATE events SET returned_from = digest_id, digest_id = $2 ", "WHERE digest_id = $1 AND event_id = $3");
 
 /// Digests of the recipient that were mails since then, or may become some; latest first.
 pub const CLAIMED_SINCE: &str = "

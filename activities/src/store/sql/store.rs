@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::{
     Dialect, Sql,
+    ledger::Takes,
     rows::{self, DigestRow},
     statements,
 };
@@ -77,7 +78,7 @@ impl<D: Dialect> Store for Sql<D> {
         let mut tx = self.write().await?;
         let mut digest = Self::collect(&mut tx, window, events, None, now).await?;
         digest.elsewhere.retain(|id| Some(*id) != delivering);
-        Self::adopt(&mut tx, window, &digest, now).await?;
+        Self::adopt(&mut tx, window, &digest, None, now).await?;
         tx.commit().await?;
         Ok(digest.taken)
     }
@@ -101,7 +102,11 @@ impl<D: Dialect> Store for Sql<D> {
     }
 
     async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
-        self.close_window(closing).await
+        self.close_window(closing, Takes::All).await
+    }
+
+    async fn set_aside(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
+        self.close_window(closing, Takes::TheseFromAllBut(delivering)).await
     }
 
     async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
