@@ -143,7 +143,7 @@ impl Courier<'_> {
             Begun::Go { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, message),
             Begun::Closed(closed) => return Ok(Err(closed)),
         };
-        if ambiguous > 0 && !self.may_repeat(id, route, now).await? {
+        if ambiguous > 0 && !self.may_repeat(id, route, ambiguous, now).await? {
             let (end, closed) = withheld();
             self.store.end_attempt(id, number, &end, now).await?;
             alert::ended(id, &message.origin, &closed);
@@ -153,8 +153,8 @@ impl Courier<'_> {
     }
 
     /// Whether a second copy of an ambiguous message does no harm there (rule 26): the stream says so, or the relay that
-    /// has the first one, if any has, still drops the second.
-    async fn may_repeat(&self, id: Uuid, route: &Route<'_>, now: Timestamp) -> Result<bool, store::Error> {
+    /// has the first one, if any has, still drops the second. That many of the latest ones nobody has let be repeated.
+    async fn may_repeat(&self, id: Uuid, route: &Route<'_>, latest: u32, now: Timestamp) -> Result<bool, store::Error> {
         if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
             return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
         }
@@ -164,7 +164,8 @@ impl Courier<'_> {
             let past = attempt.past_the_dot_at.is_some_and(|at| now.duration_since(at) < REMEMBERED);
             past && attempt.relay == route.name()
         };
-        Ok(attempts.iter().filter(|attempt| ambiguous(attempt)).all(remembered))
+        let latest = usize::try_from(latest).unwrap_or(usize::MAX);
+        Ok(attempts.iter().rev().filter(|attempt| ambiguous(attempt)).take(latest).all(remembered))
     }
 
     async fn up_to_the_dot_and_over(

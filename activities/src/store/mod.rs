@@ -138,7 +138,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes up a digest again that ended as dropped, failed, ambiguous or unknown, or that has no end, with the events
     /// that it has and an audit entry. Fences the attempt that is under way. Refuses, and leaves everything as it is, where
     /// another end stays, where nothing is left to send, and where the recipient may have the mail, unless told that a
-    /// second one does no harm.
+    /// second one does no harm. A window that was never claimed, and of which all was taken back, ends as skipped.
     async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
     /// Puts a message in the outbox, unless it is of a digest that is closed. The first write wins, of a single one under

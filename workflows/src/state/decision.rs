@@ -78,7 +78,8 @@ impl State {
     fn must_plan(&self) -> bool {
         let Some(open) = &self.open else { return !self.pending.is_empty() };
         let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
-        let urgent = seen.urgent_at.is_none() && self.pending.urgent_at(usize::MAX).is_some();
+        let came = open.urgent_at.or_else(|| self.pending.urgent_at(usize::MAX));
+        let urgent = seen.urgent_at.is_none() && came.is_some();
         self.changed || self.unanswered || self.retiming.is_some() || urgent || (self.slides() && self.must_stash())
     }
 

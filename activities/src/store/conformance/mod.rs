@@ -90,6 +90,7 @@ conformance! {
         a_drop_takes_it_over,
         taking_back_a_repeated_event_leaves_its_digest_alone_that_is_on_its_way,
         taking_back_one_event_of_it_leaves_the_others_to_the_next_claim,
+        taking_back_an_event_of_its_mail_changes_nothing,
         taking_back_all_of_it_ends_it,
         nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
         a_late_call_takes_no_events_that_a_failed_digest_returned,

@@ -115,7 +115,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let why = format!("left behind; its events went on to digest {}", window.digest_id);
         let closed = Closed { outcome: Outcome::Skipped, why };
-        for id in digest.elsewhere.iter().filter(|_| digest.takes_more()) {
+        for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.takes_more()) {
             // Locked first, and asked then.
             Self::lock_message(&mut *connection, *id).await?;
             let left = query(statements::WAS_LEFT_BEHIND).bind(id.to_string()).bind(window.opened_at.as_millisecond());
@@ -127,6 +127,8 @@ impl<D: Dialect> Sql<D> {
                     let adopt = query(statements::ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
                     adopt.execute(&mut *connection).await?;
                 }
+                // Its mail tells of all of them.
+                Some(_) if !Self::lock(&mut *connection, *id).await?.takes_more() => continue,
                 Some(events) => {
                     for event in events {
                         let adopt = query(statements::ADOPT_EVENT).bind(id.to_string());
@@ -145,7 +147,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// The audit trail's entry of an end that did not come from a delivery; `by`: see [`Closing::by`].
-    async fn audit_close(
+    pub(super) async fn audit_close(
         connection: &mut D::Connection,
         key: &Key,
         digest_id: Uuid,
@@ -186,7 +188,10 @@ impl<D: Dialect> Sql<D> {
                 Some(events)
             }
         };
-        Self::adopt(&mut tx, window, &digest, only, now).await?;
+        // What an earlier call returned is on its way to the next claim.
+        if !return_events || digest.closed.is_none() {
+            Self::adopt(&mut tx, window, &digest, only, now).await?;
+        }
         let first = if let Some(first) = digest.closed {
             first
         } else {

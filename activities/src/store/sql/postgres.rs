@@ -52,8 +52,7 @@ impl Dialect for sqlx::Postgres {
     const PUT_RECIPIENTS: &'static str = "
 INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
-       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2::bigint END
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
 FROM jsonb_array_elements($1::jsonb)
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     name = excluded.name, zone = excluded.zone, locale = excluded.locale,

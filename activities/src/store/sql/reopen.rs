@@ -43,6 +43,7 @@ impl<D: Dialect> Sql<D> {
             if was_open {
                 let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
                 Self::end(&mut tx, digest_id, &closed, false, now).await?;
+                Self::audit_close(&mut tx, key, digest_id, &closed, "", now).await?;
                 tx.commit().await?;
             }
             let why = format!("digest {id} cannot be sent again: its events were taken back");

@@ -86,8 +86,7 @@ impl Dialect for sqlx::Sqlite {
     const PUT_RECIPIENTS: &'static str = "
 INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END,
-       CASE WHEN value->>'zone' = '' THEN NULL ELSE $2 END
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
 FROM json_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     name = excluded.name, zone = excluded.zone, locale = excluded.locale,
