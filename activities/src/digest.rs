@@ -55,6 +55,9 @@ pub enum Error {
     /// An earlier run's signals cannot be read back.
     #[error("cannot read the history of run {run}: {why}")]
     History { run: String, why: String },
+    /// And never again: the namespace's retention is over, or somebody deleted it.
+    #[error("Temporal has no history of run {run} any more")]
+    HistoryGone { run: String },
 }
 
 #[activities]

@@ -3,7 +3,9 @@
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use temporalio_client::{Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions};
+use temporalio_client::{
+    Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions, errors::WorkflowInteractionError,
+};
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
 use tidings_workflows::{
@@ -21,7 +23,7 @@ use crate::{
 /// What `run` of the key was told, in the order of its history.
 ///
 /// # Errors
-/// The history cannot be read (any more).
+/// The history cannot be read, or is gone.
 pub fn told(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<Told, Error>> + Send {
     let (key, run) = (key.clone(), run.to_owned());
     let execution = WorkflowExecutionInfo::builder()
@@ -30,11 +32,14 @@ pub fn told(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<T
         .run_id(&run)
         .build();
     let history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
-    let told = history.map(move |event| match event {
-        Ok(event) => moment(event.attributes, &key).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    });
-    told.map_err(move |why| Error::History { run: run.clone(), why })
+    history.map(move |event| {
+        let unreadable = |why: String| Error::History { run: run.clone(), why };
+        match event {
+            Ok(event) => moment(event.attributes, &key).map_err(|error| unreadable(error.to_string())),
+            Err(WorkflowInteractionError::NotFound(_)) => Err(Error::HistoryGone { run: run.clone() }),
+            Err(error) => Err(unreadable(error.to_string())),
+        }
+    })
 }
 
 fn moment(attributes: Option<Attributes>, key: &Key) -> Result<Told, Unreadable> {

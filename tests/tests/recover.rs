@@ -3,19 +3,27 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use sqlx::{Connection, Executor, PgConnection};
-use temporalio_client::WorkflowTerminateOptions;
+use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
+use temporalio_client::{
+    NamespacedClient as _, WorkflowDescribeOptions, WorkflowTerminateOptions, tonic::IntoRequest as _,
+};
+use temporalio_common::protos::temporal::api::{
+    common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest,
+};
 use tidings::{Recovered, Recovery};
 use tidings_activities::store::{Postgres, Store};
 use tidings_client::v1;
 use tidings_tests::{
     postgres::{database, waits},
     relay::{Act, At, Fault, told},
-    stage::{Stage, event, eventually, key, mails, settings},
+    stage::{Stage, event, eventually, key, mails, settings, signal},
 };
-use tidings_workflows::{Key, command::Order, contract::Outcome};
+use tidings_workflows::{Inbound, Key, command::Order, contract::Outcome};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// After so many bytes of signals a run continues as new.
+const BYTES_OF_A_RUN: usize = 4 * 1024 * 1024;
+const BYTES_OF_A_SIGNAL: usize = 240 * 1024;
 
 fn order() -> Order {
     Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
@@ -123,6 +131,55 @@ async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
     let error = recovery(&stage, &key("alerts", "nobody")).dry_run().await.unwrap_err();
     assert!(error.to_string().contains("Temporal has no such run"), "{error}");
     Ok(())
+}
+
+/// A run that could neither carry nor stash its events left them to the next, which was terminated before it could read them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recovered() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let key = key("activity", "ann");
+    let file = stage.folder.path().join("tidings.db");
+    let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+    let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
+    stage.events.emit(event(&key, "e1")).await?;
+    let first = stage.run(&key).await?;
+    for n in 0..BYTES_OF_A_RUN / BYTES_OF_A_SIGNAL + 1 {
+        signal(&stage.temporal, &key, bulky(n)).await?;
+    }
+    eventually("the run continues as new", MINUTE, async || Ok((stage.run(&key).await? != first).then_some(())))
+        .await?;
+    stage.events.emit(event(&key, "last")).await?;
+    terminated(&stage, &key).await?;
+    let execution = WorkflowExecution { workflow_id: key.workflow_id(), run_id: first.clone() };
+    let namespace = stage.temporal.namespace();
+    let delete = DeleteWorkflowExecutionRequest { namespace, workflow_execution: Some(execution) };
+    stage.temporal.connection().workflow_service().delete_workflow_execution(delete.into_request()).await?;
+    let run = stage.run_handle(&key, Some(&first));
+    eventually("the history is gone", MINUTE, async || {
+        Ok(run.describe(WorkflowDescribeOptions::default()).await.is_err().then_some(()))
+    })
+    .await?;
+    locked.rollback().await?;
+
+    let planned = recovery(&stage, &key).dry_run().await?;
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!(recovered, planned);
+    assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
+    assert_eq!(stage.status(&key).await?.pending, 1);
+    Ok(())
+}
+
+/// Sixteen events of nearly the largest payload.
+fn bulky(n: usize) -> Inbound {
+    let event = |of: usize| {
+        let excerpt = "x".repeat(BYTES_OF_A_SIGNAL / 16);
+        format!(
+            r#"{{"event_id":"b{n}-{of}","category":"comment","entity_type":"page","entity_id":"p1","occurred_at":1767225600,
+                "payload":{{"excerpt":"{excerpt}"}}}}"#
+        )
+    };
+    let events: Vec<_> = (0..16).map(event).collect();
+    Inbound::from_json_events(events.iter().map(String::as_str))
 }
 
 /// The claim of a run that is terminated waits for a lock, and comes through when its events were emitted again.

@@ -39,7 +39,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Recovers the run. `false`: a digest stays as it is.
+/// Recovers the run. `false`: a digest stays as it is, or an earlier run's history is gone.
 ///
 /// # Errors
 /// [`crate::cli::Usage`] where `by` or `why` will not do; there is nothing to recover; Temporal, the store or all workers
@@ -55,11 +55,11 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order).await? };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
     anstream::println!("{text}");
-    Ok(recovered.digests.iter().all(|digest| digest.refused.is_none()))
+    Ok(recovered.gone.is_empty() && recovered.digests.iter().all(|digest| digest.refused.is_none()))
 }
 
 fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
-    let Recovered { run_id, ended, digests, events, retracts } = recovered;
+    let Recovered { run_id, ended, digests, events, retracts, gone } = recovered;
     let mut text = format!("{key}: run {run_id} {ended}");
     for OpenDigest { digest_id, events, refused } in digests {
         let told = if dry_run {
@@ -73,6 +73,12 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
     let what = format!("{} and {}", counted(*events, "event"), counted(*retracts, "retract"));
     let told = if dry_run { "would be emitted" } else { "emitted" };
     let _ = write!(text, "\n  {what} {told} again; what the ledger knows changes nothing");
+    for run in gone {
+        let _ = write!(
+            text,
+            "\n  run {run} left its events unread, and Temporal has no history of it any more: they are lost"
+        );
+    }
     text
 }
 
@@ -85,14 +91,16 @@ mod tests {
         let key: Key = "acme/activity/ann".parse().unwrap();
         let open = |refused| OpenDigest { digest_id: Uuid::nil(), events: 2, refused };
         let digests = vec![open(None), open(Some("it was sent".to_owned()))];
-        let recovered = Recovered { run_id: "run-1".to_owned(), ended: "terminated", digests, events: 3, retracts: 1 };
+        let (run_id, gone) = ("run-1".to_owned(), vec!["run-0".to_owned()]);
+        let recovered = Recovered { run_id, ended: "terminated", digests, events: 3, retracts: 1, gone };
         let id = Uuid::nil();
         assert_eq!(
             in_words(&key, &recovered, false),
             format!(
                 "acme/activity/ann: run run-1 terminated\n  digest {id} goes out with 2 events\n  \
                  digest {id} stays as it is: it was sent\n  \
-                 3 events and 1 retract emitted again; what the ledger knows changes nothing"
+                 3 events and 1 retract emitted again; what the ledger knows changes nothing\n  \
+                 run run-0 left its events unread, and Temporal has no history of it any more: they are lost"
             )
         );
         let dry = in_words(&key, &recovered, true);

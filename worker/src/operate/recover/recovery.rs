@@ -14,7 +14,7 @@ use temporalio_client::{
     Client as Temporal, NamespacedClient as _, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
     WorkflowQueryOptions, errors::WorkflowInteractionError,
 };
-use tidings_activities::{read_back::told, store::Store};
+use tidings_activities::{Error, read_back::told, store::Store};
 use tidings_client::{Client, v1};
 use tidings_workflows::{
     Delivery, Digest, Event, Key, Retract, Told,
@@ -61,6 +61,8 @@ pub struct Recovered {
     pub events: u64,
     /// Retracts there.
     pub retracts: u64,
+    /// Earlier runs that left theirs unread, and whose histories Temporal has no more: what only they were told is lost.
+    pub gone: Vec<String>,
 }
 
 /// A digest that nobody ended.
@@ -124,7 +126,8 @@ impl Recovery<'_> {
         let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
         let digests = digests.filter(|digest| Some(digest.digest_id) != on_its_way);
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
-        Ok(Recovered { run_id: run.run_id().to_owned(), ended, digests: digests.collect(), events: 0, retracts: 0 })
+        let (run_id, digests) = (run.run_id().to_owned(), digests.collect());
+        Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, gone: Vec::new() })
     }
 
     async fn audit(&self, Order { by, why }: &Order) -> anyhow::Result<()> {
@@ -171,7 +174,16 @@ impl Recovery<'_> {
                 continue;
             }
             let mut history = pin!(told(self.temporal.clone(), self.key, &run));
-            while let Some(Told { events, retracts, runs: earlier }) = history.try_next().await? {
+            loop {
+                let Told { events, retracts, runs: earlier } = match history.try_next().await {
+                    Ok(Some(told)) => told,
+                    Ok(None) => break,
+                    Err(Error::HistoryGone { run }) if run != recovered.run_id => {
+                        recovered.gone.push(run);
+                        break;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 runs.extend(earlier);
                 recovered.events += events.len() as u64;
                 recovered.retracts += retracts.len() as u64;
