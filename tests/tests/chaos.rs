@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use tidings_tests::chaos::{self, Outcome, Plan, Target};
+use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use tidings_tests::{
+    chaos::{self, Outcome, Plan, Target},
+    stage::sqlite,
+};
 
 const LENGTH: Duration = Duration::from_secs(20);
 
@@ -43,4 +47,26 @@ async fn every_promise_is_kept_on_sqlite_whatever_breaks() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_promise_is_kept_on_postgresql_whatever_breaks() -> Result<()> {
     run(2, async |_| Target::postgres().await).await
+}
+
+/// A worker may stand still amid a transaction.
+#[tokio::test]
+async fn a_database_that_a_worker_has_locked_is_away_as_it_is() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    sqlite(folder.path()).await?;
+    let file =
+        SqliteConnectOptions::new().filename(folder.path().join("tidings.db")).busy_timeout(Duration::from_secs(1));
+    let mut worker = SqliteConnection::connect_with(&file).await?;
+    let mut store = Target::sqlite(folder.path());
+    let standing = worker.begin_with("BEGIN IMMEDIATE").await?;
+    store.pause().await?;
+    store.go_on().await?;
+    standing.rollback().await?;
+
+    store.pause().await?;
+    let locked = worker.begin_with("BEGIN IMMEDIATE").await.map(|_| ());
+    assert!(locked.is_err(), "nobody has the lock");
+    store.go_on().await?;
+    worker.begin_with("BEGIN IMMEDIATE").await?.rollback().await?;
+    Ok(())
 }

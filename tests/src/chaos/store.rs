@@ -17,6 +17,9 @@ use crate::{postgres, process::signal, stage::eventually};
 /// How long PostgreSQL may take to start after a crash.
 const READY: Duration = Duration::from_mins(1);
 
+/// SQLite's code for a lock that another connection has.
+const BUSY: &str = "5";
+
 /// Which one. See the module.
 pub enum Target {
     /// A file. Away means: another process has its write lock.
@@ -63,7 +66,7 @@ impl Target {
     /// SIGKILL to all of PostgreSQL; the write lock of SQLite. `true`: something was killed.
     ///
     /// # Errors
-    /// When it is away already.
+    /// When PostgreSQL is away already, or there is no file.
     pub async fn kill(&mut self) -> Result<bool> {
         match self {
             Self::Sqlite { .. } => self.pause().await.map(|()| false),
@@ -94,14 +97,18 @@ impl Target {
     /// SIGSTOP to all of PostgreSQL; the write lock of SQLite.
     ///
     /// # Errors
-    /// When it is away already.
+    /// When PostgreSQL is away already, or there is no file.
     pub async fn pause(&mut self) -> Result<()> {
         match self {
             Self::Sqlite { file, lock } => {
                 let url = format!("sqlite://{}", file.display());
                 let mut connection = SqliteConnection::connect(&url).await?;
-                sqlx::raw_sql("PRAGMA busy_timeout = 10000; BEGIN EXCLUSIVE").execute(&mut connection).await?;
-                *lock = Some(connection);
+                match sqlx::raw_sql("PRAGMA busy_timeout = 10000; BEGIN EXCLUSIVE").execute(&mut connection).await {
+                    Ok(_) => *lock = Some(connection),
+                    // A worker that stands still has it: the store is away as it is, until that one goes on.
+                    Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(BUSY) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             Self::Postgres { cluster, .. } => {
                 for pid in processes(cluster)? {
@@ -119,7 +126,7 @@ impl Target {
     pub async fn go_on(&mut self) -> Result<()> {
         match self {
             Self::Sqlite { lock, .. } => {
-                let mut connection = lock.take().context("the database is not locked")?;
+                let Some(mut connection) = lock.take() else { return Ok(()) };
                 sqlx::raw_sql("ROLLBACK").execute(&mut connection).await?;
                 connection.close().await?;
             }
