@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -29,6 +30,7 @@ use tidings_workflows::{
     message::contract::{Retried, RetryInput},
     upkeep::contract::{Cutoff, Purged},
 };
+use tokio::time::sleep;
 use uuid::Uuid;
 
 /// What is wrong with a [`BrokenStore`].
@@ -40,6 +42,9 @@ pub enum Bug {
     NoDeduplication,
     /// A retract that comes before its event is forgotten.
     RetractForgotten,
+    /// What is written of a relay is there for a while before the answer: no bug of the store's, but what a process sees of it
+    /// that stands still meanwhile.
+    LateAnswers,
 }
 
 /// A store with a bug.
@@ -62,7 +67,7 @@ impl Store for BrokenStore {
     async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         match self.bug {
             Bug::NoDeduplication => Ok(Vec::new()),
-            Bug::OutcomeNotRecorded | Bug::RetractForgotten => self.store.known_events(key, event_ids, open).await,
+            _ => self.store.known_events(key, event_ids, open).await,
         }
     }
 
@@ -220,7 +225,11 @@ impl Store for BrokenStore {
     }
 
     async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
-        self.store.put_breaker(name, kept, entry, now).await
+        let put = self.store.put_breaker(name, kept, entry, now).await;
+        if self.bug == Bug::LateAnswers {
+            sleep(Duration::from_millis(20)).await;
+        }
+        put
     }
 
     async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {

@@ -13,6 +13,7 @@ use tidings_activities::{
     store::{Sqlite, Store},
 };
 use tidings_tests::{
+    broken::{BrokenStore, Bug},
     outside::Outside,
     relay::{self, Act, At, FROM, Fault, Relay, told},
     stage::{Stage, event, eventually, key, mails, settings, sqlite},
@@ -205,6 +206,25 @@ async fn one_message_of_all_workers_tries_a_relay_that_was_left_alone() -> Resul
     for message in 40..44 {
         assert_eq!(send(&workers[0], &store, message, over).await?, Some(Class::Sent));
     }
+    Ok(())
+}
+
+/// Also when the process stands still before it has the answer for some of them.
+#[tokio::test]
+async fn of_messages_that_a_relay_takes_at_once_each_counts_once() -> Result<()> {
+    // Fewer than the outcomes of which the older half is forgotten.
+    const MESSAGES: u32 = 60;
+    let relay = Relay::start().await?;
+    let (store, _folder) = store().await?;
+    let store = BrokenStore::new(store, Bug::LateAnswers);
+    let relays = worker(&relay, Provider::Other)?;
+    let route = relays.route("own", Uuid::nil()).context("it is configured")?;
+    let delivery = attempt(&route).await;
+    assert_eq!(delivery.class, Class::Sent);
+    join_all((0..MESSAGES).map(|_| relays.learn(&store, &route, &delivery, Timestamp::now()))).await;
+    let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
+    // The latest wait until there are more of them.
+    assert!((MESSAGES / 2..=MESSAGES).contains(&sent), "{sent} of {MESSAGES} are counted");
     Ok(())
 }
 

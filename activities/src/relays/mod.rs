@@ -233,7 +233,6 @@ impl Relays {
         join_all(self.relays.values().map(|relay| relay.mailer.close())).await;
     }
 
-    /// Reads, decides and writes, until nobody else wrote meanwhile.
     async fn note(
         &self,
         store: &dyn Store,
@@ -241,26 +240,39 @@ impl Relays {
         delivery: &Delivery,
         now: Timestamp,
     ) -> Result<(), store::Error> {
+        let sign = match Sign::of(delivery) {
+            // Whoever tells of them takes them, so that nobody else does.
+            Sign::Well(_) => Sign::Well(route.relay.well.swap(0, Ordering::Relaxed)),
+            other => other,
+        };
+        let told = self.tell(store, route, sign, &delivery.detail, now).await;
+        if let (Sign::Well(count), Ok(false) | Err(_)) = (sign, &told) {
+            route.relay.well.fetch_add(count, Ordering::Relaxed);
+        }
+        told.map(|_| ())
+    }
+
+    /// Reads, decides and writes, until nobody else wrote meanwhile. `false`: that changes nothing, or others wrote all the time.
+    async fn tell(
+        &self,
+        store: &dyn Store,
+        route: &Route<'_>,
+        sign: Sign,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<bool, store::Error> {
         for _ in 0..TRIES {
             let kept = store.breakers().await?.remove(route.name).unwrap_or_default();
-            let well = route.relay.well.load(Ordering::Relaxed);
-            let sign = match Sign::of(delivery) {
-                Sign::Well(_) => Sign::Well(well),
-                other => other,
-            };
-            let Some(next) = kept.breaker.after(route.message, sign, &delivery.detail, now) else {
+            let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
                 self.remember(route.name, kept);
-                return Ok(());
+                return Ok(false);
             };
             if self.put(store, route.name, kept.revision, next.clone(), None, now).await? {
-                if matches!(sign, Sign::Well(_)) {
-                    route.relay.well.fetch_sub(well, Ordering::Relaxed);
-                }
                 report(route.name, &kept.breaker, &next);
-                return Ok(());
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     async fn put(
