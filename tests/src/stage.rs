@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use sqlx::Connection;
+use sqlx::Connection as _;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
-    WorkflowGetResultOptions, WorkflowHandle, WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
-    errors::WorkflowStartError, tonic::Code,
+    Client, ClientOptions, Connection, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
+    WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
+    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions, errors::WorkflowStartError, tonic::Code,
 };
 use temporalio_common::{
     SignalDefinition, UntypedWorkflow,
@@ -32,6 +32,7 @@ use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
 use tokio::time::Instant;
 
 use crate::{
+    proxy::Proxy,
     relay::Relay,
     server::{DevServer, run_handle},
 };
@@ -167,6 +168,20 @@ impl<S: Store> Stage<S> {
         self.worker =
             Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
         Ok(())
+    }
+
+    /// Another production worker, which sees the server through a proxy. While that is frozen the worker stands still.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub async fn worker_behind_a_proxy(&self) -> Result<(Proxy, Running)> {
+        let proxy = Proxy::start(&Url::parse(&format!("http://{}", self.server.target()))?).await?;
+        let server = proxy.url(Url::parse("http://localhost")?)?;
+        let connection = Connection::connect(ConnectionOptions::new(server).build()).await?;
+        let client = Client::new(connection, ClientOptions::new("default").build())?;
+        let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
+        let worker = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;
+        Ok((proxy, worker))
     }
 
     /// Stops the worker and waits until it is gone.

@@ -6,17 +6,14 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::Result;
 use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
-use temporalio_client::{Client, ClientOptions, Connection as Temporal, ConnectionOptions, Url};
-use tidings::registration;
 use tidings_activities::store::{AuditEntry, Postgres, Preferences, Store};
 use tidings_client::v1;
 use tidings_tests::{
     postgres::{database, waits},
-    proxy::Proxy,
     relay::told,
-    stage::{Running, Stage, activities, event, eventually, key, settings},
+    stage::{Stage, event, eventually, key, settings},
 };
-use tidings_workflows::{contract::Outcome, names};
+use tidings_workflows::contract::Outcome;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -41,16 +38,11 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     store.migrate().await?;
     let mut stage = Stage::with_store(settings(cadence, cadence), Arc::new(store), tempfile::tempdir()?).await?;
     let key = key("activity", "ann");
-    let proxy = Proxy::start(&Url::parse(&format!("http://{}", stage.server.target()))?).await?;
-    let server = proxy.url(Url::parse("http://localhost")?)?;
-    let connection = Temporal::connect(ConnectionOptions::new(server).build()).await?;
-    let client = Client::new(connection, ClientOptions::new("default").build())?;
-    let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
     let preferences = Preferences { off: BTreeSet::from(["share".to_owned()]), ..Preferences::default() };
     let entry =
         AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "preferences".into(), why: "test".into() };
     stage.store.put_preferences(&key, &preferences, &entry).await?;
-    let doomed = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;
+    let (proxy, doomed) = stage.worker_behind_a_proxy().await?;
 
     // The claim waits until the worker is cut off from the server.
     let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);

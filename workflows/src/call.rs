@@ -176,7 +176,7 @@ fn complain(ctx: &Ctx, activity: &str, error: &ActivityExecutionError) {
 
 /// The server's clock at the current workflow task, and no earlier than what the last timer waited for. Who answers a query
 /// between a timer's firing and the task that it brings is told of the timer and not yet of the task's time (temporalio-sdk
-/// 1.1.1), and keeps the run as it is then: by the time before it would wait once more, and the task would fail.
+/// 1.1.1), and keeps the run as it is then: by the time before it would wait once more, which nobody else could replay.
 pub(crate) fn now(ctx: &Ctx) -> Timestamp {
     timestamp(ctx.workflow_time()).max(ctx.state(|w| w.reached))
 }
