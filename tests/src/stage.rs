@@ -17,8 +17,8 @@ use temporalio_common::{
     protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
     search_attributes::SearchAttributes,
 };
-use temporalio_sdk::{Runtime, Worker, WorkerOptions};
-use tidings::registration;
+use temporalio_sdk::WorkerOptions;
+use tidings::{registration, sdk};
 use tidings_activities::{
     DigestActivities,
     mailer::Timeouts,
@@ -348,8 +348,8 @@ impl Running {
         let thread = thread::spawn(move || -> Result<()> {
             let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             tokio.block_on(async {
-                let runtime = Runtime::from_current_tokio(temporalio_sdk::runtime::RuntimeOptions::default())?;
-                let mut worker = Worker::new(&runtime, client, options)?;
+                let runtime = sdk::runtime()?;
+                let mut worker = sdk::worker(&runtime, &client, options)?;
                 ready.send(worker.shutdown_handle()).ok();
                 Ok(worker.run().await?)
             })

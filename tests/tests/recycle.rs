@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
-use tidings::{recycle, registration};
+use tidings::{recycle, registration, sdk};
 use tidings_tests::{
     relay::{Act, At, Fault},
     stage::{Stage, activities, event, eventually, key, settings},
@@ -23,7 +22,7 @@ async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<
     let stage = Stage::without_worker(settings("instant", "after 3s")).await?;
     let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
     let options = registration::digests(names::TASK_QUEUE, activities)?;
-    let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
+    let runtime = sdk::runtime()?;
     let shutdown = CancellationToken::new();
 
     let feeding = async {

@@ -17,6 +17,7 @@ pub mod registration;
 mod relays;
 mod retract;
 mod run;
+pub mod sdk;
 mod send;
 mod show;
 mod slots;

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
 use temporalio_client::Client;
 use temporalio_sdk::{
-    Runtime, Worker, WorkerOptions,
+    WorkerOptions,
     interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
 };
+use temporalio_sdk_core::CoreRuntime;
 use tokio_util::sync::CancellationToken;
+
+use crate::sdk;
 
 /// Activities that a worker begins, local ones, too, before a new one takes its place. Version 1.1.1 of the SDK keeps some 330
 /// bytes of each as long as the worker is there (`ActivityHalf::task_tokens_to_cancels`), and a digest has four: these are
@@ -24,7 +27,7 @@ pub const ACTIVITIES: u64 = 100_000;
 /// # Errors
 /// One cannot be made, or fails.
 pub async fn run(
-    runtime: &Runtime,
+    runtime: &CoreRuntime,
     client: &Client,
     options: &WorkerOptions,
     activities: u64,
@@ -36,7 +39,7 @@ pub async fn run(
         let enough = shutdown.child_token();
         let mut counted = options.clone();
         counted.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
-        let mut worker = Worker::new(runtime, client.clone(), counted)?;
+        let mut worker = sdk::worker(runtime, client, counted)?;
         workers += 1;
         let (stop, name) = (worker.shutdown_handle(), worker.worker_instance_key());
         let mut running = Box::pin(async move { worker.run().await });

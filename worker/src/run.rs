@@ -3,14 +3,13 @@
 use std::{pin::pin, sync::Arc};
 
 use futures::future::{try_join, try_join_all};
-use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
 use tidings_activities::{
     DigestActivities, MessageActivities, UpkeepActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
     settings::UnknownRecipients,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, metrics, recycle, registration, storage::Storage, upkeep::schedule::Nightly};
+use crate::{Config, metrics, recycle, registration, sdk, storage::Storage, upkeep::schedule::Nightly};
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -39,7 +38,7 @@ pub async fn run(
     let upkeep = UpkeepActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Renderer::new(config.templates.as_deref())?;
     let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
-    let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
+    let runtime = sdk::runtime()?;
     let workers = [
         registration::digests(&config.task_queue, digests)?,
         registration::transactional(&config.task_queue, messages)?,

@@ -46,7 +46,7 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
     let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll() || w.state.decide(now) != Decision::Wait(until)));
     select! {
-        _ = timer => ctx.state_mut(|w| w.reached = after(now, length)),
+        _ = timer => {}
         // Dropping a timer does not cancel it.
         _ = woke => token.cancel(),
     }
@@ -79,9 +79,8 @@ pub(crate) async fn call<A>(
 ) where
     A: ActivityDefinition<Input: Clone, Output: TemporalDeserializable>,
 {
-    let asked_at = now(ctx);
-    let Some(input) = ctx.state_mut(|w| input(&mut w.state, asked_at)) else { return };
-    let fair_weather = how == How::Quickly && ctx.state(|w| w.fair_weather_from <= asked_at);
+    let Some(input) = ctx.state_mut(|w| input(&mut w.state, now(ctx))) else { return };
+    let fair_weather = how == How::Quickly && ctx.state(|w| w.fair_weather_from <= now(ctx));
     let mut answer = if fair_weather { locally(ctx, activity(), input.clone()).await } else { None };
     if answer.is_none() {
         answer = remotely(ctx, how, activity(), input.clone()).await;
@@ -108,8 +107,7 @@ where
     let answer = ctx.execute_local_activity(activity, input, options).await;
     if let Err(error) = &answer {
         complain(ctx, &name, error);
-        let fair_weather_from = after(now(ctx), BAD_WEATHER);
-        ctx.state_mut(|w| w.fair_weather_from = fair_weather_from);
+        ctx.state_mut(|w| w.fair_weather_from = after(now(ctx), BAD_WEATHER));
     }
     answer.ok()
 }
@@ -174,11 +172,9 @@ fn complain(ctx: &Ctx, activity: &str, error: &ActivityExecutionError) {
     ctx.state_mut(|w| w.trouble = Some(format!("{activity}: {cause}")));
 }
 
-/// The server's clock at the current workflow task, and no earlier than what the last timer waited for. Who answers a query
-/// between a timer's firing and the task that it brings is told of the timer and not yet of the task's time (temporalio-sdk
-/// 1.1.1), and keeps the run as it is then: by the time before it would wait once more, which nobody else could replay.
+/// The server's clock at the current workflow task.
 pub(crate) fn now(ctx: &Ctx) -> Timestamp {
-    timestamp(ctx.workflow_time()).max(ctx.state(|w| w.reached))
+    timestamp(ctx.workflow_time())
 }
 
 pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {

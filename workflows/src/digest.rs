@@ -44,8 +44,6 @@ pub struct Digest {
     bytes: usize,
     /// When the run last looked at its state: a query has no clock.
     decided_at: Timestamp,
-    /// What the last timer that fired waited for.
-    pub(crate) reached: Timestamp,
     /// What an activity last complained about.
     pub(crate) trouble: Option<String>,
     /// No local activities before then.
@@ -68,7 +66,6 @@ impl Digest {
             steps: 0,
             bytes: 0,
             decided_at: Timestamp::MIN,
-            reached: Timestamp::MIN,
             trouble: None,
             fair_weather_from: Timestamp::MIN,
         }
@@ -246,9 +243,8 @@ impl Digest {
     }
 
     fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
-        let now = now(ctx);
         let carried = ctx.state_mut(|w| {
-            w.state.roll(&w.run_id, now);
+            w.state.roll(&w.run_id, now(ctx));
             Carried::new(&w.state)
         })?;
         ctx.continue_as_new(carried, ContinueAsNewOptions::default())?;

@@ -26,6 +26,7 @@ use super::{
 /// Keys that are asked at once.
 const AT_ONCE: usize = 8;
 const AGAIN: Duration = Duration::from_secs(1);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Waits until whatever is open waits for something, at most so long, and writes down what is open.
 ///
@@ -82,12 +83,13 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
     let deadline = Instant::now() + within;
     loop {
         world.supervise()?;
-        let open = open(world, &keys, deadline).await?;
-        if open.is_empty() && singles(world).await.is_ok_and(|singles| singles == 0) {
+        // A key that does not answer keeps none of the others from being sent.
+        let open = open(world, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
+        if open.as_ref().is_ok_and(Vec::is_empty) && singles(world).await.is_ok_and(|singles| singles == 0) {
             return Ok(Vec::new());
         }
         if Instant::now() >= deadline {
-            return Ok(open.iter().map(|(key, status)| format!("{key}: {status:?}")).collect());
+            return Ok(open?.iter().map(|(key, status)| format!("{key}: {status:?}")).collect());
         }
         for order in ["release", "flush"] {
             for tenant in TENANTS {

@@ -13,8 +13,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use tempfile::TempDir;
 use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions};
-use temporalio_sdk::{Runtime, runtime::RuntimeOptions};
-use tidings::{recycle, registration};
+use tidings::{recycle, registration, sdk};
 use tidings_client::{Client, Config};
 use tidings_tests::{
     server::{DevServer, connect},
@@ -166,7 +165,7 @@ impl Alone {
             digest.spread = Some(Duration::from_secs(self.spread)).filter(|spread| !spread.is_zero());
         }
         let activities = activities(sqlite(&self.folder).await?, &self.sink, settings)?;
-        let runtime = Runtime::from_current_tokio(RuntimeOptions::default())?;
+        let runtime = sdk::runtime()?;
         let options = registration::digests(names::TASK_QUEUE, activities)?;
         // Until it is killed.
         let shutdown = CancellationToken::new();
