@@ -85,8 +85,8 @@ impl WorkflowInterceptor for Slow {
 }
 
 /// A query that comes with a task is answered while a local activity runs. When that has its answer meanwhile, the SDK
-/// writes it with this task, and tells the workflow with the next one, after an event that came in between. A replay takes
-/// both tasks for one.
+/// writes it with this task, and tells the workflow with the next one, after an event that came in between. A replay tells of
+/// it before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_asked_while_it_plans_its_window_can_be_replayed() -> Result<()> {
     let mut stage = Stage::start(settings("instant", "after 1d")).await?;

@@ -5,8 +5,9 @@
 //!   The history that comes with it ends with a timer's firing, or with signals, and no task has told of them yet. The SDK
 //!   tells the workflow all the same, by the time of the task before, and keeps the run like that. It arms a timer again that
 //!   has fired.
-//! - A query that comes with a task is answered while a local activity runs, and the task ends with the query. The activity's
-//!   answer is told with the next task, after the signals that came in between; a replay takes both tasks for one.
+//! - A query that comes with a task is answered while a local activity runs, and the task ends with the query. An activity that
+//!   ends meanwhile is written with that task, and the workflow is told of it with the next one, after the signals that came
+//!   in between. A replay tells of it with the first, before them.
 //!
 //! So the worker forgets such a run when the query has its answer, and replays it from its history when it has a task.
 
@@ -101,5 +102,36 @@ impl WorkerInterceptor for Forget {
             runs.insert(run.clone(), told);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    /// Whether the run is ahead after each of these: the second of its latest task, and the events of its history.
+    fn ahead<const N: usize>(activations: [(Option<u64>, u32); N]) -> [bool; N] {
+        let mut told = None;
+        activations.map(|(task, history_length)| {
+            let timestamp = task.map(|second| (UNIX_EPOCH + Duration::from_secs(second)).into());
+            let next =
+                Told::then(told, &WorkflowActivation { timestamp, history_length, ..WorkflowActivation::default() });
+            told = Some(next);
+            next.ahead
+        })
+    }
+
+    #[test]
+    fn a_run_that_had_each_task_is_not_ahead() {
+        // The second has an activity's answer; the third task brings nothing but itself.
+        assert_eq!(ahead([(Some(1), 3), (Some(1), 3), (Some(5), 9), (Some(6), 12)]), [false; 4]);
+    }
+
+    #[test]
+    fn a_run_that_was_told_of_events_without_a_task_is_ahead_until_it_has_one() {
+        assert_eq!(ahead([(None, 2), (None, 2), (Some(1), 3)]), [true, true, false]);
+        assert_eq!(ahead([(Some(1), 3), (Some(1), 8), (Some(1), 8), (Some(9), 10)]), [false, true, true, false]);
     }
 }
