@@ -332,7 +332,7 @@ pub async fn signal_found_by(
     .await
 }
 
-/// A worker on a thread of its own: [`Worker::run`] is not `Send`.
+/// A worker on a thread of its own: [`temporalio_sdk::Worker::run`] is not `Send`.
 pub struct Running {
     stop: Box<dyn Fn() + Send>,
     thread: Option<thread::JoinHandle<Result<()>>>,
