@@ -27,8 +27,8 @@ use crate::{process::resident, sink::Sink};
 
 /// Windows that open at a time.
 const AT_ONCE: usize = 100;
-/// For windows to be planned.
-const PATIENCE: Duration = Duration::from_mins(20);
+/// For windows to be planned: the dev server takes half an hour for 100,000.
+const PATIENCE: Duration = Duration::from_hours(1);
 /// Longer than any mail takes after the one before it: the server gives up on a task after ten seconds.
 const STALLED: Duration = Duration::from_mins(2);
 /// Between two looks at how many mails there are, for the progress.
