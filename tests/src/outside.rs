@@ -20,7 +20,7 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     checker::{self, Verdict},
-    process::signal,
+    process::{self, signal},
     relay::Relay,
     server::DevServer,
     stage::eventually,
@@ -109,10 +109,36 @@ impl Outside {
     /// # Errors
     /// When it does not start.
     pub fn start_worker(&mut self) -> Result<()> {
+        let tidings = self.tidings();
+        self.spawn_worker(tidings)
+    }
+
+    /// Starts `tidings worker` so that [`Outside::limit_files`] is for it what a full disk is, an error of each write.
+    /// Otherwise the signal SIGXFSZ would end it.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_worker_with_a_disk(&mut self) -> Result<()> {
+        let mut command = command(Path::new("env"), self.folder.path(), &self.server.target());
+        command.arg("--ignore-signal=XFSZ").arg(&self.binary);
+        self.spawn_worker(command)
+    }
+
+    fn spawn_worker(&mut self, tidings: Command) -> Result<()> {
         let log = OpenOptions::new().create(true).append(true).open(self.worker_log())?;
-        let mut command = self.tidings().into_std();
+        let mut command = tidings.into_std();
         self.worker = Some(command.arg("worker").stdout(log.try_clone()?).stderr(log).spawn()?);
         Ok(())
+    }
+
+    /// No file may be larger than so many bytes where the worker writes it, its log neither; `None`: as large as it likes.
+    ///
+    /// # Errors
+    /// When there is no worker.
+    pub fn limit_files(&self, bytes: Option<u64>) -> Result<()> {
+        let worker = self.worker.as_ref().context("no worker runs")?;
+        let soft = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        process::limit_files(worker.id(), &soft)
     }
 
     /// SIGKILL.
@@ -243,7 +269,9 @@ impl Outside {
         checker::check(acknowledged, &self.relay.mails(), &self.ledger())
     }
 
-    fn worker_log(&self) -> PathBuf {
+    /// What the workers said, one after the other.
+    #[must_use]
+    pub fn worker_log(&self) -> PathBuf {
         self.folder.path().join("worker.log")
     }
 

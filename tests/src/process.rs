@@ -9,7 +9,20 @@ use anyhow::{Result, ensure};
 /// # Errors
 /// When the process is gone.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let output = Command::new("kill").args([format!("-{name}"), pid.to_string()]).output()?;
-    ensure!(output.status.success(), "kill -{name} {pid}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    done("kill", &[format!("-{name}"), pid.to_string()])
+}
+
+/// Sets how large the files may become that a process writes, in bytes, or `unlimited`.
+///
+/// # Errors
+/// When the process is gone.
+pub fn limit_files(pid: u32, size: &str) -> Result<()> {
+    done("prlimit", &[format!("--pid={pid}"), format!("--fsize={size}:")])
+}
+
+fn done(program: &str, arguments: &[String]) -> Result<()> {
+    let output = Command::new(program).args(arguments).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), said.trim());
     Ok(())
 }

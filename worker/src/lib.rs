@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 mod dev;
 pub mod emit;
+mod failures;
 mod intake;
 pub mod log;
 mod messages;

@@ -33,7 +33,8 @@ pub fn start(options: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&options.log).map_err(|error| {
         Usage(format!("--log {:?}: {error}; write for example \"info\" or \"warn,tidings=debug\"", options.log))
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    // It would tell of a log that cannot be written on standard error, too, and panic: on a full disk there is none.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
     let started = match options.log_format {
         Format::Text => log.with_ansi(stderr().is_terminal()).try_init(),
         Format::Json => log.json().flatten_event(true).try_init(),

@@ -9,6 +9,8 @@ use temporalio_sdk::{
 use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities};
 use tidings_workflows::{Digest, Message, Upkeep, names};
 
+use crate::failures::Failures;
+
 /// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -57,6 +59,7 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
         .register_workflow::<Message>()?
         .register_activities(activities)
         .register_activities(messages)
+        .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
 }
@@ -72,6 +75,7 @@ pub fn transactional(task_queue: &str, activities: MessageActivities) -> anyhow:
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Message>()?
         .register_activities(activities)
+        .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
 }
@@ -84,6 +88,7 @@ pub fn upkeep(task_queue: &str, activities: UpkeepActivities) -> anyhow::Result<
     Ok(WorkerOptions::new(names::upkeep(task_queue))
         .register_workflow::<Upkeep>()?
         .register_activities(activities)
+        .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
 }

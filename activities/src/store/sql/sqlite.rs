@@ -3,14 +3,17 @@
 
 use std::{
     fs::{DirBuilder, OpenOptions},
-    io,
+    future, io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
     str::FromStr,
     time::Duration,
 };
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous};
+use sqlx::{
+    Connection as _,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous},
+};
 
 use super::{Dialect, Sql, dots::Dots, migrator, statements::items_and_groups};
 use crate::store::{Error, Result};
@@ -34,8 +37,12 @@ impl Sql<sqlx::Sqlite> {
             .foreign_keys(true);
         let file = options.get_filename();
         create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
-        // A file does not hang up, and asking it costs as much as a statement.
-        let pool = || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+        // A file does not hang up, and asking it costs as much as a statement. But where the disk is full SQLite rolls back by
+        // itself, sqlx 0.9 goes on as if it had not, and a connection like that begins no transaction any more.
+        let pool = || {
+            let pool = SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+            pool.before_acquire(|connection, _| Box::pin(future::ready(Ok(!connection.is_in_transaction()))))
+        };
         let writer = pool().max_connections(1).connect_with(options.clone()).await?;
         let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
         Ok(Self { writer, reader, dots: Dots::default() })
@@ -160,5 +167,26 @@ FROM jsonb_each($3) WHERE TRUE ON CONFLICT DO NOTHING";
 
     fn rows(result: &SqliteQueryResult) -> u64 {
         result.rows_affected()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::{
+        Store as _,
+        conformance::{at, events, window},
+    };
+
+    /// SQLite does so by itself where the disk is full (`tests/tests/full_disk.rs`).
+    #[tokio::test]
+    async fn after_a_transaction_that_sqlite_rolled_back_the_store_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("tidings.db").display());
+        let store = crate::store::Sqlite::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let mut transaction = store.write().await.unwrap();
+        sqlx::query("ROLLBACK").execute(&mut *transaction).await.unwrap();
+        drop(transaction);
+        assert_eq!(store.stash(&window(1), &events(&["e1"]), None, at(1)).await.unwrap(), 1);
     }
 }

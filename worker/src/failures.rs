@@ -1,0 +1,27 @@
+//! What activities fail with, in the log: the SDK tells nobody but Temporal, and there it is with one workflow of thousands.
+
+use futures::FutureExt as _;
+use temporalio_sdk::{
+    activities::ActivityError,
+    interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
+};
+
+/// Logs each attempt at an activity that fails, under `alert=activity_failed`. The SDK's span around it has the workflow.
+pub struct Failures;
+
+impl ActivityInboundInterceptor for Failures {
+    fn execute_activity<'a>(
+        &'a self,
+        input: ExecuteActivityInput,
+        next: Next<'a, ExecuteActivityInput, ExecuteActivityOutput<'a>>,
+    ) -> ExecuteActivityOutput<'a> {
+        let info = input.activity_info();
+        let (activity, attempt) = (info.activity_type.clone(), info.attempt);
+        let done = next.run(input).inspect(move |done| {
+            if let Err(ActivityError::Application(failure)) = done {
+                tracing::warn!(alert = "activity_failed", activity, attempt, why = %failure, "Temporal tries it again");
+            }
+        });
+        done.boxed()
+    }
+}
