@@ -118,8 +118,13 @@ impl<'a> Checks<'a> {
         result.map_err(|problem| self.complain(problem)).ok()
     }
 
-    /// One more problem, unless it is known by another key.
-    pub fn complain(&mut self, problem: Problem) {
+    /// One more problem, unless it is known by another key. Quotes that are closed too late take in what follows, passwords,
+    /// too: of such a value nothing but the first line is shown.
+    pub fn complain(&mut self, mut problem: Problem) {
+        if let Some((first, _)) = problem.value.split_once('\n') {
+            problem.problem = "goes on in the next line: write it in one, and close its quotes there".to_owned();
+            problem.value = first.to_owned();
+        }
         let said = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
         if !self.problems.iter().any(said) {
             self.problems.push(problem);
