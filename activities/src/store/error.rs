@@ -16,9 +16,14 @@ impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         use sqlx::Error as E;
         match &error {
-            E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed | E::BeginFailed => {
-                Self::Unavailable(error)
-            }
+            // Protocol is what sqlx makes of a connection that PostgreSQL takes and closes as it goes down.
+            E::Io(_)
+            | E::Tls(_)
+            | E::Protocol(_)
+            | E::PoolTimedOut
+            | E::PoolClosed
+            | E::WorkerCrashed
+            | E::BeginFailed => Self::Unavailable(error),
             E::Database(database) => {
                 let code = database.code().unwrap_or_default();
                 match verdict(&code, database.message()) {
@@ -71,7 +76,10 @@ fn verdict(code: &str, message: &str) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{io::AsyncReadExt as _, net::TcpListener};
+
     use super::*;
+    use crate::store::Postgres;
 
     #[test]
     fn what_passes_by_itself_is_told_from_what_does_not() {
@@ -109,8 +117,21 @@ mod tests {
         {
             assert!(matches!(Error::from(passing), Error::Unavailable(_)));
         }
-        for broken in [sqlx::Error::RowNotFound, sqlx::Error::Decode("x".into()), sqlx::Error::Protocol("x".into())] {
+        for broken in [sqlx::Error::RowNotFound, sqlx::Error::Decode("x".into())] {
             assert!(matches!(Error::from(broken), Error::Broken(_)));
         }
+    }
+
+    #[tokio::test]
+    async fn a_database_that_closes_its_connections_is_away() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let url = format!("postgres://tidings@{}/tidings", listener.local_addr().expect("it has an address"));
+        let closes = async {
+            let (mut connection, _) = listener.accept().await.expect("somebody comes");
+            connection.read_exact(&mut [0; 8]).await.expect("an SSLRequest is 8 bytes");
+        };
+        let (connected, ()) = tokio::join!(Postgres::connect(&url), closes);
+        let error = connected.err().expect("nobody is there");
+        assert!(matches!(error, Error::Unavailable(_)), "{error}");
     }
 }
