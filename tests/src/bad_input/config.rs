@@ -73,8 +73,10 @@ fn is_secret(line: &str) -> bool {
     // How long a category named like that may wait.
     let known = !key.contains("delay")
         && (key.starts_with("TIDINGS_") || SECRET_KEYS.contains(&key.rsplit('.').next().unwrap_or_default()));
-    let value = value.trim_start().trim_start_matches('"');
-    let password = value.split_once("://").and_then(|(scheme, rest)| {
+    let value = value.trim_start();
+    // What stands behind the closing quotes is a comment.
+    let value = if value.starts_with('"') { value.split('"').find(|part| !part.is_empty()) } else { Some(value) };
+    let password = value.and_then(|value| value.split_once("://")).and_then(|(scheme, rest)| {
         let (before, _) = rest.rsplit_once('@')?;
         let (user, password) = before.split_once(':')?;
         Some((scheme.chars().all(char::is_alphanumeric) && !user.contains(['/', '?', '#', '"']), password))
