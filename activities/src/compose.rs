@@ -25,12 +25,15 @@ impl DigestActivities {
         let end = |why: &str| Closed { outcome: Outcome::Failed, why: why.to_owned() };
         let closed = match &facts.recipient {
             None => end("the recipient left the directory"),
-            Some(recipient) => match self.message(window, lines, now, &facts, recipient).await? {
-                Ok(message) => {
-                    self.store.put_message(&message).await?;
-                    return Ok(Rendered::Stored);
+            Some(recipient) => loop {
+                match self.message(window, lines, now, &facts, recipient).await? {
+                    Ok((message, items)) if self.store.put_message(&message, Some(items)).await? => {
+                        return Ok(Rendered::Stored);
+                    }
+                    // It would not tell of what the digest has.
+                    Ok(_) => {}
+                    Err(why) => break end(&why),
                 }
-                Err(why) => end(&why),
             },
         };
         let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
@@ -45,14 +48,15 @@ impl DigestActivities {
         let facts = self.facts(&window.key).await?;
         let Some(recipient) = &facts.recipient else { return Ok(false) };
         let few = self.message(window, FEW_LINES, large.created_at, &facts, recipient).await?;
-        let Ok(few) = few else { return Ok(false) };
+        let Ok((few, _)) = few else { return Ok(false) };
         if few.envelope_to != large.envelope_to || few.bytes.len() >= large.bytes.len() {
             return Ok(false);
         }
         Ok(self.store.shrink_message(&few, number).await?)
     }
 
-    /// The message, or why there can be none for this recipient. `date`: when it was rendered first.
+    /// The message and how many events it tells of, or why there can be none for this recipient. `date`: when it was rendered
+    /// first.
     async fn message(
         &self,
         window: &Window,
@@ -60,7 +64,7 @@ impl DigestActivities {
         date: Timestamp,
         facts: &Facts,
         recipient: &Recipient,
-    ) -> Result<Result<Message, String>, Error> {
+    ) -> Result<Result<(Message, u64), String>, Error> {
         let settings = self.digest(&window.key)?;
         let contents = self.store.contents(window, lines).await?;
         let rendered = self.mail(window, &contents, settings, facts, recipient)?;
@@ -94,7 +98,7 @@ impl DigestActivities {
             }
             Err(error) => return Err(Error::Render(error.to_string())),
         };
-        Ok(Ok(Message {
+        let message = Message {
             id: window.digest_id,
             origin: Origin::Digest(window.key.clone()),
             stream: Streams::BULK.to_owned(),
@@ -105,7 +109,8 @@ impl DigestActivities {
             bytes: stream.signed(composed.bytes, date).map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
             created_at: date,
-        }))
+        };
+        Ok(Ok((message, contents.items)))
     }
 
     /// The mail without its headers.

@@ -137,7 +137,7 @@ pub async fn accept(
         return same(message, &sha256, true);
     }
     let message = Making { store, renderer, settings, submission }.message(key, sha256.clone()).await?;
-    store.put_message(&message).await?;
+    store.put_message(&message, None).await?;
     let missing = || store::Error::Broken(format!("message {} is not in the outbox", message.id));
     let stored = store.message(message.id).await?.ok_or_else(missing)?;
     same(stored, &sha256, false)

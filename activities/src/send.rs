@@ -114,7 +114,17 @@ impl Courier<'_> {
         };
         let delivery = self.up_to_the_dot_and_over(cancelled, &route, number, &message, now).await;
         let repeats = self.stream.guarantee == Guarantee::AtLeastOnce || route.deduplicates();
-        let shrunk = delivery.class == Class::TooLarge && shrink(number, &message, &delivery).await?;
+        let shrunk = match delivery.class {
+            Class::TooLarge => match shrink(number, &message, &delivery).await {
+                // What the relay said is recorded all the same.
+                Err(error) if !is_away(&error) => {
+                    tracing::warn!(why = %error, "a mail that is too large cannot be made smaller");
+                    false
+                }
+                answer => answer?,
+            },
+            _ => false,
+        };
         let again = Again { repeats, shrunk, last, doubtful, soft_bounces: self.soft_bounces };
         let verdict = verdict(&delivery, &message, again, now);
         self.record(id, number, &delivery, &verdict, now).await?;
@@ -211,12 +221,17 @@ impl Courier<'_> {
 /// Past the dot nobody else knows what happened, so what is to be recorded is tried until the store takes it. `true`: once more,
 /// after a while.
 async fn to_be_repeated<T>(delivery: &Delivery, recorded: &Result<T, Error>) -> bool {
-    let away = matches!(recorded, Err(Error::Store(store::Error::Unavailable(_))));
+    let away = recorded.as_ref().is_err_and(is_away);
     let again = away && matches!(delivery.phase, Phase::Dot | Phase::Done);
     if again {
         tokio::time::sleep(RECORD_AGAIN).await;
     }
     again
+}
+
+/// Whether the store may answer later.
+const fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(store::Error::Unavailable(_)))
 }
 
 /// What the end of an attempt means for the ledger and for the workflow.

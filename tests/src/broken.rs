@@ -153,8 +153,8 @@ impl Store for BrokenStore {
         self.store.set_aside(closing, delivering).await
     }
 
-    async fn put_message(&self, message: &Message) -> Result<()> {
-        self.store.put_message(message).await
+    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool> {
+        self.store.put_message(message, tells_of).await
     }
 
     async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool> {

@@ -215,6 +215,32 @@ async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Re
     Ok(())
 }
 
+/// The operator has removed its type since the mail was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_relay_said_of_a_mail_that_cannot_be_made_smaller_is_recorded() -> Result<()> {
+    let mut settings = impatient();
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
+    let mut stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, reply("451 4.3.0 later")).times(1));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the first attempt ends", MINUTE, async || {
+        let waits = stage.status(&key).await?.delivering.is_some_and(|delivering| delivering.next_attempt_at.is_some());
+        Ok(waits.then_some(()))
+    })
+    .await?;
+    stage.stop_worker()?;
+
+    stage.relay.fault(Fault::new(At::Dot, reply("552 5.3.4 too big")));
+    let mut changed = stage.settings.clone();
+    changed.digests.clear();
+    let changed = activities(stage.store.clone(), &stage.relay.url(), changed)?;
+    stage.worker = Some(Running::start(stage.temporal.clone(), registration::digests(names::TASK_QUEUE, changed)?)?);
+    assert_eq!(ended(&stage, &key).await?, Outcome::Failed);
+    assert_eq!(classes(&stage, &key).await?, ["deferred", "too_large"]);
+    Ok(())
+}
+
 /// Rule 24: rendered before the upgrade, the first attempt before it, the second one after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -> Result<()> {

@@ -9,8 +9,9 @@ pub(super) const NOT_MIGRATED: &str =
 /// PROTOCOL.
 const SQLITE_PASSING: [i32; 8] = [5, 6, 7, 9, 10, 13, 14, 15];
 /// PostgreSQL's classes (Appendix A): connection, transaction rollback (serialization, deadlock), resources, operator
-/// intervention, system error; and 55P03 lock_not_available, 25006 read_only_sql_transaction (a fail-over).
-const POSTGRES_PASSING: [&str; 7] = ["08", "40", "53", "57", "58", "55P03", "25006"];
+/// intervention, system error; and 55P03 lock_not_available, 25006 read_only_sql_transaction (a fail-over), 25P03
+/// idle_in_transaction_session_timeout.
+const POSTGRES_PASSING: [&str; 8] = ["08", "40", "53", "57", "58", "55P03", "25006", "25P03"];
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
@@ -100,6 +101,7 @@ mod tests {
             ("08006", "connection failure", Verdict::Passing),
             ("55P03", "lock not available", Verdict::Passing),
             ("25006", "cannot execute in a read-only transaction", Verdict::Passing),
+            ("25P03", "terminating connection due to idle-in-transaction timeout", Verdict::Passing),
             ("42P01", "relation \"events\" does not exist", Verdict::NotMigrated),
             ("42703", "column does not exist", Verdict::NotMigrated),
             ("22P05", "unsupported Unicode escape sequence", Verdict::Broken),

@@ -142,11 +142,12 @@ pub trait Store: Send + Sync + 'static {
     async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
     /// Puts a message in the outbox, unless it is of a digest that is closed. The first write wins, of a single one under
-    /// its idempotency key.
-    async fn put_message(&self, message: &Message) -> Result<()>;
+    /// its idempotency key. `tells_of`: events that the mail of a digest was made of; `false`, and nothing changes: the digest
+    /// has another number of them by now.
+    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool>;
 
-    /// Puts a smaller message in the place of one that the relay of attempt `number` finds too large. `false`: that was done
-    /// before, or the attempt is not under way any more.
+    /// Puts a smaller message in the place of one that the relay of attempt `number` finds too large. `false`: another one was
+    /// put there before, or the attempt is not under way any more.
     async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
 
     /// Starts an attempt: takes the next attempt number, which fences every earlier attempt, and answers with the

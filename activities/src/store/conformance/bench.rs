@@ -93,7 +93,7 @@ impl Bench {
         let window = window(n);
         let ids = [format!("{n}a"), format!("{n}b")];
         self.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await;
-        self.store.put_message(&message(&window, "first")).await.unwrap();
+        self.store.put_message(&message(&window, "first"), None).await.unwrap();
         window
     }
 

@@ -48,7 +48,7 @@ pub async fn what_came_to_nothing_does_not_count_toward_the_cap(bench: &Bench) {
     for n in [5, 6] {
         let window = of_type("ann", n);
         assert_eq!(claim(bench, n, 20).await, Ok(1));
-        bench.store.put_message(&message(&window, "mail")).await.unwrap();
+        bench.store.put_message(&message(&window, "mail"), None).await.unwrap();
         let (number, _) = bench.begin(&window).await;
         assert!(bench.dot(&window, number).await);
         match n {

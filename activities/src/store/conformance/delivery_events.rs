@@ -84,7 +84,7 @@ impl Bench {
     async fn digest_of(&self, key: &Key, n: i64, address: &str) -> Window {
         let window = window_of(key, n);
         self.claim(&window, &events(&[&format!("{n}")]), at(1)).await;
-        self.store.put_message(&of_digest(&window, address)).await.unwrap();
+        self.store.put_message(&of_digest(&window, address), None).await.unwrap();
         window
     }
 
@@ -129,7 +129,7 @@ pub async fn many_messages_that_bounce_at_once_are_counted_together(bench: &Benc
         let mut events = Vec::new();
         for n in 0..12 {
             let message = single("acme", &format!("{round}/{n}"), &address);
-            bench.store.put_message(&message).await.unwrap();
+            bench.store.put_message(&message, None).await.unwrap();
             bench.sent(message.id).await;
             events.push(reported(message.id, SOFT, 300 + n));
         }
@@ -157,7 +157,7 @@ pub async fn what_no_relay_was_given_is_unknown(bench: &Bench) {
 pub async fn one_tenants_webhook_reaches_no_message_of_another(bench: &Bench) {
     let messages = ["acme", "other"].map(|tenant| single(tenant, "k", "ann@example.com"));
     for message in &messages {
-        bench.store.put_message(message).await.unwrap();
+        bench.store.put_message(message, None).await.unwrap();
         bench.sent(message.id).await;
     }
     let [ours, theirs] = &messages;
@@ -261,6 +261,13 @@ pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
     }
     bench.told(id, Kind::Unsubscribed, 6_001).await;
     assert!(!wanted().await);
+
+    // What they wanted already they may want once more.
+    for seconds in [7_000, 9_000] {
+        bench.store.put_consent(&key, true, &entry(seconds, "ann", "grant consent")).await.unwrap();
+    }
+    bench.told(id, Kind::Unsubscribed, 8_000).await;
+    assert!(wanted().await, "it happened before they said so last");
 }
 
 /// Three messages to one address, of which the second is not known to be taken; and what is told of them.
@@ -276,7 +283,7 @@ impl Story {
         let sent = bench.digest_of(&key, 0, address).await.digest_id;
         let ambiguous = bench.digest_of(&key, 1, address).await.digest_id;
         let single = single(&tenant, "k", address);
-        bench.store.put_message(&single).await.unwrap();
+        bench.store.put_message(&single, None).await.unwrap();
         bench.sent(sent).await;
         bench.sent(single.id).await;
         let number = bench.past_the_dot(ambiguous).await;

@@ -1,11 +1,14 @@
+use std::{any::Any, collections::BTreeSet, time::Duration};
+
 use futures::future::join_all;
 use tidings_workflows::{
     Event, Key,
     contract::{Closed, Outcome, Window},
 };
+use tokio::time::timeout;
 
-use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};
-use crate::store::{Claim, Closing};
+use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
+use crate::store::{Begun, Claim, Closing, Error, Terms};
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
     let (events, closed) = (events(ids), closed(outcome));
@@ -101,7 +104,7 @@ pub async fn what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is
     close(bench, &window, &["a", "e"], Outcome::Skipped, false).await;
     assert_eq!(known(bench, &window.key, &["a", "e"]).await.len(), 2);
     assert_eq!(bench.joins(&super::window(1), at(4)).await, 0, "their digest has an end");
-    bench.store.put_message(&message(&window, "zombie")).await.unwrap();
+    bench.store.put_message(&message(&window, "zombie"), None).await.unwrap();
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages").await, "0");
 }
 
@@ -191,4 +194,45 @@ pub async fn writers_wait_for_each_other(bench: &Bench) {
         async move { bench.claim(&window, page, at(1)).await.items }
     });
     assert_eq!(join_all(claims).await, [50; 40]);
+}
+
+/// A call that was lost renders what it has read, and the one that took its place has added an event since.
+pub async fn a_mail_that_tells_of_less_than_its_digest_has_is_not_stored(bench: &Bench) {
+    let window = window(0);
+    bench.claim(&window, &events(&["a"]), at(1)).await;
+    let tells_of = bench.items(&window).await;
+    bench.claim(&window, &events(&["a", "b"]), at(2)).await;
+    assert!(!bench.store.put_message(&message(&window, "of a"), Some(tells_of)).await.unwrap());
+    assert_eq!(bench.claim(&window, &events(&["a", "b", "c"]), at(3)).await.items, 3, "it has no mail yet");
+    assert!(bench.store.put_message(&message(&window, "of all"), Some(3)).await.unwrap());
+    // The first one wins, whatever a later one tells of.
+    assert!(bench.store.put_message(&message(&window, "zombie"), Some(tells_of)).await.unwrap());
+    match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "of all")),
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    }
+}
+
+/// Its worker may be gone with it: who waits must not keep a connection for as long as that lasts.
+pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away(bench: &Bench) {
+    const LOCK: &str = "UPDATE digests SET due_at = due_at";
+    let window = window(0);
+    bench.claim(&window, &events(&["a"]), at(1)).await;
+    let _locked: Box<dyn Any> = match &bench.behind {
+        Behind::Sqlite { pool, .. } => {
+            let mut transaction = pool.begin().await.unwrap();
+            sqlx::query(LOCK).execute(&mut *transaction).await.unwrap();
+            Box::new(transaction)
+        }
+        Behind::Postgres { pool, .. } => {
+            let mut transaction = pool.begin().await.unwrap();
+            sqlx::query(LOCK).execute(&mut *transaction).await.unwrap();
+            Box::new(transaction)
+        }
+    };
+    let (events, off) = (events(&["a"]), BTreeSet::new());
+    let terms = Terms { cap: None, off: &off };
+    let claim = bench.store.claim(&window, &events, &terms, at(2));
+    let claimed = timeout(Duration::from_secs(60), claim).await.expect("it waits for ever");
+    assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");
 }

@@ -31,7 +31,7 @@ pub async fn a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events(bench
         let user = key(if rendered { "bo" } else { "ann" });
         let (left, next) = (left_behind(bench, window_of(&user, 0)).await, window_of(&user, 1));
         if rendered {
-            bench.store.put_message(&message(&left, "never sent")).await.unwrap();
+            bench.store.put_message(&message(&left, "never sent"), None).await.unwrap();
         }
         for _ in 0..2 {
             let claim = bench.claim(&next, &events(&["a", "new"]), at(2)).await;
@@ -40,7 +40,7 @@ pub async fn a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events(bench
         went_on(bench, &left, &next).await;
         // Whoever claimed it comes late, and has nothing.
         assert_eq!(bench.claim(&left, &events(&["a", "b", "c"]), at(3)).await.items, 0);
-        bench.store.put_message(&message(&left, "zombie")).await.unwrap();
+        bench.store.put_message(&message(&left, "zombie"), None).await.unwrap();
         if rendered {
             let begun = bench.store.begin_attempt(left.digest_id, "relay", at(4)).await.unwrap();
             assert!(matches!(begun, Begun::Closed(_)));
@@ -100,7 +100,7 @@ pub async fn taking_back_one_event_of_it_leaves_the_others_to_the_next_claim(ben
 
 pub async fn taking_back_an_event_of_its_mail_changes_nothing(bench: &Bench) {
     let left = left_behind(bench, window(0)).await;
-    bench.store.put_message(&message(&left, "never sent")).await.unwrap();
+    bench.store.put_message(&message(&left, "never sent"), None).await.unwrap();
     take_back(bench, &["a"], None).await;
     assert_eq!(bench.items(&left).await, 2);
 }
@@ -117,7 +117,7 @@ pub async fn nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_atte
     let claimed = left_behind(bench, window(2)).await;
     // The call of an earlier run comes through when its events were claimed again.
     assert_eq!(bench.claim(&window(1), &events(&["a", "b"]), at(2)).await.items, 0);
-    bench.store.put_message(&message(&claimed, "mail")).await.unwrap();
+    bench.store.put_message(&message(&claimed, "mail"), None).await.unwrap();
     bench.begin(&claimed).await;
     assert_eq!(bench.claim(&window(3), &events(&["a", "b"]), at(3)).await.items, 0);
     assert_eq!(bench.items(&claimed).await, 2);

@@ -27,7 +27,7 @@ fn single(tenant: &str, idempotency_key: &str, body: &str) -> Message {
 
 impl Bench {
     async fn put(&self, idempotency_key: &str) -> MessageKey {
-        self.store.put_message(&single("acme", idempotency_key, "body")).await.unwrap();
+        self.store.put_message(&single("acme", idempotency_key, "body"), None).await.unwrap();
         MessageKey::new("acme".into(), idempotency_key.into()).unwrap()
     }
 
@@ -100,7 +100,7 @@ pub async fn a_single_message_goes_through_its_states(bench: &Bench) {
 
 pub async fn the_first_message_of_a_key_wins_within_its_tenant(bench: &Bench) {
     for (tenant, body) in [("acme", "first"), ("acme", "second"), ("other", "second")] {
-        bench.store.put_message(&single(tenant, "k", body)).await.unwrap();
+        bench.store.put_message(&single(tenant, "k", body), None).await.unwrap();
     }
     for (tenant, body) in [("acme", "first"), ("other", "second")] {
         let expected = single(tenant, "k", body);
@@ -195,9 +195,9 @@ pub async fn a_digests_message_has_its_digests_end(bench: &Bench) {
 pub async fn messages_are_listed_latest_first_by_tenant_and_state(bench: &Bench) {
     for (n, name) in [(1, "a"), (3, "b"), (2, "c")] {
         let message = single("acme", name, "body");
-        bench.store.put_message(&Message { created_at: at(n), ..message }).await.unwrap();
+        bench.store.put_message(&Message { created_at: at(n), ..message }, None).await.unwrap();
     }
-    bench.store.put_message(&single("other", "d", "body")).await.unwrap();
+    bench.store.put_message(&single("other", "d", "body"), None).await.unwrap();
     bench.rendered(0).await;
     bench.go(&MessageKey::new("acme".into(), "c".into()).unwrap()).await;
     let listed = async |tenant: Option<&str>, state: Option<MessageState>, limit: u32| {

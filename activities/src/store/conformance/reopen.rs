@@ -60,7 +60,7 @@ pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Ben
         bench.claim(&window(n), &events(&[&ids[0], &ids[1]]), at(1)).await;
         close(bench, &window(n), outcome, false).await;
         resumed(bench, &window(n), false, "claimed").await;
-        bench.store.put_message(&message(&window(n), "mail")).await.unwrap();
+        bench.store.put_message(&message(&window(n), "mail"), None).await.unwrap();
         let (number, _) = bench.begin(&window(n)).await;
         assert!(bench.dot(&window(n), number).await);
         bench.ended(&window(n), number, ends("sent", Outcome::Sent)).await;

@@ -221,10 +221,10 @@ pub async fn a_message_goes_with_its_attempts_and_the_archive_has_them(bench: &B
         bytes: bytes.to_vec(),
         ..message(&window(9), "")
     };
-    bench.store.put_message(&single(&key, b"\xff8-bit")).await.unwrap();
+    bench.store.put_message(&single(&key, b"\xff8-bit"), None).await.unwrap();
     bench.store.close_message(&key, &closed(Outcome::Dropped), "carol", at(250)).await.unwrap();
     let open = MessageKey::new("acme".into(), "open".into()).unwrap();
-    bench.store.put_message(&single(&open, b"open")).await.unwrap();
+    bench.store.put_message(&single(&open, b"open"), None).await.unwrap();
     assert_eq!(bench.store.expired(old(Kind::Messages, 202)).await.unwrap(), 0);
     assert_eq!(bench.store.expired(old(Kind::Messages, 5_000)).await.unwrap(), 2);
     assert_eq!(purge_all(bench, old(Kind::Messages, 5_000), Some(&archive)).await, 2);
@@ -297,4 +297,17 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
     assert_eq!(field(folder.path(), "kind"), ["dead_letter", "dead_letter", "event"]);
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await, audit);
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM digests").await, "1");
+}
+
+/// A long window has one digest for all that is taken back from it, at any time.
+pub async fn what_is_taken_back_later_goes_as_well(bench: &Bench) {
+    let retracts = ["a", "b"].map(|id| Retract::Event(id.into()));
+    bench.store.put_retracts(&key("ann"), &retracts, at(1)).await.unwrap();
+    bench.claim(&window(0), &events(&["a"]), at(300)).await;
+    assert_eq!(purge_all(bench, old(Kind::Events, 400), None).await, 1);
+    bench.claim(&window(0), &events(&["b"]), at(500)).await;
+    assert_eq!(purge_all(bench, old(Kind::Events, 450), None).await, 0, "it is not so old");
+    assert_eq!(bench.store.expired(old(Kind::Events, 600)).await.unwrap(), 1);
+    assert_eq!(purge_all(bench, old(Kind::Events, 600), None).await, 1);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await, "0");
 }

@@ -30,7 +30,9 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
         Call::Claim => {
             bench.claim(window, &events(&["c"]), at(2)).await;
         }
-        Call::PutMessage => bench.store.put_message(&message(window, "first")).await.unwrap(),
+        Call::PutMessage => {
+            bench.store.put_message(&message(window, "first"), None).await.unwrap();
+        }
         Call::Begin => match bench.store.begin_attempt(id, "relay", at(3)).await {
             Ok(Begun::Go { number, .. }) => return Some(number),
             Ok(Begun::Closed(_)) => {}
@@ -105,7 +107,7 @@ pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Ben
         }
         bench.store.stash(&failed, &again, None, at(7)).await.unwrap();
         bench.claim(&failed, &again, at(7)).await;
-        bench.store.put_message(&message(&failed, "zombie")).await.unwrap();
+        bench.store.put_message(&message(&failed, "zombie"), None).await.unwrap();
         bench.ended(&failed, number, failure.clone()).await;
         bench.ended(&failed, number, end("deferred")).await;
         let closed = closed(Outcome::Failed);

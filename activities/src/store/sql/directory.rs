@@ -84,6 +84,9 @@ impl<D: Dialect> Sql<D> {
         let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
         if D::rows(&statement.execute(&mut *connection).await?) > 0 {
             Self::audit(connection, key, None, entry).await?;
+        } else if consent {
+            let again = query(statements::GRANTED_AGAIN).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            again.bind(entry.at.as_millisecond()).execute(connection).await?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ enum Standing {
 }
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_message(&self, message: &Message) -> Result<()> {
+    pub(super) async fn write_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool> {
         let id = message.id.to_string();
         let mut tx = self.write().await?;
         let of_digest = matches!(message.origin, Origin::Digest(_));
@@ -44,8 +44,14 @@ impl<D: Dialect> Sql<D> {
             if D::rows(&rendered) == 0 {
                 // It has its message, or an end, unless the ledger does not know it.
                 Self::lock(&mut tx, message.id).await?;
-                return Ok(());
+                return Ok(true);
             }
+        }
+        // Until here a repeated claim may have added events, or taken some away.
+        if let Some(tells_of) = tells_of
+            && Self::items_and_groups(&mut tx, message.id).await?.0 != tells_of
+        {
+            return Ok(false);
         }
         let origin = OriginRow::new(message);
         query(statements::PUT_MESSAGE)
@@ -66,13 +72,19 @@ impl<D: Dialect> Sql<D> {
             .bind(message.created_at.as_millisecond())
             .execute(&mut *tx)
             .await?;
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        Ok(true)
     }
 
     pub(super) async fn replace_message(&self, message: &Message, attempt: u32) -> Result<bool> {
+        let mut tx = self.write().await?;
+        // What the statement asks of the attempts is read when nobody else can begin one.
+        Self::lock_message(&mut tx, message.id).await?;
         let statement = query(statements::SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
         let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);
-        Ok(D::rows(&statement.execute(&self.writer).await?) > 0)
+        let shrunk = D::rows(&statement.execute(&mut *tx).await?) > 0;
+        tx.commit().await?;
+        Ok(shrunk)
     }
 
     pub(super) async fn start_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {

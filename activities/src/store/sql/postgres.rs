@@ -2,7 +2,10 @@
 
 use std::{str::FromStr, time::Duration};
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult};
+use sqlx::{
+    postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
+    raw_sql,
+};
 
 use super::{Dialect, Sql, dots::Dots, migrator, statements::items_and_groups};
 use crate::store::Result;
@@ -10,6 +13,11 @@ use crate::store::Result;
 const CONNECTIONS: u32 = 16;
 /// How long a call waits for a connection before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A worker whose host is gone closes no connection: what it has locked is free again after a minute, and who waits for that
+/// gives its connection back after ten seconds. PostgreSQL's own defaults are two hours, and for ever.
+const SESSION: &str = "
+SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';
+SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
 
 impl Sql<sqlx::Postgres> {
     /// Connects to the database of `postgres://...`.
@@ -19,6 +27,9 @@ impl Sql<sqlx::Postgres> {
     pub async fn connect(url: &str) -> Result<Self> {
         let options = PgConnectOptions::from_str(url)?.application_name("tidings");
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(ACQUIRE_TIMEOUT);
+        let pool = pool.after_connect(|connection, _| {
+            Box::pin(async move { raw_sql(SESSION).execute(connection).await.map(drop) })
+        });
         let pool = pool.connect_with(options).await?;
         Ok(Self { writer: pool.clone(), reader: pool, dots: Dots::default() })
     }

@@ -6,6 +6,11 @@ INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at) VALUES 
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
 WHERE consents.consent <> excluded.consent AND consents.changed_at <= $6";
 
+/// What reports from before do not change is what the recipient wanted last.
+pub const GRANTED_AGAIN: &str = "
+UPDATE consents SET changed_at = $4
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";
+
 pub const AUDIT: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
 VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8)";
@@ -94,7 +99,8 @@ macro_rules! retracted {
 pub const ASIDE: &str = "
 INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why)
 SELECT $2, tenant, digest_type, user_id, opened_at, due_at, 'closed', $3, 'skipped', $4
-FROM digests WHERE digest_id = $1 ON CONFLICT DO NOTHING";
+FROM digests WHERE digest_id = $1
+ON CONFLICT (digest_id) DO UPDATE SET closed_at = excluded.closed_at, emptied_at = NULL";
 
 pub const ANY_RETRACTED: &str =
     concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", retracted!(), " LIMIT 1) any_of_them");
@@ -163,10 +169,10 @@ SELECT tenant, digest_type, user_id, idempotency_key, content_sha256, stream, en
 FROM messages WHERE id = $1";
 
 /// Only by the attempt that is under way, because no other one may be sending the bytes; and not where the recipient may
-/// have the large one.
+/// have the large one. Its answer may be lost: the same bytes once more are the same.
 pub const SHRINK_MESSAGE: &str = "
 UPDATE messages SET subject = $3, bytes = $4, template = $5, shrunk = 1
-WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL
+WHERE id = $1 AND (shrunk = 0 OR bytes = $4) AND closed_at IS NULL
   AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND class IS NULL)
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND class = 'ambiguous')";
 

@@ -113,8 +113,8 @@ impl<D: Dialect> Store for Sql<D> {
         self.reopen_digest(input, now).await
     }
 
-    async fn put_message(&self, message: &Message) -> Result<()> {
-        self.write_message(message).await
+    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool> {
+        self.write_message(message, tells_of).await
     }
 
     async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool> {

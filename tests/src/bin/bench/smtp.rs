@@ -207,7 +207,7 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
         template: String::new(),
         created_at: Timestamp::now(),
     };
-    store.put_message(&message).await?;
+    store.put_message(&message, None).await?;
     if matches!(writes, Writes::Record) {
         begin(store, id).await?;
     }
