@@ -1,7 +1,6 @@
 //! A digest's DKIM signature, from the event to the relay, judged by dkimpy: a verifier that we did not write.
 
 use std::{
-    env,
     ffi::OsString,
     io::Write,
     path::Path,
@@ -13,7 +12,10 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use tidings_activities::{mailer::Dkim, relays::Provider};
-use tidings_tests::stage::{Stage, event, key, mails, settings};
+use tidings_tests::{
+    python::python,
+    stage::{Stage, event, key, mails, settings},
+};
 use uuid::Uuid;
 
 const RSA: &str = include_str!("../data/dkim/rsa.pem");
@@ -88,10 +90,7 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 async fn holds_until_somebody_changes_the_mail(pem: &str, algorithm: &str) -> Result<()> {
-    let Some(python) = env::var_os("TIDINGS_TEST_PYTHON") else {
-        eprintln!("LEFT OUT: set TIDINGS_TEST_PYTHON to a Python that has dkimpy and PyNaCl");
-        return Ok(());
-    };
+    let Some(python) = python() else { return Ok(()) };
     let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
     let mail = digest(&dkim).await?;
     assert!(mail.starts_with(&format!("DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed;")), "{mail}");

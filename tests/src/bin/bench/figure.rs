@@ -10,6 +10,9 @@ pub struct Report {
     pub name: String,
     /// What was typed.
     pub command: String,
+    /// What was measured; files from before this was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     pub machine: Machine,
     pub figures: Vec<Figure>,
 }

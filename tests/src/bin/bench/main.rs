@@ -1,6 +1,7 @@
 //! Measures Tidings, each figure beside what it is compared with in the same run: `./dev bench NAME`.
 
 mod all;
+mod commit;
 mod cost;
 mod digest;
 mod drift;
@@ -86,6 +87,11 @@ impl Bench {
     const fn rounds(&self) -> usize {
         if matches!(self, Self::Herd(_) | Self::Soak(_)) { 1 } else { 3 }
     }
+
+    /// Whether this is a process that another one measures, or measures with.
+    const fn is_part(&self) -> bool {
+        matches!(self, Self::HotKeyEmitter(_) | Self::Worker(_) | Self::IngestEmitter(_))
+    }
 }
 
 /// How often to measure, and where to say what is being measured.
@@ -108,6 +114,8 @@ async fn main() -> Result<()> {
     let count = asked.unwrap_or_else(|| bench.rounds());
     ensure!(count > 0, "--rounds 0: nothing would be measured");
     let rounds = Rounds { count, progress: ProgressBar::new_spinner() };
+    // Before it begins: an hour later there may be another one.
+    let commit = if bench.is_part() { None } else { commit::current() };
     let (name, figures) = match bench {
         Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
         Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
@@ -128,14 +136,14 @@ async fn main() -> Result<()> {
         Bench::IngestEmitter(emitter) => return emitter.run().await,
     };
     rounds.progress.finish_and_clear();
-    keep(name, figures, json)
+    keep(name, commit, figures, json)
 }
 
 /// Prints what was found and puts it into `target/bench/NAME.json`.
-fn keep(name: &str, figures: Vec<Figure>, json: bool) -> Result<()> {
+fn keep(name: &str, commit: Option<String>, figures: Vec<Figure>, json: bool) -> Result<()> {
     let typed = env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let report =
-        Report { name: name.to_owned(), command: format!("./dev bench {typed}"), machine: Machine::this()?, figures };
+    let (command, machine) = (format!("./dev bench {typed}"), Machine::this()?);
+    let report = Report { name: name.to_owned(), command, commit, machine, figures };
     let text = serde_json::to_string_pretty(&report)? + "\n";
     let folder = folder()?;
     fs::create_dir_all(&folder)?;

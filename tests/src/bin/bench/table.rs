@@ -2,11 +2,12 @@
 
 use crate::figure::{Baseline, Figure, Report, Target, median};
 
-/// The machine, the command and the figures.
+/// The command, the machine, the commit and the figures.
 pub fn markdown(report: &Report) -> String {
-    let Report { command, machine, figures, .. } = report;
+    let Report { command, commit, machine, figures, .. } = report;
+    let commit = commit.as_ref().map(|commit| format!("; commit {commit}")).unwrap_or_default();
     format!(
-        "`{command}` on {} cores of {}, {} GiB, {}; {}.\n\n{}",
+        "`{command}` on {} cores of {}, {} GiB, {}; {}{commit}.\n\n{}",
         machine.cores,
         machine.processor,
         machine.memory_gib,
@@ -79,7 +80,22 @@ fn thousands(number: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn the_commit_is_named_where_it_is_known() {
+        let machine = json!({"processor": "CPU", "cores": 2, "memory_gib": 24, "system": "linux", "temporal": "1.9"});
+        let mut report = json!({"name": "a", "command": "a", "machine": machine, "figures": []});
+        let line = |report: &Value| {
+            let text = markdown(&serde_json::from_value(report.clone()).unwrap());
+            text.lines().next().unwrap().to_owned()
+        };
+        assert_eq!(line(&report), "`a` on 2 cores of CPU, 24 GiB, linux; 1.9.");
+        report["commit"] = json!("6c70db6 + changes");
+        assert_eq!(line(&report), "`a` on 2 cores of CPU, 24 GiB, linux; 1.9; commit 6c70db6 + changes.");
+    }
 
     #[test]
     fn numbers_have_three_digits_and_no_zeros_at_the_end() {
