@@ -1,9 +1,11 @@
 //! What a service decides about its client. The connection itself is configured the way Temporal's own tools are.
 
-use std::time::Duration;
+use std::{env::VarError, time::Duration};
 
 use temporalio_client::{
-    ClientOptions, Connection, envconfig::LoadClientConfigProfileOptions, errors::ClientConnectError,
+    ClientOptions, Connection,
+    envconfig::{ConfigError, LoadClientConfigProfileOptions},
+    errors::ClientConnectError,
 };
 use tidings_workflows::names;
 
@@ -48,11 +50,45 @@ pub enum ConnectError {
 /// `temporal.toml` say (<https://docs.temporal.io/develop/environment-configuration>).
 pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Client, ConnectError> {
     let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
-        .map_err(|error| ConnectError::Config(error.to_string()))?;
+        .map_err(|error| ConnectError::Config(unquoted(&error)))?;
     connection.identity = format!("tidings-client@{}", std::process::id());
     connection.connect_timeout = Some(timeout);
     let target = connection.target.to_string();
     let failed = |source| ConnectError::Connect { target: target.clone(), source: Box::new(source) };
     let connection = Connection::connect(connection).await.map_err(failed)?;
     temporalio_client::Client::new(connection, client).map_err(|error| failed(error.into()))
+}
+
+/// Why the `TEMPORAL_*` variables and `temporal.toml` make no sense, without what they say: an API key may stand in a
+/// variable that is no UTF-8, and in the line of the file that the SDK shows below the first line of its error.
+#[must_use]
+pub fn unquoted(error: &ConfigError) -> String {
+    match error {
+        ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is no UTF-8".to_owned(),
+        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_client::envconfig::DataSource;
+
+    use super::*;
+
+    #[test]
+    fn an_error_in_temporal_toml_says_where_and_shows_nothing_of_the_line() {
+        for (text, said) in [
+            ("[profile.default]\napi_key = \"hunter2", "line 2, column 19"),
+            ("[profile.default]\napi_key = hunter2", "line 2, column 11"),
+            ("[profile.default]\napi_key = [\"hunter2\"]", "line 2, column 11"),
+            ("profile.default = \"hunter2\"", "line 1, column 19"),
+        ] {
+            let data = DataSource::Data(text.into());
+            let options = LoadClientConfigProfileOptions::builder().config_source(data).build();
+            let error = unquoted(&ClientOptions::load_from_config(options).err().unwrap());
+            assert!(error.contains(said) && !error.contains("hunter2"), "{text:?} says {error}");
+        }
+        let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
+        assert_eq!(error, "a variable is no UTF-8");
+    }
 }

@@ -19,7 +19,7 @@ mod pace;
 mod temporal;
 
 pub use client::Client;
-pub use config::{Config, ConnectError};
+pub use config::{Config, ConnectError, unquoted};
 pub use error::{Error, Rejection};
 pub use temporal::search_attributes;
 pub use tidings_proto::v1;

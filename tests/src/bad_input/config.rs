@@ -11,10 +11,11 @@ const SECRET: &str = "hunter2";
 /// A first line of this kind is a variable of the environment: `#$ NAME=VALUE`.
 const VARIABLE: &str = "#$ ";
 /// Keys behind which a password stands, and tables in whose place somebody might write it.
-const SECRET_KEYS: [&str; 15] = [
+const SECRET_KEYS: [&str; 16] = [
     "database_url",
     "smtp_url",
     "url",
+    "url_env",
     "dkim",
     "mail",
     "relay",

@@ -101,7 +101,7 @@ pub(super) fn check(
     let domain = signing_domain(place, written, sender, checks);
     let (key, line) = match (pem, &written.key_file) {
         (Some(pem), _) => (Key::Pem(pem), "environment".to_owned()),
-        (None, Some(file)) => (Key::File(file.as_ref().into()), checks.place_of(file)),
+        (None, Some(file)) => (Key::File(key_file(place, file, checks)?), checks.place_of(file)),
         (None, None) => {
             checks.complain(Problem {
                 place: checks.place_of(&written.selector),
@@ -113,6 +113,21 @@ pub(super) fn check(
         }
     };
     Some(Signing { selector: selector?, domain: domain?, key, line, place })
+}
+
+/// The name of the file. What holds the key itself, or takes in the lines that follow, is not shown.
+fn key_file(place: Place, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
+    let text = file.as_ref();
+    if !(text.contains('\n') || text.contains("-----BEGIN")) {
+        return Some(text.into());
+    }
+    checks.complain(Problem {
+        place: checks.place_of(file),
+        key: place.key("key_file"),
+        value: "***".to_owned(),
+        problem: format!("is no name of a file; write one in one line, or set {} to the key itself", place.variable),
+    });
+    None
 }
 
 fn signing_domain(place: Place, written: &Written, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {

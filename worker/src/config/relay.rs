@@ -102,6 +102,9 @@ fn address(
         value: value.to_owned(),
         problem,
     };
+    if let Some(variable) = &written.url_env {
+        checks.secret(checks.place_of(variable), &format!("{table}.url_env"), variable.as_ref(), variable_name)?;
+    }
     match (&written.url, &written.url_env) {
         (Some(_), Some(variable)) => {
             let said = "is one address too many beside url; leave one of them out".to_owned();
@@ -129,6 +132,15 @@ fn address(
 
 fn parse(url: &str) -> Result<Address, String> {
     url.parse().map_err(|error: mailer::Error| error.to_string())
+}
+
+/// What Kubernetes takes, too. A URL is none: `url_env` stands one key beside `url`.
+fn variable_name(text: &str) -> Result<(), String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if !text.is_empty() && text.bytes().all(fits) {
+        return Ok(());
+    }
+    Err("is no name of a variable; write for example \"RELAY_URL\", or the address as url".to_owned())
 }
 
 fn provider(text: &str) -> Result<Provider, String> {

@@ -20,7 +20,7 @@ impl SecretUrl {
     }
 }
 
-/// The URL as it may be shown: the password is `***`, and so is every parameter that holds one.
+/// The URL as it may be shown: the password is `***`, and so is a user who is the same and every parameter that holds one.
 pub(super) fn masked(text: &str) -> String {
     // With a second `@` nobody knows which of them ends the password.
     let credentials_seen = |url: &Url| match text.matches('@').count() {
@@ -38,7 +38,11 @@ pub(super) fn masked(text: &str) -> String {
     if url.password().is_none() && !in_query {
         return text.to_owned();
     }
-    if url.password().is_some() && url.set_password(Some("***")).is_err() {
+    // Postmark and others take one token as user and as password.
+    let is_token = url.password() == Some(url.username());
+    let masked = (!is_token || url.set_username("***").is_ok())
+        && (url.password().is_none() || url.set_password(Some("***")).is_ok());
+    if !masked {
         return format!("{}:***", url.scheme());
     }
     if in_query {
@@ -74,6 +78,7 @@ mod tests {
             ("postgres://u:hunter2@db.example/t", "postgres://u:***@db.example/t"),
             ("postgres://db.example/t?user=u&password=hunter2", "postgres://db.example/t?user=u&password=***"),
             ("smtp://u:hunter2@relay.example:587", "smtp://u:***@relay.example:587"),
+            ("smtp://hunter2:hunter2@relay.example:587", "smtp://***:***@relay.example:587"),
             ("u:hunter2@relay.example", "***@relay.example"),
             ("smtp://u:1#hunter2@relay.example", "***@relay.example"),
             ("smtp://ann@acme.example:1/hunter2@relay.example", "***@relay.example"),

@@ -47,7 +47,7 @@ impl Temporal {
                 place: "environment".to_owned(),
                 key: "TEMPORAL_*".to_owned(),
                 value: String::new(),
-                problem: error.to_string(),
+                problem: tidings_client::unquoted(&error),
             })?;
         connection.identity = format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id());
         Ok(Self { connection, client })

@@ -259,6 +259,19 @@ fn a_key_that_does_not_serve_is_said_and_not_shown() {
 }
 
 #[test]
+fn a_key_in_the_place_of_its_file_is_not_shown() {
+    let joined = KEY.replace('\n', "");
+    for value in [format!("\"\"\"{KEY}\"\"\""), format!("\"{joined}\""), "\"\"\"k\nhunter2\"\"\"".to_owned()] {
+        let complaint = complaint(&dkim(&format!("key_file = {value}")));
+        assert_eq!(
+            complaint,
+            "tidings.toml:5: mail.dkim.key_file = \"***\": is no name of a file; write one in one line, or set \
+             TIDINGS_DKIM_KEY to the key itself"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_signature_says_what_would_be_right() {
     for (text, said) in [
         (format!("{MAIL}key_file = \"k\""), "tidings.toml:3: [mail.dkim]: missing field `selector`"),

@@ -103,6 +103,14 @@ fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
         ),
         (with("url_env = \"SES_URL\""), "tidings.toml:5: relay.ses.url_env = \"SES_URL\": is one address too many"),
         (
+            with("url_env = \"smtp://u:hunter2@h.example\""),
+            "tidings.toml:5: relay.ses.url_env = \"smtp://u:***@h.example\": is no name of a variable",
+        ),
+        (
+            format!("{ses}url_env = \"smtps://u:hunter2@h.example\""),
+            "tidings.toml:4: relay.ses.url_env = \"smtps://u:***@h.example\": is no name of a variable; write for",
+        ),
+        (
             with("provider = \"aws\""),
             "relay.ses.provider = \"aws\": is no provider that Tidings knows; write one of ses,",
         ),
