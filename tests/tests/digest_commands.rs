@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus};
 use tidings_activities::{settings::UnknownRecipients, store::Store};
 use tidings_tests::{
+    outside::Outside,
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, settings},
 };
@@ -162,5 +163,22 @@ async fn an_unknown_recipient_waits_visibly() -> Result<()> {
     let waits = async || Ok(stage.status(&key).await?.why.contains("does not know").then_some(()));
     eventually("the status says why", MINUTE, waits).await?;
     assert_eq!(stage.status(&key).await?.pending, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Result<()> {
+    let outside = Outside::start("after 1h").await?;
+    for command in ["status", "flush", "digest hold", "digest preview", "recover"] {
+        let mut tidings = outside.tidings();
+        tidings.env("TEMPORAL_NAMESPACE", "nowhere").args(command.split(' ')).arg("acme/activity/ann");
+        if ["digest hold", "recover"].contains(&command) {
+            tidings.args(["--by", "ann", "--why", "ticket 812"]);
+        }
+        let output = tidings.output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        assert!(said.contains("Namespace nowhere is not found; check TEMPORAL_NAMESPACE"), "{command}: {said}");
+    }
     Ok(())
 }

@@ -16,7 +16,7 @@ use tidings_workflows::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{PATIENCE, heard_later, words};
+use super::{PATIENCE, heard_later, no_run, words};
 use crate::Config;
 
 /// Between a workflow task that failed and the next try.
@@ -104,7 +104,7 @@ impl Told<'_> {
             }
         };
         match timeout(PATIENCE, telling).await.with_context(silent)? {
-            Err(WorkflowUpdateError::NotFound(_)) => Ok(U::Output::default()),
+            Err(WorkflowUpdateError::NotFound(refusal)) => no_run(&refusal).map(|()| U::Output::default()),
             Err(WorkflowUpdateError::Failed(failure)) => Err(anyhow!("{} refuses: {}", self.key, failure.message)),
             answer => answer.with_context(silent),
         }

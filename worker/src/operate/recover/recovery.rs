@@ -24,7 +24,7 @@ use tidings_workflows::{
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use crate::operate::PATIENCE;
+use crate::operate::{PATIENCE, no_run};
 
 /// Digests of a key that are looked at; of those without an end there are hardly more than two.
 const DIGESTS: u32 = 1_000;
@@ -116,7 +116,10 @@ impl Recovery<'_> {
             .maybe_run_id(self.run_id)
             .build();
         let run = match execution.bind_untyped((*temporal).clone()).describe(WorkflowDescribeOptions::default()).await {
-            Err(WorkflowInteractionError::NotFound(_)) => bail!("{key}: Temporal has no such run (any more)"),
+            Err(WorkflowInteractionError::NotFound(refusal)) => {
+                no_run(&refusal)?;
+                bail!("{key}: Temporal has no such run (any more)")
+            }
             run => run.context("Temporal does not describe the run")?,
         };
         let ended = bad_end(run.status()).map_err(|why| anyhow::anyhow!("{key}: run {} {why}", run.run_id()))?;
