@@ -138,11 +138,11 @@ impl Recovery<'_> {
         Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
-    /// A key has at most one digest on its way. Does not wait for one whose next attempt is too far away.
+    /// A key has at most one digest on its way.
     async fn until_delivered(&self) -> anyhow::Result<()> {
         let until = Timestamp::now() + DELIVERY;
         while let Some(delivery) = self.on_its_way().await? {
-            if delivery.next_attempt_at.unwrap_or_else(Timestamp::now) >= until {
+            if !may_end(delivery.next_attempt_at, Timestamp::now(), until) {
                 break;
             }
             sleep(Duration::from_millis(500)).await;
@@ -225,6 +225,12 @@ fn bad_end(status: WorkflowExecutionStatus) -> Result<&'static str, &'static str
     }
 }
 
+/// Whether it is worth while to wait for a digest. Its next attempt may be too far away, and that of one on hold stays in the
+/// past; without one an attempt is under way.
+fn may_end(next_attempt_at: Option<Timestamp>, now: Timestamp, until: Timestamp) -> bool {
+    next_attempt_at.map_or(now, |at| at.max(now)) < until
+}
+
 fn event_of(key: &Key, event: &Event) -> serde_json::Result<v1::Event> {
     let Key { tenant, digest_type: digest, user } = key.clone();
     Ok(v1::Event { tenant, digest, user, ..serde_json::from_value(json!(event))? })
@@ -265,6 +271,21 @@ mod tests {
                 (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
                 (found, _) => panic!("{status:?}: {found:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_digest_on_its_way_is_waited_for_unless_its_attempt_is_far_away_and_never_for_ever() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (next_attempt_at, now, waits) in [
+            (None, 0, true),
+            (None, 60, false),
+            (Some(59), 0, true),
+            (Some(60), 0, false),
+            (Some(-5), 59, true),
+            (Some(-5), 60, false),
+        ] {
+            assert_eq!(may_end(next_attempt_at.map(at), at(now), at(60)), waits, "{next_attempt_at:?} {now}");
         }
     }
 
