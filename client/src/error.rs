@@ -23,6 +23,12 @@ pub enum Rejection {
     /// The open run has all the signals it can take (10,000) until it continues as new.
     #[error("the digest's run is full of signals; a worker must be running to roll it over, then send again")]
     RunFull,
+    /// The open run was over a limit of the server, 50 MiB of history unless configured, which has terminated it.
+    #[error(
+        "the digest's run was terminated with events in it ({0}); send again, which starts a new run, and run \
+         `tidings recover` for what the old one had"
+    )]
+    Terminated(String),
     /// A limit of the server is below a batch of ours (256 KiB).
     #[error("the batch is over a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
     TooLarge(String),
@@ -48,7 +54,7 @@ impl Error {
     /// The same may be accepted later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull))
+        matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull | Rejection::Terminated(_)))
     }
 }
 
@@ -60,6 +66,9 @@ impl From<&Status> for Error {
         match status.code() {
             Code::InvalidArgument if has(&["search attribute"]) => Self::Rejected(Rejection::SearchAttributes(said)),
             Code::InvalidArgument if has(&["limit for signal", "signals"]) => Self::Rejected(Rejection::RunFull),
+            Code::InvalidArgument if has(&["history size exceeds", "history count exceeds", "state size exceeds"]) => {
+                Self::Rejected(Rejection::Terminated(said))
+            }
             Code::InvalidArgument | Code::ResourceExhausted if has(&["blob", "size limit", "larger than max"]) => {
                 Self::Rejected(Rejection::TooLarge(said))
             }
@@ -84,6 +93,9 @@ mod tests {
             (Code::DeadlineExceeded, "context deadline exceeded", true, "send it again"),
             (Code::ResourceExhausted, "namespace rate limit exceeded", true, "rate limit"),
             (Code::InvalidArgument, "exceeded workflow execution limit for signal events", true, "worker must be"),
+            (Code::InvalidArgument, "Workflow history size exceeds limit.", true, "tidings recover"),
+            (Code::InvalidArgument, "Workflow history count exceeds limit.", true, "tidings recover"),
+            (Code::InvalidArgument, "Workflow mutable state size exceeds limit.", true, "tidings recover"),
             (Code::InvalidArgument, "Blob data size exceeds limit.", false, "blobSize"),
             (Code::ResourceExhausted, "grpc: received message larger than max (5 vs. 4)", false, "smaller"),
             (

@@ -26,6 +26,8 @@ pub struct DevServer {
     port: Port,
     database: PathBuf,
     process: Option<Child>,
+    /// A dynamic setting of the server, as `limit.historySize.error=1000000`.
+    setting: Option<&'static str>,
     /// Holds the database of [`DevServer::start`].
     directory: Option<TempDir>,
 }
@@ -33,17 +35,28 @@ pub struct DevServer {
 impl DevServer {
     /// Starts a server on a free port, with a database that is deleted afterwards.
     pub async fn start() -> Result<Self> {
+        Self::start_set(None).await
+    }
+
+    /// Starts such a server with a dynamic setting, as `limit.historySize.error=1000000`.
+    pub async fn start_set(setting: Option<&'static str>) -> Result<Self> {
         let directory = TempDir::new()?;
-        let mut server = Self::start_with(&directory.path().join("temporal.db")).await?;
+        let mut server = Self::new(&directory.path().join("temporal.db"))?;
+        server.setting = setting;
+        server.restart().await?;
         server.directory = Some(directory);
         Ok(server)
     }
 
     /// Starts a server on a free port, with a database that stays.
     pub async fn start_with(database: &Path) -> Result<Self> {
-        let mut server = Self { port: Port::take()?, database: database.to_owned(), process: None, directory: None };
+        let mut server = Self::new(database)?;
         server.restart().await?;
         Ok(server)
+    }
+
+    fn new(database: &Path) -> Result<Self> {
+        Ok(Self { port: Port::take()?, database: database.to_owned(), process: None, setting: None, directory: None })
     }
 
     /// Kills the server (SIGKILL), as a crash would.
@@ -91,6 +104,7 @@ impl DevServer {
             .args(["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"])
             .arg(format!("--search-attribute={}=Keyword", names::TENANT_ATTRIBUTE))
             .arg(format!("--search-attribute={}=Keyword", names::DIGEST_TYPE_ATTRIBUTE))
+            .args(self.setting.map(|setting| format!("--dynamic-config-value={setting}")))
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()

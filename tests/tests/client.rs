@@ -221,6 +221,25 @@ async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()>
 }
 
 #[tokio::test]
+async fn after_a_run_was_terminated_for_its_size_the_same_event_starts_the_next() -> Result<()> {
+    let server = DevServer::start_set(Some("limit.historySize.error=100000")).await?;
+    let temporal = server.client().await?;
+    let client = Client::new(temporal.clone(), Config::default());
+    let large = serde_json::from_value::<v1::Event>(serde_json::json!({"payload": {"excerpt": "x".repeat(15_000)}}))?;
+    let mut ids = 0..100;
+    let (refused, error) = loop {
+        let id = ids.next().context("no event was refused")?;
+        if let Err(error) = client.emit(v1::Event { payload: large.payload.clone(), ..event("ann", id) }).await {
+            break (id, error);
+        }
+    };
+    assert!(matches!(error, Error::Rejected(Rejection::Terminated(_))) && error.is_retryable(), "{error}");
+    client.emit(event("ann", refused)).await?;
+    assert_eq!(signals(&temporal, &key("ann")).await?, [[format!("event-{refused}")]]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
