@@ -1,6 +1,6 @@
 //! What an operator does to a key: flush, hold, release, drop and cancel, at the moments that matter.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use tidings_activities::{settings::UnknownRecipients, store::Store};
 use tidings_tests::{
     outside::Outside,
     relay::{Act, At, Fault, told},
-    stage::{Stage, event, eventually, key, settings},
+    stage::{Stage, count, event, eventually, key, settings},
 };
 use tidings_workflows::{
     Digest, Key,
@@ -179,6 +179,35 @@ async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Res
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command}: {said}");
         assert!(said.contains("Namespace nowhere is not found; check TEMPORAL_NAMESPACE"), "{command}: {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_of_a_digest_s_message_that_is_sent_after_all_says_so_and_fails() -> Result<()> {
+    let mut outside = Outside::start("after 1s").await?;
+    outside.start_worker()?;
+    let temporal = outside.server.client().await?;
+    let events = tidings_client::Client::new(temporal, tidings_client::Config::default());
+    let (sent, waits) = (key("activity", "ann"), key("activity", "bo"));
+    outside.import(&BTreeSet::from([sent.clone(), waits.clone()])).await?;
+    outside.relay.fault(Fault::new(At::Dot, Act::Slow(Duration::from_secs(10))).to("ann@example.test"));
+    outside.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("bo@example.test"));
+    for (key, under_way, code, said) in [
+        (sent, "SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL", 1, "is not cancelled but sent"),
+        (waits, "SELECT COUNT(*) FROM attempts WHERE class = 'deferred'", 0, ""),
+    ] {
+        events.emit(event(&key, "e1")).await?;
+        let begun = async || Ok((count(outside.folder.path(), under_way).await? == 1).then_some(()));
+        eventually("an attempt is where it is to be", MINUTE, begun).await?;
+        let listed = outside.run(&["messages", "list", "--limit", "1", "--json"]).await?;
+        let message: serde_json::Value = serde_json::from_str(&listed)?;
+        let id = message["id"].as_str().context("no id")?;
+        let cancel = ["messages", "cancel", id, "--by", "ann", "--why", "ticket 812"];
+        let output = outside.tidings().args(cancel).output().await?;
+        let found = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{key}: {found}");
+        assert!(found.contains(said), "{key}: {found}");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `tidings messages`: what became of each e-mail, and what an operator can do about it. Reading asks the outbox; commands go
 //! to the workflow that owns the message, which for a digest's is the key's.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
@@ -17,7 +17,7 @@ use tidings_workflows::{
     command::Reopen,
     message::{command::Retry, contract::Retried},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::{
@@ -30,6 +30,9 @@ use crate::{
     },
     storage::Storage,
 };
+
+/// Between two looks at a message that is about to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -171,7 +174,8 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
             if message.closed().is_some() {
                 return Err(Usage(format!("message {id} is {} already", message.state.name())).into());
             }
-            return drop_digest(config, key, id, reason, as_json).await;
+            drop_digest(config, key, id, reason, as_json).await?;
+            return is_cancelled(store, id).await;
         }
         Origin::Single { key, .. } => key,
     };
@@ -187,6 +191,27 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
     };
     anstream::println!("{text}");
     Ok(state == Some(MessageState::Cancelled))
+}
+
+/// Whether a digest's message ended without a mail. An attempt past the dot comes to its own end, and a digest may have come
+/// to one before it was dropped.
+async fn is_cancelled(store: &dyn Store, id: Uuid) -> anyhow::Result<bool> {
+    let until = Instant::now() + PATIENCE;
+    let message = loop {
+        let message = known(store, id).await?;
+        if message.closed().is_some() || Instant::now() >= until {
+            break message;
+        }
+        sleep(LOOK_AGAIN).await;
+    };
+    let cancelled = message.state == MessageState::Cancelled;
+    if !cancelled {
+        anstream::eprintln!(
+            "message {id} is not cancelled but {}, see tidings messages show {id}",
+            message.state.name()
+        );
+    }
+    Ok(cancelled)
 }
 
 async fn known(store: &dyn Store, id: Uuid) -> anyhow::Result<MessageRecord> {
