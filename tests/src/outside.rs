@@ -26,8 +26,8 @@ use crate::{
     stage::eventually,
 };
 
-/// How long `tidings emit` may be tried again: longer than an outage and its own deadline of 30 s.
-const EMIT_WITHIN: Duration = Duration::from_secs(90);
+/// How long `tidings emit` may be tried again: longer than an outage and its own deadline of two minutes.
+const EMIT_WITHIN: Duration = Duration::from_mins(4);
 
 /// A worker that stands still. It is killed when it is dropped.
 pub struct Paused(Child);

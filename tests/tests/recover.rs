@@ -12,7 +12,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings::{Recovered, Recovery};
 use tidings_activities::store::{Postgres, Store};
-use tidings_client::v1;
+use tidings_client::{Client, Config, v1};
 use tidings_tests::{
     postgres::{database, waits},
     relay::{Act, At, Fault, told},
@@ -166,6 +166,21 @@ async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recov
     assert_eq!(recovered, planned);
     assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
     assert_eq!(stage.status(&key).await?.pending, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_a_key_takes_within_the_clients_deadline_is_emitted_again_all_the_same() -> Result<()> {
+    let mut stage = Stage::without_worker(settings("after 1h", "after 1s")).await?;
+    let key = key("activity", "ann");
+    // Each is a batch of its own, and five of them travel in a second.
+    for n in 0..60 {
+        signal(&stage.temporal, &key, bulky(n)).await?;
+    }
+    terminated(&stage, &key).await?;
+    let deadline = Duration::from_secs(8);
+    stage.events = Client::new(stage.temporal.clone(), Config { deadline, ..Config::default() });
+    assert_eq!(recovery(&stage, &key).run(&order()).await?.events, 60 * 16);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{IsTerminal as _, Write as _, stdin},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -20,14 +21,18 @@ use crate::{
 };
 
 mod line;
+mod room;
 mod single;
 
 pub use crate::intake::{Rejection, unpacked};
 pub use line::{Key, Lines};
+pub(crate) use room::Room;
 
 /// Events on their way at once. The client takes them in the order in which they are handed over, and keeps that
 /// order for each key.
 const IN_FLIGHT: usize = 2_000;
+/// How long Temporal may take for what is on its way. One key may be slow when others, or other processes, are busy.
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// The options of `tidings emit`.
 #[derive(Debug, clap::Args)]
@@ -92,6 +97,7 @@ impl<'a> Emitting<'a> {
     }
 
     async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
+        let room = &Room::new();
         let mut on_their_way = FuturesUnordered::new();
         let mut open = true;
         while open || !on_their_way.is_empty() {
@@ -101,7 +107,7 @@ impl<'a> Emitting<'a> {
                     Some(Err(rejection)) => self.report.rejected(&rejection),
                     Some(Ok((line, event))) => {
                         let client = self.client().await?;
-                        on_their_way.push(async move { (line, client.emit(event.clone()).await, event) });
+                        on_their_way.push(async move { (line, room.emit(&client, event.clone()).await, event) });
                     }
                 },
                 Some((line, result, event)) = on_their_way.next() => self.ended(line, result, &event)?,
@@ -145,7 +151,8 @@ impl<'a> Emitting<'a> {
 /// Temporal does not answer.
 pub(crate) async fn client(config: &Config) -> anyhow::Result<Client> {
     let temporal = config.temporal.connect().await?;
-    let config = tidings_client::Config { task_queue: config.task_queue.clone(), ..Default::default() };
+    let task_queue = config.task_queue.clone();
+    let config = tidings_client::Config { task_queue, deadline: DEADLINE, ..Default::default() };
     Ok(Client::new(temporal, config))
 }
 

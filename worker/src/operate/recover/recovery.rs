@@ -24,7 +24,10 @@ use tidings_workflows::{
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use crate::operate::{PATIENCE, no_run};
+use crate::{
+    emit::Room,
+    operate::{PATIENCE, no_run},
+};
 
 /// Digests of a key that are looked at; of those without an end there are hardly more than two.
 const DIGESTS: u32 = 1_000;
@@ -102,7 +105,9 @@ impl Recovery<'_> {
         for digest in &mut recovered.digests {
             self.until_delivered().await.with_context(|| again.clone())?;
             let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
-            digest.refused = self.events.reopen(self.key, reopen).await.with_context(|| again.clone())?.refused;
+            let asking = timeout(PATIENCE, self.events.reopen(self.key, reopen)).await;
+            let reopened = asking.with_context(|| self.silent()).and_then(|answer| Ok(answer?));
+            digest.refused = reopened.with_context(|| again.clone())?.refused;
         }
         self.read(&mut recovered, async |page| self.emit(page).await).await.with_context(|| again)?;
         Ok(recovered)
@@ -157,9 +162,13 @@ impl Recovery<'_> {
         if run.status() != WorkflowExecutionStatus::Running {
             return Ok(None);
         }
-        let silent = || format!("{} does not answer; is a worker running?", self.key);
         let asking = workflow.query(Digest::status, (), WorkflowQueryOptions::default());
-        Ok(timeout(PATIENCE, asking).await.with_context(silent)?.with_context(silent)?.delivering)
+        let answer = timeout(PATIENCE, asking).await.with_context(|| self.silent())?;
+        Ok(answer.with_context(|| self.silent())?.delivering)
+    }
+
+    fn silent(&self) -> String {
+        format!("{} does not answer; is a worker running?", self.key)
     }
 
     /// Counts what the run was told, with what earlier runs had left to it unread, and hands it on in pages.
@@ -202,7 +211,8 @@ impl Recovery<'_> {
 
     async fn emit(&self, page: Told) -> anyhow::Result<()> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
-        let events = events.into_iter().map(|event| self.events.emit(event));
+        let room = Room::new();
+        let events = events.into_iter().map(|event| room.emit(self.events, event));
         let retracts = page.retracts.into_iter().map(|retract| self.events.retract(retract_of(self.key, retract)));
         try_join(try_join_all(events), try_join_all(retracts)).await?;
         Ok(())
