@@ -14,9 +14,10 @@ const CONNECTIONS: u32 = 16;
 /// How long a call waits for a connection before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A worker whose host is gone closes no connection: what it has locked is free again after a minute, and who waits for that
-/// gives its connection back after ten seconds. PostgreSQL's own defaults are two hours, and for ever.
+/// gives its connection back after half a minute: a delivery has heard of a cancel by then. PostgreSQL's own defaults are two
+/// hours, and for ever.
 const SESSION: &str = "
-SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';
+SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s';
 SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
 
 impl Sql<sqlx::Postgres> {
