@@ -9,6 +9,7 @@ use temporalio_common::data_converters::RawValue;
 use tidings_workflows::{Key, command::Order, limits::Invalid, names::PREFERENCES_SIGNAL};
 
 use crate::{
+    namespace,
     settings::{DigestSettings, Settings},
     store::{self, AuditEntry, Preferences, Store},
 };
@@ -77,13 +78,15 @@ pub async fn consent(
 /// Where this fails the choice still counts: admission looks at the revision again.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// Temporal does not answer, or has no such namespace.
 pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
     let workflow = client.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
     // `RawValue::empty()` would be one empty argument.
     match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).await {
-        Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
+        Err(WorkflowInteractionError::NotFound(refusal)) => {
+            namespace::is_there(&refusal).map_err(|missing| WorkflowInteractionError::Other(missing.into()))
+        }
         answer => answer,
     }
 }

@@ -13,6 +13,7 @@ mod effective;
 pub mod mailer;
 pub mod message;
 pub mod metrics;
+pub mod namespace;
 mod plan;
 mod preview;
 pub mod read_back;

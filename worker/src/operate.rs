@@ -3,13 +3,12 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use temporalio_client::{
-    QueryRejectCondition, WorkflowQueryOptions, errors::WorkflowQueryError, tonic::Status as Refusal,
-};
+use temporalio_client::{QueryRejectCondition, WorkflowQueryOptions, errors::WorkflowQueryError};
 use temporalio_common::{HasWorkflowDefinition, QueryDefinition};
+use tidings_activities::namespace;
 use tidings_workflows::{Digest, Key, Status, command::Hold};
 use tokio::time::timeout;
 
@@ -54,17 +53,10 @@ where
     let answer = timeout(PATIENCE, workflow.query(query, (), only_open)).await;
     match answer.with_context(|| unanswered(config, key))? {
         Ok(answer) => Ok(Some(answer)),
-        Err(WorkflowQueryError::NotFound(refusal)) => no_run(&refusal).map(|()| None),
+        Err(WorkflowQueryError::NotFound(refusal)) => Ok(namespace::is_there(&refusal).map(|()| None)?),
         Err(WorkflowQueryError::Rejected { .. }) => Ok(None),
         Err(error) => Err(error).with_context(|| unanswered(config, key)),
     }
-}
-
-/// What the server does not find is the run, or else the namespace.
-fn no_run(not_found: &Refusal) -> anyhow::Result<()> {
-    let said = not_found.message();
-    ensure!(!said.starts_with("Namespace "), "{}; check TEMPORAL_NAMESPACE", said.trim_end_matches('.'));
-    Ok(())
 }
 
 fn unanswered(config: &Config, key: &Key) -> String {

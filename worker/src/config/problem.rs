@@ -119,11 +119,11 @@ impl<'a> Checks<'a> {
     }
 
     /// One more problem, unless it is known by another key. Quotes that are closed too late take in what follows, passwords,
-    /// too: of such a value nothing but the first line is shown.
+    /// too: of such a value nothing is shown.
     pub fn complain(&mut self, mut problem: Problem) {
-        if let Some((first, _)) = problem.value.split_once('\n') {
+        if problem.value.contains('\n') {
             problem.problem = "goes on in the next line: write it in one, and close its quotes there".to_owned();
-            problem.value = first.to_owned();
+            problem.value.clear();
         }
         let said = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
         if !self.problems.iter().any(said) {

@@ -10,13 +10,14 @@ use temporalio_client::{
     Client, WorkflowExecuteUpdateOptions, WorkflowHandle, errors::WorkflowUpdateError, tonic::Code,
 };
 use temporalio_common::{HasWorkflowDefinition, UpdateDefinition};
+use tidings_activities::namespace;
 use tidings_workflows::{
     Digest, Key,
     command::{Dropped, Held, Hold, Order, Retime},
 };
 use tokio::time::{sleep, timeout};
 
-use super::{PATIENCE, heard_later, no_run, words};
+use super::{PATIENCE, heard_later, words};
 use crate::Config;
 
 /// Between a workflow task that failed and the next try.
@@ -104,7 +105,9 @@ impl Told<'_> {
             }
         };
         match timeout(PATIENCE, telling).await.with_context(silent)? {
-            Err(WorkflowUpdateError::NotFound(refusal)) => no_run(&refusal).map(|()| U::Output::default()),
+            Err(WorkflowUpdateError::NotFound(refusal)) => {
+                Ok(namespace::is_there(&refusal).map(|()| U::Output::default())?)
+            }
             Err(WorkflowUpdateError::Failed(failure)) => Err(anyhow!("{} refuses: {}", self.key, failure.message)),
             answer => answer.with_context(silent),
         }

@@ -13,6 +13,7 @@ use temporalio_client::{
     tonic::Code,
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
+use tidings_activities::namespace;
 use tidings_workflows::{Upkeep, names};
 
 /// Upkeep that Temporal missed starts for so long after its time; later the next night does.
@@ -118,12 +119,13 @@ async fn is_there(schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleErr
 /// The id of the upkeep that runs, or else of one that starts now.
 ///
 /// # Errors
-/// Temporal does not answer, or no worker has made the schedule yet.
+/// Temporal does not answer, or has no such namespace, or no worker has made the schedule yet.
 pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
     let id = names::upkeep(task_queue);
     let schedule = client.get_schedule_handle(&id);
     let before = match schedule.describe(RpcOptions::default()).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
+            namespace::is_there(&status)?;
             bail!("there is no schedule {id}: `tidings worker` makes it when it starts")
         }
         found => found.with_context(|| format!("schedule {id}"))?,

@@ -14,7 +14,7 @@ use temporalio_client::{
     Client as Temporal, NamespacedClient as _, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
     WorkflowQueryOptions, errors::WorkflowInteractionError,
 };
-use tidings_activities::{Error, read_back::told, store::Store};
+use tidings_activities::{Error, namespace, read_back::told, store::Store};
 use tidings_client::{Client, v1};
 use tidings_workflows::{
     Delivery, Digest, Event, Key, Retract, Told,
@@ -24,10 +24,7 @@ use tidings_workflows::{
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use crate::{
-    emit::Room,
-    operate::{PATIENCE, no_run},
-};
+use crate::{emit::Room, operate::PATIENCE};
 
 /// Digests of a key that are looked at; of those without an end there are hardly more than two.
 const DIGESTS: u32 = 1_000;
@@ -122,7 +119,7 @@ impl Recovery<'_> {
             .build();
         let run = match execution.bind_untyped((*temporal).clone()).describe(WorkflowDescribeOptions::default()).await {
             Err(WorkflowInteractionError::NotFound(refusal)) => {
-                no_run(&refusal)?;
+                namespace::is_there(&refusal)?;
                 bail!("{key}: Temporal has no such run (any more)")
             }
             run => run.context("Temporal does not describe the run")?,
