@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 
-pub use bench::Bench;
+pub use bench::{Bench, schema_url};
 pub use samples::{at, closed, end, ends, entry, event, events, key, message, recipient, window, window_of};
 
 mod aside;

@@ -1,11 +1,13 @@
 //! PostgreSQL.
 
-use std::{str::FromStr, time::Duration};
+use std::{io, str::FromStr, time::Duration};
 
 use sqlx::{
+    Connection as _,
     postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
     raw_sql,
 };
+use tokio::time::timeout;
 
 use super::{Dialect, Sql, dots::Dots, migrator, statements::items_and_groups};
 use crate::store::Result;
@@ -13,6 +15,9 @@ use crate::store::Result;
 const CONNECTIONS: u32 = 16;
 /// How long a call waits for a connection before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may take to be in order when a call gives it back, which may have ended amid a statement. Nobody gets
+/// one that is not.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A worker whose host is gone closes no connection: what it has locked is free again after a minute, and who waits for that
 /// gives its connection back after half a minute: a delivery has heard of a cancel by then. PostgreSQL's own defaults are two
 /// hours, and for ever.
@@ -30,6 +35,12 @@ impl Sql<sqlx::Postgres> {
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = pool.after_connect(|connection, _| {
             Box::pin(async move { raw_sql(SESSION).execute(connection).await.map(drop) })
+        });
+        let pool = pool.after_release(|connection, _| {
+            Box::pin(async move {
+                let in_order = timeout(RELEASE_TIMEOUT, connection.ping()).await;
+                in_order.map_err(|_| sqlx::Error::Io(io::ErrorKind::TimedOut.into()))?.map(|()| true)
+            })
         });
         let pool = pool.connect_with(options).await?;
         Ok(Self { writer: pool.clone(), reader: pool, dots: Dots::default() })
@@ -138,5 +149,73 @@ FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING";
 
     fn rows(result: &PgQueryResult) -> u64 {
         result.rows_affected()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+    use sqlx::PgPool;
+    use tokio::{
+        io::copy_bidirectional,
+        net::{TcpListener, TcpStream},
+        sync::watch,
+    };
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::{Error, Postgres, Store as _, conformance::schema_url};
+
+    /// A way to `server`. What came on it before a signal hears nothing any more then, and is not closed.
+    async fn way_to(server: String, gone: watch::Receiver<()>) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut server = TcpStream::connect(&server).await.unwrap();
+                let mut gone = gone.clone();
+                gone.mark_unchanged();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut client, &mut server) => {}
+                        _ = gone.changed() => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn calls_and_their_connections_end_when_the_host_of_the_database_is_gone() {
+        let Some((url, schema)) = schema_url().await else { return };
+        let direct = PgPool::connect(&url).await.unwrap();
+        let mut by_way = url::Url::parse(&url).unwrap();
+        let server = format!("{}:{}", by_way.host_str().unwrap(), by_way.port().unwrap_or(5432));
+        let (went, gone) = watch::channel(());
+        by_way.set_host(Some("127.0.0.1")).unwrap();
+        by_way.set_port(Some(way_to(server, gone).await)).unwrap();
+        let store = Postgres::connect(by_way.as_str()).await.unwrap();
+        store.migrate().await.unwrap();
+
+        let mut lock = direct.begin().await.unwrap();
+        raw_sql("LOCK TABLE digests").execute(&mut *lock).await.unwrap();
+        let calls = join_all((0..CONNECTIONS).map(|_| store.digest(Uuid::nil())));
+        let all_wait = async {
+            let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'digests'::regclass";
+            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut *lock).await.unwrap() < i64::from(CONNECTIONS) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            went.send(()).unwrap();
+        };
+        let (answers, ()) = tokio::join!(calls, all_wait);
+        for answer in answers {
+            assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+        }
+        lock.rollback().await.unwrap();
+        // It is there again, at the same address.
+        assert_eq!(store.digest(Uuid::nil()).await.unwrap(), None);
+        raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
     }
 }
