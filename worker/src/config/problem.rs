@@ -119,16 +119,24 @@ impl<'a> Checks<'a> {
     }
 
     /// One more problem, unless it is known by another key. Quotes that are closed too late take in what follows, passwords,
-    /// too: of such a value nothing is shown.
+    /// too: of a value that goes on in the next line, or could, nothing is shown. Of a key (`***`) nothing was.
     pub fn complain(&mut self, mut problem: Problem) {
-        if problem.value.contains('\n') {
-            problem.problem = "goes on in the next line: write it in one, and close its quotes there".to_owned();
+        if problem.value.contains('\n') || (problem.value != "***" && self.opens_lines(&problem.place)) {
+            problem.problem = "is in quotes that go on in the next line: write it in one, between \" and \"".to_owned();
             problem.value.clear();
         }
         let said = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
         if !self.problems.iter().any(said) {
             self.problems.push(problem);
         }
+    }
+
+    /// Whether a string of several lines may begin in this line of the file. Its value has no line break where only the first
+    /// one is in it, right behind the quotes: TOML leaves that out.
+    fn opens_lines(&self, place: &str) -> bool {
+        let number = place.rsplit_once(':').and_then(|(_, number)| number.parse::<usize>().ok());
+        let line = number.and_then(|number| self.text.lines().nth(number.checked_sub(1)?));
+        line.is_some_and(|line| line.contains("\"\"\"") || line.contains("'''"))
     }
 
     pub fn place_of<T>(&self, value: &Spanned<T>) -> String {
