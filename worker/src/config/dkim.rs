@@ -118,7 +118,7 @@ pub(super) fn check(
 /// The name of the file. What holds the key itself, or takes in the lines that follow, is not shown.
 fn key_file(place: Place, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
     let text = file.as_ref();
-    if !(text.contains('\n') || text.contains("-----BEGIN")) {
+    if !(checks.goes_on(file) || text.contains('\n') || text.contains("-----BEGIN")) {
         return Some(text.into());
     }
     checks.complain(Problem {

@@ -30,6 +30,14 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Problem {
+    /// Quotes that are closed too late take in what follows, passwords, too: nothing of it is shown.
+    fn without_value(self) -> Self {
+        let problem = "is in quotes that go on in the next line: write it in one, between \" and \"".to_owned();
+        Self { value: String::new(), problem, ..self }
+    }
+}
+
 pub(super) fn lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -68,7 +76,9 @@ impl<'a> Checks<'a> {
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
         let value = value?;
-        self.read(self.place_of(value), key, value.as_ref().as_ref(), read)
+        let text = value.as_ref().as_ref();
+        let result = read(text).map_err(|problem| self.wrong(value, key, text.to_owned(), problem));
+        self.keep(result)
     }
 
     /// What a URL that may hold a password stands for: the environment variable's, else the file's, else the default.
@@ -78,23 +88,35 @@ impl<'a> Checks<'a> {
         value: Option<&Spanned<String>>,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let (place, key, url) = match ((self.environment)(variable), value) {
-            (Some(url), _) => ("environment".to_owned(), variable, url),
-            (None, Some(url)) => (self.place_of(url), key, url.as_ref().clone()),
-            (None, None) => ("default".to_owned(), key, default.to_owned()),
-        };
-        self.secret(place, key, &url, read)
+        match ((self.environment)(variable), value) {
+            (Some(url), _) => self.secret_outside("environment", variable, &url, read),
+            (None, Some(url)) => self.secret(key, url, read),
+            (None, None) => self.secret_outside("default", key, default, read),
+        }
     }
 
     /// What a value that may hold a password stands for.
     pub fn secret<T>(
         &mut self,
-        place: String,
+        key: &str,
+        value: &Spanned<String>,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = value.as_ref();
+        let result = read(text).map_err(|problem| self.wrong(value, key, masked(text), problem));
+        self.keep(result)
+    }
+
+    /// The same of one that is not in the file.
+    pub fn secret_outside<T>(
+        &mut self,
+        place: &str,
         key: &str,
         text: &str,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let result = read(text).map_err(|problem| Problem { place, key: key.to_owned(), value: masked(text), problem });
+        let wrong = |problem| Problem { place: place.to_owned(), key: key.to_owned(), value: masked(text), problem };
+        let result = read(text).map_err(wrong);
         self.keep(result)
     }
 
@@ -110,7 +132,7 @@ impl<'a> Checks<'a> {
             Ok(count) if count > 0 => Ok(count),
             _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
         };
-        self.read(self.place_of(value), key, &value.as_ref().to_string(), read)
+        self.value(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), read)
     }
 
     /// The value, unless it is a problem. What a tenant takes over from a digest type is wrong once, in its own place.
@@ -118,40 +140,28 @@ impl<'a> Checks<'a> {
         result.map_err(|problem| self.complain(problem)).ok()
     }
 
-    /// One more problem, unless it is known by another key. Quotes that are closed too late take in what follows, passwords,
-    /// too: of a value that goes on in the next line, or could, nothing is shown. Of a key (`***`) nothing was.
-    pub fn complain(&mut self, mut problem: Problem) {
-        if problem.value.contains('\n') || (problem.value != "***" && self.opens_lines(&problem.place)) {
-            problem.problem = "is in quotes that go on in the next line: write it in one, between \" and \"".to_owned();
-            problem.value.clear();
-        }
+    /// One more problem, unless it is known by another key.
+    pub fn complain(&mut self, problem: Problem) {
+        let problem = if problem.value.contains('\n') { problem.without_value() } else { problem };
         let said = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
         if !self.problems.iter().any(said) {
             self.problems.push(problem);
         }
     }
 
-    /// Whether a string of several lines may begin in this line of the file. Its value has no line break where only the first
-    /// one is in it, right behind the quotes: TOML leaves that out.
-    fn opens_lines(&self, place: &str) -> bool {
-        let number = place.rsplit_once(':').and_then(|(_, number)| number.parse::<usize>().ok());
-        let line = number.and_then(|number| self.text.lines().nth(number.checked_sub(1)?));
-        line.is_some_and(|line| line.contains("\"\"\"") || line.contains("'''"))
+    /// Whether the text goes on in the next line of the file. What it stands for may have no line break then: TOML leaves out
+    /// one right behind the quotes.
+    pub fn goes_on<T>(&self, value: &Spanned<T>) -> bool {
+        let written = self.text.get(value.span()).unwrap_or_default();
+        ["\"\"\"", "'''"].iter().any(|quotes| written.starts_with(quotes)) && written.contains('\n')
     }
 
     pub fn place_of<T>(&self, value: &Spanned<T>) -> String {
         place_of(self.place, self.text, Some(value.span()))
     }
 
-    fn read<T>(
-        &mut self,
-        place: String,
-        key: &str,
-        value: &str,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Option<T> {
-        let wrong = |problem| Problem { place, key: key.to_owned(), value: value.to_owned(), problem };
-        let result = read(value).map_err(wrong);
-        self.keep(result)
+    fn wrong<T>(&self, value: &Spanned<T>, key: &str, shown: String, problem: String) -> Problem {
+        let problem = Problem { place: self.place_of(value), key: key.to_owned(), value: shown, problem };
+        if self.goes_on(value) { problem.without_value() } else { problem }
     }
 }

@@ -103,7 +103,7 @@ fn address(
         problem,
     };
     if let Some(variable) = &written.url_env {
-        checks.secret(checks.place_of(variable), &format!("{table}.url_env"), variable.as_ref(), variable_name)?;
+        checks.secret(&format!("{table}.url_env"), variable, variable_name)?;
     }
     match (&written.url, &written.url_env) {
         (Some(_), Some(variable)) => {
@@ -111,9 +111,9 @@ fn address(
             checks.complain(problem(checks.place_of(variable), "url_env", variable.as_ref(), said));
             None
         }
-        (Some(url), None) => checks.secret(checks.place_of(url), &format!("{table}.url"), url.as_ref(), parse).map(Ok),
+        (Some(url), None) => checks.secret(&format!("{table}.url"), url, parse).map(Ok),
         (None, Some(variable)) => match checks.variable(variable.as_ref()) {
-            Some(url) => checks.secret("environment".to_owned(), variable.as_ref(), &url, parse).map(Ok),
+            Some(url) => checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok),
             None => {
                 let said = "is not set; it holds the relay's address, like smtp://user:password@mail.example.com:587";
                 let place = checks.place_of(variable);

@@ -261,7 +261,8 @@ fn a_key_that_does_not_serve_is_said_and_not_shown() {
 #[test]
 fn a_key_in_the_place_of_its_file_is_not_shown() {
     let joined = KEY.replace('\n', "");
-    for value in [format!("\"\"\"{KEY}\"\"\""), format!("\"{joined}\""), "\"\"\"k\nhunter2\"\"\"".to_owned()] {
+    let early = "\"\"\"\nhunter2\"\"\"".to_owned();
+    for value in [format!("\"\"\"{KEY}\"\"\""), format!("\"{joined}\""), "\"\"\"k\nhunter2\"\"\"".to_owned(), early] {
         let complaint = complaint(&dkim(&format!("key_file = {value}")));
         assert_eq!(
             complaint,
@@ -269,6 +270,19 @@ fn a_key_in_the_place_of_its_file_is_not_shown() {
              TIDINGS_DKIM_KEY to the key itself"
         );
     }
+}
+
+#[test]
+fn of_quotes_that_go_on_in_the_next_line_nothing_is_shown() {
+    for value in ["\"\"\"\nhunter2\"\"\"", "'''\r\nhunter2'''", "\"\"\"daily\nhunter2\"\"\"", "\"daily\\nhunter2\""] {
+        assert_eq!(
+            complaint(&format!("[digest.a]\ncadence = {value}")),
+            "tidings.toml:2: digest.a.cadence: is in quotes that go on in the next line: write it in one, between \" and \"",
+            "{value:?}"
+        );
+    }
+    let in_one = complaint("[digest.a]\ncadence = \"\"\"dayly\"\"\" # \"\"\"");
+    assert!(in_one.starts_with("tidings.toml:2: digest.a.cadence = \"dayly\": "), "{in_one}");
 }
 
 #[test]
