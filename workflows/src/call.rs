@@ -13,10 +13,7 @@ use temporalio_workflow::{
     WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
 };
 
-use crate::{
-    Digest,
-    state::{Decision, State},
-};
+use crate::digest::{Decision, Digest, State};
 
 /// The one local attempt, queueing included: long enough for a healthy store.
 const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);

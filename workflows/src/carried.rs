@@ -7,7 +7,7 @@ use temporalio_common::{
 };
 use temporalio_workflow::WorkflowContextView;
 
-use crate::{Event, Retract, state::State};
+use crate::{Event, Retract, digest::State};
 
 /// The state that one run hands to the next, as JSON; empty in the first run.
 #[derive(Clone, Debug, Default)]

@@ -11,14 +11,32 @@ use temporalio_workflow::{
 };
 
 use crate::{
-    Key, Status,
-    act::act,
+    Key,
     call::{now, timestamp, until},
     carried::{Carried, Unreadable},
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     inbound::{Inbound, Sorted},
-    state::{Decision, State, Summary},
 };
+
+mod act;
+pub mod activities;
+mod answers;
+mod commands;
+mod decide;
+mod pending;
+#[cfg(test)]
+mod simulation;
+mod state;
+mod status;
+
+pub use answers::RETRY_DELAYS;
+pub use pending::{PAGE_BYTES, PAGE_EVENTS};
+pub use state::{Ended, Summary};
+pub use status::{Delivery, Status};
+
+use act::act;
+pub(crate) use decide::Decision;
+pub(crate) use state::State;
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
 /// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.

@@ -11,19 +11,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::pending::{Arrival, Pending};
 use crate::{
     Event, Key, Retract,
     command::{Hold, Order, Reopen, Reopened},
     contract::{Closed, DeadLetter, Note, Plan, Signs, Window},
-    pending::{Arrival, Pending},
 };
-
-mod activities;
-mod commands;
-mod decision;
-
-pub use activities::RETRY_DELAYS;
-pub(crate) use decision::Decision;
 
 /// Bytes of pending events that a run hands to the next one. Above that it hands over a pointer to its own history.
 const CARRY_BYTES: usize = 512 * 1024;
@@ -167,7 +160,7 @@ pub(crate) struct Delivering {
 }
 
 impl Delivering {
-    const fn new(window: Window, items: u64, groups: u64) -> Self {
+    pub(super) const fn new(window: Window, items: u64, groups: u64) -> Self {
         Self { window, items, groups, rendered: false, attempts: 0, not_before: None, why: String::new() }
     }
 }
@@ -209,7 +202,7 @@ impl State {
     }
 
     /// How many events the open window takes, as long as none of them is stashed.
-    fn limit(&self) -> Option<usize> {
+    pub(super) fn limit(&self) -> Option<usize> {
         // A flush takes all that is pending.
         let open = self.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty() && !self.flushed)?;
         open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
@@ -226,7 +219,7 @@ impl State {
     }
 
     /// Keeps what the open window's deadline follows of the first `count` pending events, which leave workflow state.
-    fn note_leaving(&mut self, count: usize) {
+    pub(super) fn note_leaving(&mut self, count: usize) {
         let Some(open) = &mut self.open else { return };
         let first = self.pending.first().filter(|first| count > 0 && first.opens_at() == open.window.opened_at);
         open.category = open.category.take().or_else(|| Some(first?.event.category.clone()));
@@ -236,13 +229,13 @@ impl State {
     }
 
     /// Removes the first `count` pending events.
-    fn drop_head(&mut self, count: usize) {
+    pub(super) fn drop_head(&mut self, count: usize) {
         self.pending.drop_head(count);
         self.dropping_events = self.dropping_events.map(|left| left.saturating_sub(count));
     }
 
     /// Removes the pending events with these ids.
-    fn forget(&mut self, event_ids: &[String]) {
+    pub(super) fn forget(&mut self, event_ids: &[String]) {
         let dropped = self.dropping_events.map(|left| left - self.pending.count_in_head(left, event_ids));
         self.pending.forget(event_ids);
         self.dropping_events = dropped;
@@ -278,7 +271,7 @@ impl State {
     }
 
     /// Gives the pending events their window, if they have none.
-    fn ensure_open(&mut self, now: Timestamp) {
+    pub(super) fn ensure_open(&mut self, now: Timestamp) {
         if let (None, Some(window)) = (&self.open, self.window(now)) {
             self.open = Some(Open {
                 window,
@@ -298,7 +291,7 @@ impl State {
     }
 
     /// The window of the pending events.
-    fn window(&self, now: Timestamp) -> Option<Window> {
+    pub(super) fn window(&self, now: Timestamp) -> Option<Window> {
         if let Some(open) = &self.open {
             return Some(open.window.clone());
         }
@@ -309,7 +302,7 @@ impl State {
     }
 
     /// What the deadline of the pending events follows.
-    fn signs(&self, now: Timestamp) -> Option<Signs> {
+    pub(super) fn signs(&self, now: Timestamp) -> Option<Signs> {
         let open = self.open.as_ref();
         let opened_at = self.window(now)?.opened_at;
         let first = self.pending.first().filter(|first| first.opens_at() == opened_at);
@@ -322,7 +315,7 @@ impl State {
         })
     }
 
-    fn end(&mut self, digest_id: Uuid, closed: Closed) {
+    pub(super) fn end(&mut self, digest_id: Uuid, closed: Closed) {
         self.summary.digests += 1;
         self.summary.last = Some(Ended { digest_id, closed });
     }

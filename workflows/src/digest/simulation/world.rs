@@ -13,7 +13,7 @@ use crate::{
     Event, Retract, Slide,
     command::{Hold, Order, Reopen, Retime},
     contract::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
-    state::{Decision, State},
+    digest::{Decision, State},
 };
 
 pub(super) struct World {

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delivering, State};
+use super::{
+    pending::PAGE_EVENTS,
+    state::{Delivering, State},
+};
 use crate::{
     command::{Order, Reopened},
     contract::{
         AuditInput, BuryInput, CloseInput, Closed, Ending, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput,
         Rendered, ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
     },
-    pending::PAGE_EVENTS,
 };
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.

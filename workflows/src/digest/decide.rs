@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Open, State};
+use super::state::{Open, State};
 use crate::{contract::Plan, words};
 
 /// What the workflow does next.

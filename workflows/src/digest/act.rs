@@ -2,14 +2,10 @@
 
 use temporalio_workflow::WorkflowContext;
 
-use crate::{
-    Digest,
-    activities::DigestActivities as Activities,
-    call::{
-        How::{Quickly, Remotely},
-        call, wait,
-    },
-    state::{Decision, State},
+use super::{Decision, Digest, State, activities::DigestActivities as Activities};
+use crate::call::{
+    How::{Quickly, Remotely},
+    call, wait,
 };
 
 pub(crate) async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     command::{Hold, Reopen, Retime},
     contract::{Loaded, Outcome},
-    state::Decision,
+    digest::Decision,
 };
 
 #[test]
