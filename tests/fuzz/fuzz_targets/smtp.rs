@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_tests::bad_input::smtp(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::smtp(bytes));

@@ -1,0 +1,171 @@
+//! What does a digest cost: history events and bytes, workflow tasks, and the actions that Temporal Cloud would count?
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use temporalio_client::WorkflowFetchHistoryOptions;
+use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
+use tidings_harness::{
+    spent::Spent,
+    stage::{Running, Stage, event, eventually, key, settings, signal},
+};
+use tidings_workflows::{Inbound, Key, names};
+use tokio::sync::watch;
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count},
+    shapes::{CADENCE, Shape},
+    slot::{opening, sleep_until},
+};
+
+/// Longer than any of these digests takes.
+const DEADLINE: Duration = Duration::from_mins(3);
+const EVENTS: &str = "history events";
+const ACTIONS: &str = "actions";
+const TASKS: &str = "workflow tasks";
+/// Of a digest with one event.
+const BUDGETS: [(&str, f64); 2] = [(EVENTS, 24.0), (TASKS, 3.0)];
+/// What each rule is looked at for.
+const PAID_FOR: [&str; 2] = [EVENTS, ACTIONS];
+
+/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event and load, render
+/// and send as remote activities; and what each rule saves of that.
+#[derive(Args)]
+pub struct Cost {
+    /// In the digest.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1_000])]
+    events: Vec<usize>,
+}
+
+impl Cost {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for round in 0..rounds.count {
+            rounds.say(round, "events at once, through the client");
+            let batched = self.ours(true).await?;
+            rounds.say(round, "a signal for each event");
+            let signalled = self.ours(false).await?;
+            rounds.say(round, "a signal for each event, and all activities remote");
+            let remote = self.of(Shape::Textbook).await?;
+            rounds.say(round, "a signal and a re-armed timer for each event, and all activities remote");
+            let naive = self.of(Shape::Rearmed).await?;
+            for (at, events) in self.events.iter().enumerate() {
+                for (what, value, other) in beside(&batched[at], &naive[at]) {
+                    let figure = Figure::new(format!("{events} events"), what).against("the naive way");
+                    let budget = BUDGETS.iter().find(|(of, _)| *events == 1 && *of == what);
+                    let figure = match budget {
+                        Some((_, most)) => figure.target(Target::AtMost(*most)),
+                        None => figure,
+                    };
+                    put(&mut figures, figure, value, other);
+                }
+                for (rule, ours, without, other) in [
+                    ("the client's batches", &batched, "a signal for each event", &signalled),
+                    ("plan, load and render local", &signalled, "load and render remote", &remote),
+                    ("a timer that is armed once", &remote, "armed anew by each event", &naive),
+                ] {
+                    let saved = beside(&ours[at], &other[at]).into_iter().filter(|(what, ..)| PAID_FOR.contains(what));
+                    for (what, value, other) in saved {
+                        let figure = Figure::new(format!("{events} events, {rule}"), what).against(without);
+                        put(&mut figures, figure, value, other);
+                    }
+                }
+            }
+        }
+        Ok(figures)
+    }
+
+    /// The cost of a digest of Tidings for each number of events.
+    async fn ours(&self, at_once: bool) -> Result<Vec<Spent>> {
+        let stage = Stage::start(settings(CADENCE, CADENCE)).await?;
+        let feed = self.events.iter().map(|events| feed(&stage, *events, at_once));
+        try_join_all(feed).await?;
+        self.spent(&stage).await
+    }
+
+    /// The same of another workflow, with a signal for each event.
+    async fn of(&self, shape: Shape) -> Result<Vec<Spent>> {
+        let stage = Stage::without_worker(settings(CADENCE, CADENCE)).await?;
+        let (sent, _) = watch::channel(0);
+        let worker = Running::start(stage.temporal.clone(), shape.worker(names::TASK_QUEUE, sent)?)?;
+        // Some are due at full minutes.
+        sleep_until(opening(Timestamp::now())?).await;
+        let feed = self.events.iter().map(|events| feed(&stage, *events, false));
+        try_join_all(feed).await?;
+        let spent = self.spent(&stage).await?;
+        worker.stop()?;
+        Ok(spent)
+    }
+
+    async fn spent(&self, stage: &Stage) -> Result<Vec<Spent>> {
+        let mut all = Vec::new();
+        for events in &self.events {
+            let key = user(*events);
+            eventually("the digest is sent", DEADLINE, async || Ok(stage.is_idle(&key).await?.then_some(()))).await?;
+            all.push(Spent::of(&histories(stage, &key).await?)?);
+        }
+        Ok(all)
+    }
+}
+
+/// The histories of all runs of the key, latest first.
+async fn histories(stage: &Stage, key: &Key) -> Result<Vec<HistoryEvent>> {
+    let (mut all, mut run) = (Vec::new(), None::<String>);
+    loop {
+        let handle = stage.run_handle(key, run.as_deref());
+        let history = handle.fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?;
+        let started = history.first().and_then(|event| event.attributes.as_ref());
+        let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = started else {
+            bail!("a history that does not begin with a start")
+        };
+        run = Some(started.continued_execution_run_id.clone()).filter(|run| !run.is_empty());
+        all.extend(history);
+        if run.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The key that gets so many events.
+fn user(events: usize) -> Key {
+    key("activity", &format!("user-{events}"))
+}
+
+/// All at once through the client, or one signal after the other.
+async fn feed(stage: &Stage, events: usize, at_once: bool) -> Result<()> {
+    let key = user(events);
+    let ids = (0..events).map(|n| format!("e{n}"));
+    if at_once {
+        try_join_all(ids.map(|id| stage.events.emit(event(&key, &id)))).await?;
+        return Ok(());
+    }
+    for id in ids {
+        let event = serde_json::to_string(&event(&key, &id))?;
+        signal(&stage.temporal, &key, Inbound::from_json_events([event.as_str()])).await?;
+    }
+    Ok(())
+}
+
+/// Adds a round to the figure of that name, or the figure.
+fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
+    let at = figures.iter().position(|figure| (&figure.what, &figure.unit) == (&new.what, &new.unit));
+    let at = at.unwrap_or_else(|| {
+        figures.push(new);
+        figures.len() - 1
+    });
+    figures[at].push_both(value, baseline);
+}
+
+/// Each cost with its name, beside another's.
+fn beside(ours: &Spent, other: &Spent) -> [(&'static str, f64, f64); 4] {
+    [
+        (EVENTS, count(ours.events), count(other.events)),
+        (ACTIONS, count(ours.actions), count(other.actions)),
+        (TASKS, count(ours.tasks), count(other.tasks)),
+        ("bytes of history", count(ours.bytes), count(other.bytes)),
+    ]
+}

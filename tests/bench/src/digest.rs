@@ -1,0 +1,167 @@
+//! How many digests a second go out when many are due at once? From that moment to the sink's last answer.
+
+use std::{process, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use tempfile::TempDir;
+use temporalio_sdk::WorkerOptions;
+use tidings::registration;
+use tidings_activities::store::{Postgres, Store};
+use tidings_client::{Client, Config};
+use tidings_harness::{
+    postgres::database,
+    server::DevServer,
+    stage::{Running, activities, event, key, settings, sqlite},
+};
+use tidings_workflows::names;
+use tokio::{sync::watch, time::timeout};
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count},
+    process::cpu,
+    queue::Queue,
+    shapes::Shape,
+    sink::Sink,
+    slot::{SLOT, opening, sleep_until, slot},
+};
+
+/// Due together, at the next full minute, as the workflows to compare with are. Windows of `after 15s` would be due one after
+/// the other, as fast as they were opened, and that is what would be measured.
+const CADENCE: &str = "cron * * * * *";
+/// Calls of `emit` that wait for their answers.
+const AT_ONCE: usize = 1_000;
+/// All of them are to be planned before they are due: where each digest has many, there are fewer digests.
+const MOST_EVENTS: usize = 50_000;
+
+/// Digests from due to sent; compared with workflows of the same commands that do nothing, with the textbook's workflow,
+/// and with a queue in PostgreSQL.
+#[derive(Args)]
+pub struct Digest {
+    #[arg(long, default_value_t = 2_000)]
+    digests: usize,
+    /// In each digest.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 30, 500])]
+    events: Vec<usize>,
+}
+
+/// What came of digests that were due at one moment.
+struct Burst {
+    /// Digests a second.
+    rate: f64,
+    /// CPU of the server, in ms per digest.
+    server: f64,
+    /// CPU of this process, in which worker and sink are, in ms per digest.
+    rest: f64,
+}
+
+impl Digest {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for events in self.events.iter().copied() {
+            let figure = |what: &str| Figure::new(format!("{events} events each, {what}"), "digests/s");
+            let mut same = figure("SQLite").against("the same commands, empty").target(Target::Times(0.85));
+            let mut textbook = figure("SQLite").against("the textbook's commands, empty").target(Target::Times(1.7));
+            let mut postgres = figure("PostgreSQL").against("the same commands, empty").target(Target::Times(0.85));
+            let mut queue = figure("PostgreSQL").against("a queue with SKIP LOCKED");
+            let cpu_of = |whose: &str| {
+                let what = format!("{events} events each, SQLite: CPU of {whose}");
+                Figure::new(what, "ms per digest").against("the same commands, empty")
+            };
+            let (mut server, mut rest) = (cpu_of("the server"), cpu_of("worker and sink"));
+            let attempts_on = |store: &str| {
+                Figure::new(format!("{events} events each, {store}"), "attempts per digest").target(Target::AtMost(1.0))
+            };
+            let (mut attempts, mut postgres_attempts) = (attempts_on("SQLite"), attempts_on("PostgreSQL"));
+            for round in 0..rounds.count {
+                let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
+                say("SQLite");
+                let folder = TempDir::new()?;
+                let (on_sqlite, tried) = self.ours(async || sqlite(folder.path()).await, events).await?;
+                attempts.push(tried);
+                say("the same commands, empty");
+                let bare = self.empty(Shape::Same, events).await?;
+                say("the textbook's commands, empty");
+                textbook.push_both(on_sqlite.rate, self.empty(Shape::Textbook, events).await?.rate);
+                same.push_both(on_sqlite.rate, bare.rate);
+                server.push_both(on_sqlite.server, bare.server);
+                rest.push_both(on_sqlite.rest, bare.rest);
+                let Some(url) = database().await? else { continue };
+                say("PostgreSQL");
+                Postgres::connect(&url).await?.migrate().await?;
+                let open = async || Ok(Arc::new(Postgres::connect(&url).await?));
+                let (on_postgres, tried) = self.ours(open, events).await?;
+                postgres_attempts.push(tried);
+                postgres.push_both(on_postgres.rate, bare.rate);
+                say("a queue with SKIP LOCKED");
+                queue.push_both(on_postgres.rate, self.queue(events).await?);
+            }
+            let measured = [same, textbook, server, rest, attempts, postgres, queue, postgres_attempts];
+            figures.extend(measured.into_iter().filter(|figure| !figure.rounds.is_empty()));
+        }
+        Ok(figures)
+    }
+
+    fn digests(&self, events: usize) -> usize {
+        self.digests.min(MOST_EVENTS / events).max(1)
+    }
+
+    /// With how many attempts were made per digest: more than one, and the rate says when the last was made again.
+    async fn ours<S: Store>(&self, open: impl AsyncFn() -> Result<Arc<S>>, events: usize) -> Result<(Burst, f64)> {
+        let sink = Sink::start().await?;
+        let activities = activities(open().await?, &sink.url, settings(CADENCE, CADENCE))?;
+        let burst = self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await?;
+        // The worker's connections ended with its runtime.
+        let store = open().await?;
+        let mut attempts = 0;
+        for mail in sink.mails() {
+            attempts += store.attempts(mail.id).await?.len();
+        }
+        Ok((burst, count(attempts) / count(self.digests(events))))
+    }
+
+    async fn empty(&self, shape: Shape, events: usize) -> Result<Burst> {
+        let (sender, sent) = watch::channel(0);
+        self.burst(shape.worker(names::TASK_QUEUE, sender)?, sent, events).await
+    }
+
+    /// All that are due at one moment, on a new server.
+    async fn burst(&self, worker: WorkerOptions, mut sent: watch::Receiver<usize>, events: usize) -> Result<Burst> {
+        let digests = self.digests(events);
+        let server = DevServer::start().await?;
+        let temporal = server.client().await?;
+        let client = Client::new(temporal.clone(), Config::default());
+        let running = Running::start(temporal, worker)?;
+        sleep_until(opening(Timestamp::now())?).await;
+        let due = slot(Timestamp::now(), Duration::ZERO)?;
+        let emit = |n: usize| {
+            let (user, id) = (format!("user-{}", n / events), format!("e{}", n % events));
+            client.emit(event(&key("activity", &user), &id))
+        };
+        stream::iter(0..digests * events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        sleep_until(due).await;
+        let used = || anyhow::Ok((cpu(server.pid()?)?, cpu(process::id())?));
+        let before = used()?;
+        let all = timeout(SLOT, sent.wait_for(|sent| *sent >= digests)).await;
+        all.context("some were planned too late for their slot, or all take longer than a minute; take fewer digests")?
+            .context("the worker is gone")?;
+        let seconds = Timestamp::now().duration_since(due).as_secs_f64();
+        let after = used()?;
+        running.stop()?;
+        let each = |before: Duration, after: Duration| 1_000.0 * (after - before).as_secs_f64() / count(digests);
+        Ok(Burst { rate: count(digests) / seconds, server: each(before.0, after.0), rest: each(before.1, after.1) })
+    }
+
+    async fn queue(&self, events: usize) -> Result<f64> {
+        let digests = self.digests(events);
+        let url = database().await?.context("set TIDINGS_TEST_DATABASE_URL")?;
+        let sink = Sink::start().await?;
+        let queue = Queue::filled(&url, &sink.url, digests, events).await?;
+        let seconds = queue.drain().await?;
+        ensure!(*sink.accepted().borrow() == digests, "the queue sent {} mails", *sink.accepted().borrow());
+        Ok(count(digests) / seconds)
+    }
+}

@@ -1,0 +1,112 @@
+//! How long does a single message take while a flood of digests is on its way?
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use tidings::registration;
+use tidings_activities::{
+    MessageActivities,
+    message::{self, Content, Submission, To},
+    renderer::Renderer,
+    settings::Streams,
+};
+use tidings_harness::stage::{Running, Stage, activities, event, eventually, key, mails, settings};
+use tidings_workflows::names;
+use tokio::time::sleep;
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count, percentile},
+};
+
+const DEADLINE: Duration = Duration::from_mins(20);
+/// Between a message's arrival and the next message.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A single message in a flood of digests; compared with the same message while nothing else is.
+#[derive(Args)]
+pub struct Flood {
+    #[arg(long, default_value_t = 5_000)]
+    digests: usize,
+    /// Messages while nothing else is.
+    #[arg(long, default_value_t = 50)]
+    messages: usize,
+}
+
+impl Flood {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let figure = |what: &str| Figure::new(what, "ms").against("while nothing else is");
+        let mut middle = figure("a message from the call to the relay, median");
+        let mut longest = figure("the longest").target(Target::AtMost(1_000.0));
+        let (mut messages, mut rate) = (Figure::new("messages", "in the flood"), Figure::new("digests", "per second"));
+        for round in 0..rounds.count {
+            let Measured { idle, flooded, seconds } = self.round(rounds, round).await?;
+            middle.push_both(percentile(&flooded, 50), percentile(&idle, 50));
+            longest.push_both(percentile(&flooded, 100), percentile(&idle, 100));
+            messages.push(count(flooded.len()));
+            rate.push(count(self.digests) / seconds);
+        }
+        Ok(vec![middle, longest, messages, rate])
+    }
+
+    async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
+        let mut stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+        let all = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+        let deliveries = MessageActivities { store: all.store, relays: all.relays, settings: all.settings };
+        let options = registration::transactional(names::TASK_QUEUE, deliveries)?;
+        let _transactional = Running::start(stage.temporal.clone(), options)?;
+        let renderer = Renderer::new(None)?;
+
+        rounds.say(round, "messages while nothing else is");
+        let mut idle = Vec::new();
+        for n in 0..self.messages {
+            idle.push(milliseconds(&stage, &renderer, &format!("idle-{n}")).await?);
+        }
+        // All of them are open before the first is due to anybody: the worker starts last.
+        rounds.say(round, &format!("{} windows open", self.digests));
+        let emit = |n: usize| stage.events.emit(event(&key("activity", &format!("user-{n}")), "e1"));
+        stream::iter(0..self.digests).map(emit).buffer_unordered(50).try_collect::<()>().await?;
+        let started = Instant::now();
+        stage.start_worker()?;
+        let mut flooded = Vec::new();
+        mails(&stage.relay, self.messages + 1, DEADLINE).await?;
+        while stage.relay.count() < self.messages + flooded.len() + self.digests {
+            let sent = stage.relay.count() - self.messages - flooded.len();
+            rounds.say(round, &format!("{sent} of {} digests are sent", self.digests));
+            flooded.push(milliseconds(&stage, &renderer, &format!("flooded-{}", flooded.len())).await?);
+            sleep(PAUSE).await;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        stage.stop_worker()?;
+        Ok(Measured { idle, flooded, seconds })
+    }
+}
+
+struct Measured {
+    idle: Vec<f64>,
+    flooded: Vec<f64>,
+    /// From the worker's start to the last digest.
+    seconds: f64,
+}
+
+/// From the call to the relay, of one message.
+async fn milliseconds(stage: &Stage, renderer: &Renderer, name: &str) -> Result<f64> {
+    let address = format!("{name}@example.net");
+    let submission = Submission {
+        tenant: "acme".to_owned(),
+        idempotency_key: name.to_owned(),
+        stream: Streams::TRANSACTIONAL.to_owned(),
+        to: To::Address { address: address.clone(), name: String::new() },
+        content: Content::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
+        reply_to: None,
+    };
+    let started = Timestamp::now();
+    let accepted = message::accept(&*stage.store, renderer, &stage.settings, &submission).await?;
+    message::start(&stage.temporal, names::TASK_QUEUE, &accepted.message).await?;
+    let arrival = eventually("the message", DEADLINE, async || Ok(stage.relay.arrival(&address))).await?;
+    let took = arrival.duration_since(started);
+    Ok(f64::from(u32::try_from(took.as_micros()).context("the clock was set")?) / 1_000.0)
+}

@@ -1,0 +1,150 @@
+//! What a team would write instead: events in a table, a row per digest, `FOR UPDATE SKIP LOCKED`. It makes and sends the
+//! same mails. A crash after the dot sends a second one, a retry renders anew, nothing is fenced and nobody can look in.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use jiff::{Timestamp, tz::TimeZone};
+use sqlx::{PgPool, Row, postgres::PgPoolOptions};
+use tidings_activities::{
+    mailer::{Class, Draft, Limits, Mailer, Of, Person, Timeouts},
+    renderer::{Input, Links, Renderer, View},
+    store::{Contents, Group, Recipient},
+};
+use tidings_harness::stage::key;
+use tidings_workflows::contract::Window;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+const TABLES: &str = "
+    CREATE TABLE digests (id BIGSERIAL PRIMARY KEY, user_id TEXT NOT NULL, due_at TIMESTAMPTZ NOT NULL, sent_at TIMESTAMPTZ);
+    CREATE INDEX ON digests (due_at) WHERE sent_at IS NULL;
+    CREATE TABLE events (digest_id BIGINT NOT NULL REFERENCES digests, event_id TEXT NOT NULL, category TEXT NOT NULL,
+        entity_type TEXT NOT NULL, entity_id TEXT NOT NULL, actor TEXT NOT NULL, occurred_at TIMESTAMPTZ NOT NULL,
+        UNIQUE (digest_id, event_id))";
+const OPEN: &str = "INSERT INTO digests (user_id, due_at) SELECT 'user-' || n, now() FROM generate_series(1, $1) n";
+const EMIT: &str = "INSERT INTO events SELECT id, 'e' || n, 'comment', 'page', 'plans', 'Bob', now()
+    FROM digests, generate_series(1, $1) n";
+const CLAIM: &str = "SELECT id, user_id FROM digests WHERE sent_at IS NULL AND due_at <= now() ORDER BY due_at LIMIT 1
+    FOR UPDATE SKIP LOCKED";
+const GROUPS: &str = "SELECT category, entity_type, entity_id, COUNT(*) AS count, (array_agg(actor ORDER BY occurred_at DESC))[1] AS actor
+    FROM events WHERE digest_id = $1 GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 50";
+const SENT: &str = "UPDATE digests SET sent_at = now() WHERE id = $1";
+
+/// The tables, with digests that are due.
+pub struct Queue {
+    pool: PgPool,
+    renderer: Renderer,
+    mailer: Mailer,
+    workers: usize,
+}
+
+impl Queue {
+    /// Digests of so many events each, in an empty database.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn filled(database: &str, sink: &str, digests: usize, events: usize) -> Result<Self> {
+        let limits = Limits { messages: u32::MAX, ..Limits::default() };
+        let workers = limits.connections;
+        let pool = PgPoolOptions::new().max_connections(u32::try_from(workers)?).connect(database).await?;
+        sqlx::raw_sql(TABLES).execute(&pool).await?;
+        sqlx::query(OPEN).bind(i32::try_from(digests)?).execute(&pool).await?;
+        sqlx::query(EMIT).bind(i32::try_from(events)?).execute(&pool).await?;
+        let mailer = Mailer::new(sink.parse()?, limits, Timeouts::default())?;
+        Ok(Self { pool, renderer: Renderer::new(None)?, mailer, workers })
+    }
+
+    /// Works until nothing is due; answers with the seconds that it took.
+    ///
+    /// # Errors
+    /// When the database or the relay fails.
+    pub async fn drain(self) -> Result<f64> {
+        let (queue, started) = (Arc::new(self), Instant::now());
+        let workers = (0..queue.workers).map(|_| {
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move {
+                while queue.one().await? {}
+                anyhow::Ok(())
+            })
+        });
+        for worker in try_join_all(workers).await? {
+            worker?;
+        }
+        Ok(started.elapsed().as_secs_f64())
+    }
+
+    /// One digest, in one transaction. False: there is none.
+    async fn one(&self) -> Result<bool> {
+        let mut tx = self.pool.begin().await?;
+        let Some(row) = sqlx::query(CLAIM).fetch_optional(&mut *tx).await? else { return Ok(false) };
+        let (id, user): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        let groups = sqlx::query(GROUPS).bind(id).fetch_all(&mut *tx).await?;
+        let lines = groups.iter().map(group).collect::<Result<Vec<_>>>()?;
+        let bytes = self.mail(&user, lines)?;
+        let to = format!("{user}@example.net");
+        let ready = self.mailer.offer(FROM, &to, &bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
+        let delivery = ready.dot().await;
+        ensure!(delivery.class == Class::Sent, "{}", delivery.detail);
+        sqlx::query(SENT).bind(id).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    fn mail(&self, user: &str, lines: Vec<Group>) -> Result<Vec<u8>> {
+        let items = lines.iter().map(|line| line.count).sum();
+        let contents = Contents { items, groups: lines.len() as u64, counts: [].into(), lines };
+        let now = Timestamp::now();
+        let window = Window { key: key("activity", user), digest_id: Uuid::new_v4(), opened_at: now, due_at: now };
+        let recipient = Recipient {
+            tenant: "acme".to_owned(),
+            user: user.to_owned(),
+            address: String::new(),
+            name: String::new(),
+            zone: String::new(),
+            locale: String::new(),
+        };
+        let input = Input {
+            contents: &contents,
+            window: &window,
+            recipient: &recipient,
+            zone: &TimeZone::UTC,
+            cadence: "daily 08:00",
+            links: &Links::default(),
+        };
+        let mail = self.renderer.render("activity", &View::new(&input))?;
+        let draft = Draft {
+            from: Person { name: "Tidings", address: FROM },
+            to: Person { name: "", address: &format!("{user}@example.net") },
+            reply_to: None,
+            subject: &mail.subject,
+            html: Some(&mail.html),
+            text: &mail.text,
+            id: window.digest_id,
+            of: Of::Digest { tenant: "acme", digest_type: "activity", events: items, list_host: "tidings.example" },
+            date: now,
+            message_domain: "tidings.example",
+        };
+        Ok(draft.compose()?.bytes)
+    }
+}
+
+const FROM: &str = "digest@tidings.example";
+
+fn group(row: &sqlx::postgres::PgRow) -> Result<Group> {
+    let (now, actor): (_, String) = (Timestamp::now(), row.try_get("actor")?);
+    Ok(Group {
+        category: row.try_get("category")?,
+        entity_type: row.try_get("entity_type")?,
+        entity_id: row.try_get("entity_id")?,
+        count: u64::try_from(row.try_get::<i64, _>("count")?).context("a negative count")?,
+        counts: [].into(),
+        first_at: now,
+        last_at: now,
+        actor: actor.clone(),
+        payload: serde_json::Map::new(),
+        actor_count: 1,
+        actors: vec![actor],
+    })
+}

@@ -1,0 +1,136 @@
+//! How long does it take to make a mail of what the store has loaded?
+
+use std::{fs, path::Path, time::Instant};
+
+use anyhow::Result;
+use clap::Args;
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use tempfile::TempDir;
+use tidings_activities::{
+    renderer::{Input, Links, Renderer, View},
+    store::{Contents, Group, Recipient},
+};
+use tidings_workflows::{Key, contract::Window};
+use uuid::Uuid;
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, median},
+};
+
+/// Subject, HTML and text of a digest; compared with templates that only name each line's title.
+#[derive(Args)]
+pub struct Render {
+    /// How often each mail is made in a round.
+    #[arg(long, default_value_t = 1_000)]
+    times: usize,
+}
+
+/// The parts of a template.
+const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
+/// What stands for a part that is not measured.
+const NOTHING: &str = "-";
+/// The least that a template for digests can do.
+const TITLES: &str = "{% for group in digest.groups %}{{ group.title }}\n{% endfor %}";
+
+impl Render {
+    pub fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for groups in [1, 50, 1_000] {
+            for (what, measured) in
+                [("subject", vec![0]), ("HTML", vec![1]), ("text", vec![2]), ("all parts", vec![0, 1, 2])]
+            {
+                let (ours, bare) = (template(&measured, None)?, template(&measured, Some(TITLES))?);
+                let mut figure = Figure::new(format!("{groups} groups, {what}"), "µs").against("titles alone");
+                if groups == 50 && measured.len() == PARTS.len() {
+                    figure = figure.target(Target::AtMost(500.0));
+                }
+                for round in 0..rounds.count {
+                    rounds.say(round, &figure.what);
+                    let contents = contents(groups);
+                    figure.push_both(self.microseconds(&ours, &contents)?, self.microseconds(&bare, &contents)?);
+                }
+                figures.push(figure);
+            }
+        }
+        Ok(figures)
+    }
+
+    /// The median, from the store's contents to the parts.
+    fn microseconds(&self, renderer: &Renderer, contents: &Contents) -> Result<f64> {
+        let key = Key::new("acme".into(), "activity".into(), "ann".into())?;
+        let window = Window { key, digest_id: Uuid::nil(), opened_at: at(0), due_at: at(86_400) };
+        let recipient = Recipient {
+            tenant: "acme".into(),
+            user: "ann".into(),
+            address: String::new(),
+            name: "Ann".into(),
+            zone: String::new(),
+            locale: String::new(),
+        };
+        let links = Links { more_url: Some("https://app.example.com/activity".into()), ..Links::default() };
+        let input = Input {
+            contents,
+            window: &window,
+            recipient: &recipient,
+            zone: &TimeZone::get("Europe/Berlin")?,
+            cadence: "daily 08:00",
+            links: &links,
+        };
+        let mut times = Vec::with_capacity(self.times);
+        for _ in 0..self.times {
+            let started = Instant::now();
+            renderer.render("activity", &View::new(&input))?;
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(median(&times))
+    }
+}
+
+/// A renderer whose template `activity` has these parts: as they are shipped, or with another text.
+fn template(parts: &[usize], text: Option<&str>) -> Result<Renderer> {
+    let folder = TempDir::new()?;
+    fs::create_dir(folder.path().join("activity"))?;
+    for (at, name) in PARTS.iter().enumerate() {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates/activity").join(name);
+        let content = match (parts.contains(&at), text) {
+            (false, _) => NOTHING.to_owned(),
+            (true, Some(text)) => text.to_owned(),
+            (true, None) => fs::read_to_string(shipped)?,
+        };
+        fs::write(folder.path().join("activity").join(name), content)?;
+    }
+    Ok(Renderer::new(Some(folder.path()))?)
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1_738_566_000 + second)
+}
+
+fn contents(groups: u32) -> Contents {
+    let payload = |n: u32| {
+        json!({
+            "title": format!("Make step {n} of the migration <safe> to run twice"),
+            "url": format!("https://git.example.com/acme/commit/{n}"),
+            "excerpt": "A second run finds the rows of the first one and leaves them as they are.",
+            "files": n,
+        })
+    };
+    let group = |n: u32| Group {
+        category: "change".into(),
+        entity_type: "area".into(),
+        entity_id: format!("crates/part-{n}"),
+        count: u64::from(groups - n),
+        counts: [("failed".to_owned(), 2), ("files".to_owned(), 7)].into(),
+        first_at: at(i64::from(n)),
+        last_at: at(i64::from(n) * 60),
+        actor: "Ann".into(),
+        payload: payload(n).as_object().cloned().unwrap_or_default(),
+        actor_count: 3,
+        actors: vec!["Ann".into(), "Ben".into(), "Cleo".into()],
+    };
+    let lines: Vec<_> = (0..groups).map(group).collect();
+    let items = lines.iter().map(|group| group.count).sum();
+    Contents { items, groups: u64::from(groups), counts: [("failed".to_owned(), 100)].into(), lines }
+}

@@ -1,0 +1,278 @@
+//! Messages per second to a sink on the loopback interface: the protocol alone, with the record before the dot, and with
+//! all that an attempt writes; over one connection and over the pool; in both stores.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use tempfile::TempDir;
+use tidings_activities::{
+    mailer::{Class, Draft, Limits, Mailer, Of, Person, Timeouts},
+    store::{AttemptEnd, Begun, Message, Origin, Postgres, Store},
+};
+use tidings_harness::{postgres, stage::sqlite};
+use tidings_workflows::{
+    MessageKey,
+    contract::{Closed, Outcome},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use uuid::Uuid;
+
+use crate::{
+    Rounds,
+    figure::{Figure, Target, count},
+    sink::Sink,
+};
+
+const FROM: &str = "digest@mail.example.com";
+const TO: &str = "ann@example.net";
+/// Of HTML, of the messages of a store.
+const KILOBYTES: usize = 8;
+
+/// What is written of an attempt while the clock runs.
+#[derive(Clone, Copy)]
+enum Writes {
+    Nothing,
+    /// That it is past the dot.
+    Record,
+    /// Its beginning, the record, and its end.
+    Attempt,
+}
+
+/// Messages per second to a sink: the protocol alone, with the record before the dot, and with all that an attempt writes.
+#[derive(Args)]
+pub struct Smtp {
+    /// In each measurement.
+    #[arg(long, default_value_t = 2_000)]
+    messages: usize,
+    /// Beside one.
+    #[arg(long, default_value_t = Limits::default().connections)]
+    connections: usize,
+}
+
+impl Smtp {
+    pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let (sink, folder) = (Sink::start().await?, TempDir::new()?);
+        let sqlite: Arc<dyn Store> = sqlite(folder.path()).await?;
+        let mut stores = vec![("SQLite", sqlite)];
+        if let Some(database) = postgres::database().await? {
+            let store = Postgres::connect(&database).await?;
+            store.migrate().await?;
+            stores.push(("PostgreSQL", Arc::new(store)));
+        }
+        let mut figures = Vec::new();
+        for kilobytes in [1, KILOBYTES, 64] {
+            let bytes = message(kilobytes * 1024)?;
+            for connections in [1, self.connections] {
+                let what = format!("the protocol alone, {connections} connections, {} bytes", bytes.len());
+                let mut figure = Figure::new(what, "messages/s").against("bytes on a socket, one answer each");
+                if kilobytes == 1 && connections == 1 {
+                    figure = figure.target(Target::AtLeast(2_000.0));
+                }
+                for round in 0..rounds.count {
+                    rounds.say(round, &figure.what);
+                    let rate = self.rate(&sink, connections, &bytes, None, "").await?;
+                    figure.push_both(rate, self.floor(connections, bytes.len()).await?);
+                }
+                figures.push(figure);
+            }
+        }
+        let bytes = message(KILOBYTES * 1024)?;
+        for (name, store) in &stores {
+            for (what, writes) in
+                [("the record before the dot", Writes::Record), ("all of an attempt", Writes::Attempt)]
+            {
+                for connections in [1, self.connections] {
+                    let what = format!("{name}, {what}, {connections} connections, {} bytes", bytes.len());
+                    let mut figure = Figure::new(what.clone(), "messages/s").against("the protocol alone");
+                    for round in 0..rounds.count {
+                        rounds.say(round, &figure.what);
+                        let alone = self.rate(&sink, connections, &bytes, None, "").await?;
+                        let key = format!("{what} {round}");
+                        let rate = self.rate(&sink, connections, &bytes, Some((store, writes)), &key).await?;
+                        figure.push_both(rate, alone);
+                    }
+                    figures.push(figure);
+                }
+            }
+        }
+        let mut sync = Figure::new("the disk makes 4 KiB durable", "ms");
+        sync.push(sync_milliseconds(folder.path())?);
+        figures.push(sync);
+        Ok(figures)
+    }
+
+    /// Messages a second.
+    async fn rate(
+        &self,
+        sink: &Sink,
+        connections: usize,
+        bytes: &[u8],
+        store: Option<(&Arc<dyn Store>, Writes)>,
+        key: &str,
+    ) -> Result<f64> {
+        let limits = Limits { connections, messages: u32::MAX, ..Limits::default() };
+        let mailer = Mailer::new(sink.url.parse()?, limits, Timeouts::default())?;
+        let mut ids = Vec::new();
+        for n in 0..self.messages {
+            ids.push(match store {
+                Some((store, writes)) => queued(&**store, bytes, writes, &format!("{key} {n}")).await?,
+                None => Uuid::from_u128(1),
+            });
+        }
+        let (next, started) = (AtomicUsize::new(0), Instant::now());
+        let senders = (0..connections).map(async |_| {
+            while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match store {
+                    Some((store, writes)) => send(&mailer, bytes, Some(&**store), writes, *id).await?,
+                    None => send(&mailer, bytes, None, Writes::Nothing, *id).await?,
+                }
+            }
+            anyhow::Ok(())
+        });
+        try_join_all(senders).await?;
+        let rate = count(self.messages) / started.elapsed().as_secs_f64();
+        mailer.close().await;
+        Ok(rate)
+    }
+
+    /// What the sockets allow: as many bytes, and as many answers as a message of SMTP has, without a mail client.
+    async fn floor(&self, connections: usize, bytes: usize) -> Result<f64> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(answer(socket, bytes));
+            }
+        });
+        let (left, started) = (AtomicUsize::new(self.messages), Instant::now());
+        let senders = (0..connections).map(async |_| {
+            let mut socket = TcpStream::connect(address).await?;
+            socket.set_nodelay(true)?;
+            let (content, mut reply) = (vec![b'x'; bytes], [0; REPLY]);
+            while left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                for length in [COMMAND, COMMAND, COMMAND, bytes] {
+                    socket.write_all(&content[..length]).await?;
+                    socket.read_exact(&mut reply).await?;
+                }
+            }
+            anyhow::Ok(())
+        });
+        try_join_all(senders).await?;
+        Ok(count(self.messages) / started.elapsed().as_secs_f64())
+    }
+}
+
+/// Bytes of a command and of a reply, in the measurement of the sockets alone.
+const COMMAND: usize = 32;
+const REPLY: usize = 8;
+
+/// Answers to three commands and a content, again and again.
+async fn answer(mut socket: TcpStream, bytes: usize) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut content = vec![0; bytes];
+    loop {
+        for length in [COMMAND, COMMAND, COMMAND, bytes] {
+            socket.read_exact(&mut content[..length]).await?;
+            socket.write_all(&[0; REPLY]).await?;
+        }
+    }
+}
+
+/// Puts a message in the outbox, and begins its attempt if only the record is to be measured.
+async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> Result<Uuid> {
+    let key = MessageKey::new("acme".to_owned(), key.to_owned())?;
+    let id = key.message_id();
+    let message = Message {
+        id,
+        origin: Origin::Single { key, user: None, content_sha256: "0".repeat(64) },
+        stream: "bulk".to_owned(),
+        envelope_from: FROM.to_owned(),
+        envelope_to: TO.to_owned(),
+        message_id: format!("{id}@mail.example.com"),
+        subject: "3 new comments".to_owned(),
+        bytes: bytes.to_vec(),
+        template: String::new(),
+        created_at: Timestamp::now(),
+    };
+    store.put_message(&message, None).await?;
+    if matches!(writes, Writes::Record) {
+        begin(store, id).await?;
+    }
+    Ok(id)
+}
+
+async fn begin(store: &dyn Store, id: Uuid) -> Result<u32> {
+    match store.begin_attempt(id, "sink", Timestamp::now()).await? {
+        Begun::Go { number, .. } => Ok(number),
+        Begun::Closed(closed) => anyhow::bail!("it is closed: {closed:?}"),
+    }
+}
+
+async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: Writes, id: Uuid) -> Result<()> {
+    let number = match (store, writes) {
+        (Some(store), Writes::Attempt) => begin(store, id).await?,
+        _ => 1,
+    };
+    let ready = mailer.offer(FROM, TO, bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
+    if let Some(store) = store {
+        ensure!(store.past_the_dot(id, number, Timestamp::now()).await?, "it is fenced");
+    }
+    let delivery = ready.dot().await;
+    ensure!(delivery.class == Class::Sent, "{}", delivery.detail);
+    if let (Some(store), Writes::Attempt) = (store, writes) {
+        let end = AttemptEnd {
+            phase: delivery.phase.name(),
+            class: delivery.class.name(),
+            reply: String::new(),
+            closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
+            suppress: None,
+            in_a_row: 1,
+            return_events: false,
+        };
+        store.end_attempt(id, number, &end, Timestamp::now()).await?;
+    }
+    Ok(())
+}
+
+/// What the disk takes to make one write durable: no store writes more often than that, one write after the other.
+fn sync_milliseconds(folder: &Path) -> Result<f64> {
+    use std::io::Write;
+    const SYNCS: u32 = 200;
+    let mut file = std::fs::File::create(folder.join("sync"))?;
+    let started = Instant::now();
+    for _ in 0..SYNCS {
+        file.write_all(&[0; 4096])?;
+        file.sync_data()?;
+    }
+    Ok(started.elapsed().as_secs_f64() * 1000.0 / f64::from(SYNCS))
+}
+
+fn message(html_bytes: usize) -> Result<Vec<u8>> {
+    let html = "<p>Three new comments</p>\n".repeat(html_bytes / 26);
+    let draft = Draft {
+        from: Person { name: "Acme", address: FROM },
+        to: Person { name: "Ann", address: TO },
+        reply_to: None,
+        subject: "3 new comments",
+        html: Some(&html),
+        text: "Three new comments\n",
+        id: Uuid::from_u128(1),
+        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
+        date: Timestamp::UNIX_EPOCH,
+        message_domain: "mail.example.com",
+    };
+    Ok(draft.compose()?.bytes)
+}

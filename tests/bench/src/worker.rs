@@ -1,0 +1,174 @@
+//! A whole Tidings whose worker is a process of its own, so that its memory is its own.
+
+use std::{
+    env,
+    ops::Range,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use tempfile::TempDir;
+use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions};
+use tidings::{recycle, registration, sdk};
+use tidings_client::{Client, Config};
+use tidings_harness::{
+    server::{DevServer, connect},
+    stage::{activities, event, eventually, key, settings, sqlite},
+};
+use tidings_workflows::{Digest, names};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::{process::resident, sink::Sink};
+
+/// Windows that open at a time.
+const AT_ONCE: usize = 100;
+/// For windows to be planned: the dev server takes half an hour for 100,000.
+const PATIENCE: Duration = Duration::from_hours(1);
+/// Longer than any mail takes after the one before it: the server gives up on a task after ten seconds.
+const STALLED: Duration = Duration::from_mins(2);
+/// Between two looks at how many mails there are, for the progress.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A server, a ledger, a sink and, once it is started, a worker between them.
+pub struct Tidings {
+    /// Goes first.
+    worker: Option<Process>,
+    pub temporal: Temporal,
+    pub events: Client,
+    pub sink: Sink,
+    /// Of the ledger.
+    pub folder: TempDir,
+    pub server: DevServer,
+    cadence: String,
+    spread: Duration,
+}
+
+/// The role of a child process.
+#[derive(Args)]
+pub struct Alone {
+    address: String,
+    folder: PathBuf,
+    sink: String,
+    cadence: String,
+    /// Seconds.
+    spread: u64,
+}
+
+impl Tidings {
+    /// Everything but the worker.
+    pub async fn start(cadence: &str, spread: Duration) -> Result<Self> {
+        let (server, folder, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
+        sqlite(folder.path()).await?;
+        let temporal = server.client().await?;
+        let events = Client::new(temporal.clone(), Config::default());
+        Ok(Self { worker: None, temporal, events, sink, folder, server, cadence: cadence.to_owned(), spread })
+    }
+
+    pub fn start_worker(&mut self) -> Result<()> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["worker", &self.server.target()]).arg(self.folder.path());
+        command.args([&self.sink.url, &self.cadence, &self.spread.as_secs().to_string()]);
+        self.worker = Some(Process(command.stdin(Stdio::null()).spawn()?));
+        Ok(())
+    }
+
+    /// SIGKILL.
+    pub fn kill_worker(&mut self) {
+        self.worker = None;
+    }
+
+    /// What the worker has resident, in MiB.
+    pub fn memory(&self) -> Result<f64> {
+        resident(self.pid()?, "VmRSS")
+    }
+
+    /// The most that the worker ever had resident, in MiB.
+    pub fn peak_memory(&self) -> Result<f64> {
+        resident(self.pid()?, "VmHWM")
+    }
+
+    /// What the dev server has resident, in MiB.
+    pub fn server_memory(&self) -> Result<f64> {
+        resident(self.server.pid()?, "VmRSS")
+    }
+
+    fn pid(&self) -> Result<u32> {
+        Ok(self.worker.as_ref().context("no worker runs")?.0.id())
+    }
+
+    /// Opens windows of these users with one event each, and waits until the worker has planned the last ones.
+    pub async fn open(&self, users: Range<usize>) -> Result<()> {
+        let last = users.clone().rev().take(AT_ONCE);
+        let emit = |n: usize| self.events.emit(event(&key("activity", &user(n)), "e1"));
+        stream::iter(users).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        for n in last {
+            // A query waits behind the plans of the others, and may be given up.
+            let planned = async || Ok(self.planned(n).await.unwrap_or_default().then_some(()));
+            eventually("the window is planned", PATIENCE, planned).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a window's status: whether it has a deadline.
+    pub async fn planned(&self, n: usize) -> Result<bool> {
+        Ok(self.workflow(n).query(Digest::status, (), WorkflowQueryOptions::default()).await?.due_at.is_some())
+    }
+
+    /// The latest run of that user's key.
+    pub fn workflow(&self, n: usize) -> WorkflowHandle<Temporal, Digest> {
+        self.temporal.get_workflow_handle(key("activity", &user(n)).workflow_id())
+    }
+
+    /// Waits until the sink has accepted so many mails, and tells how many it has every second.
+    pub async fn sent(&self, mails: usize, mut say: impl FnMut(usize)) -> Result<()> {
+        let mut accepted = self.sink.accepted();
+        loop {
+            let before = *accepted.borrow_and_update();
+            say(before);
+            if before >= mails {
+                return Ok(());
+            }
+            let moved = timeout(STALLED, accepted.wait_for(|now| *now > before)).await.is_ok();
+            ensure!(moved, "{before} of {mails} mails are sent, and none in the last {STALLED:?}");
+            // Until the next look, or until all are there.
+            let _ = timeout(LOOK, accepted.wait_for(|now| *now >= mails)).await;
+        }
+    }
+}
+
+/// The user of the window with this number.
+pub fn user(n: usize) -> String {
+    format!("user-{n}")
+}
+
+/// Killed when it is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Alone {
+    pub async fn run(&self) -> Result<()> {
+        let temporal = connect(&self.address).await?;
+        let mut settings = settings(&self.cadence, &self.cadence);
+        for digest in settings.digests.values_mut() {
+            digest.spread = Some(Duration::from_secs(self.spread)).filter(|spread| !spread.is_zero());
+        }
+        let activities = activities(sqlite(&self.folder).await?, &self.sink, settings)?;
+        let runtime = sdk::runtime()?;
+        let options = registration::digests(names::TASK_QUEUE, activities)?;
+        // Until it is killed.
+        let shutdown = CancellationToken::new();
+        recycle::run(&runtime, &temporal, &options, recycle::ACTIVITIES, &shutdown).await.map(drop)
+    }
+}

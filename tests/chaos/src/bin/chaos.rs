@@ -1,0 +1,44 @@
+//! Breaks everything around a loaded Tidings, and asks the checker whether it kept its promises. `./dev chaos --help`.
+
+use std::{io::IsTerminal, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use tidings_chaos::{Plan, Site};
+use uuid::Uuid;
+
+/// Kills, pauses and starves everything around a loaded Tidings, by a schedule that follows from a seed, and asks the
+/// checker whether it kept its promises. docs/reliability.md tells of it.
+#[derive(Parser)]
+#[command(name = "./dev chaos")]
+struct Arguments {
+    /// How long load and faults last; what follows takes minutes more
+    #[arg(long, value_name = "N", default_value = "5")]
+    minutes: f64,
+    /// The schedule: the same seed and minutes make the same [default: a new one]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    site: Site,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let Arguments { minutes, seed, site } = Arguments::parse();
+    let length = Duration::try_from_secs_f64(60.0 * minutes).context("--minutes")?;
+    let seed = seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0 % 1_000_000);
+    let (folder, target) = site.open("chaos").await?;
+    println!("seed {seed}, {minutes} minutes, {}", folder.display());
+    let outcome = tidings_chaos::run(Plan::new(seed, length), &folder, target, &bar(length)?).await?;
+    println!("{outcome}");
+    Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn bar(length: Duration) -> Result<ProgressBar> {
+    if !std::io::stdout().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let style = ProgressStyle::with_template("{elapsed_precise} {bar:40} {msg}")?;
+    Ok(ProgressBar::new(length.as_secs()).with_style(style))
+}

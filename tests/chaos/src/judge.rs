@@ -1,0 +1,68 @@
+//! The files of a run are handed to the checker, and its logs are searched.
+
+use std::{ffi::OsString, fs, path::Path, process::Command};
+
+use anyhow::{Result, ensure};
+use tidings_harness::checker::{self, Verdict};
+
+use super::{load::Files, world::World};
+
+/// What no process may say.
+const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
+
+/// What the checker says of mails, ledger and what was acknowledged.
+///
+/// # Errors
+/// When it cannot run.
+pub fn verdict(files: &Files, world: &World) -> Result<Verdict> {
+    let mails = world.relays.iter().flat_map(|relay| relay.mails());
+    for (number, mail) in mails.enumerate() {
+        fs::write(files.path(&format!("mails/{number:06}.eml")), mail.bytes())?;
+    }
+    let acknowledged = files.gather_acknowledged()?;
+    let path = |name| files.path(name).into_os_string();
+    let arguments: [(&str, OsString); 6] = [
+        ("--acknowledged", acknowledged.into_os_string()),
+        ("--mails", path("mails")),
+        ("--ledger", world.store.ledger().into()),
+        ("--retracted", path("retracted.ndjson")),
+        ("--sent", path("sent.ndjson")),
+        ("--open", path("open.ndjson")),
+    ];
+    let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
+    checker::run(&arguments)
+}
+
+/// Keeps the ledger of PostgreSQL, which goes with its cluster, as SQL.
+///
+/// # Errors
+/// When `pg_dump` does not start, or fails.
+pub fn keep(files: &Files, world: &World) -> Result<()> {
+    let ledger = world.store.ledger();
+    if !ledger.starts_with("postgres") {
+        return Ok(());
+    }
+    let dump = Command::new("pg_dump").arg("--file").arg(files.path("ledger.sql")).arg(ledger).status()?;
+    ensure!(dump.success(), "pg_dump: {dump}");
+    Ok(())
+}
+
+/// Lines of the logs that tell of a bug.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn logs(folder: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for folder in [folder.to_owned(), folder.join("acknowledged")] {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "log") {
+                continue;
+            }
+            let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+            let lines = text.lines().filter(|line| NEVER.iter().any(|word| line.contains(word)));
+            found.extend(lines.take(5).map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,239 @@
+//! The producers: `tidings emit` and its kin, as processes that are killed and told again.
+
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_harness::process::signal;
+use tokio::{sync::Semaphore, time::sleep};
+
+use super::{
+    plan::{Event, Plan},
+    tidings::Tidings,
+};
+
+/// Producers that are at it at once.
+const PRODUCERS: usize = 4;
+/// Of so many events one is handed over twice in its batch.
+const TWICE: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The files that the checker reads, as lines of JSON.
+#[derive(Clone)]
+pub struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// In this folder.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(folder: &Path) -> Result<Self> {
+        for name in ["batches", "acknowledged", "mails"] {
+            fs::create_dir(folder.join(name))?;
+        }
+        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson", "acts.log"] {
+            fs::write(folder.join(name), "")?;
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Where a file of this name is.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn append(&self, name: &str, line: &impl fmt::Display) -> Result<()> {
+        let mut file = OpenOptions::new().append(true).open(self.path(name))?;
+        Ok(file.write_all(format!("{line}\n").as_bytes())?)
+    }
+
+    /// How many events of a plan a producer had so far.
+    #[must_use]
+    pub fn handed_over(&self, plan: &Plan) -> u64 {
+        let batches = plan.batches.iter().enumerate();
+        let begun = batches.filter(|(batch, _)| self.path(&format!("batches/{batch}.ndjson")).exists());
+        begun.map(|(_, numbers)| numbers.len() as u64).sum()
+    }
+
+    /// All that any `tidings emit` got acknowledged, in one file.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn gather_acknowledged(&self) -> Result<PathBuf> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(self.path("acknowledged"))? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "ndjson") {
+                continue;
+            }
+            let ids = fs::read(path)?;
+            // Half a line is what a killed producer left: nobody was told of it.
+            let whole = ids.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+            all.extend_from_slice(&ids[..whole]);
+        }
+        let path = self.path("acknowledged.ndjson");
+        fs::write(&path, all)?;
+        Ok(path)
+    }
+}
+
+/// See the module.
+pub struct Producers {
+    plan: Arc<Plan>,
+    tidings: Tidings,
+    files: Files,
+    gate: Semaphore,
+    /// What is to happen to the next producer that begins: SIGKILL, and whether another one takes over.
+    doom: Mutex<Option<bool>>,
+    tries: AtomicU64,
+    /// Producers that were killed.
+    pub killed: AtomicU64,
+}
+
+impl Producers {
+    /// Those of a plan.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>, tidings: Tidings, files: Files) -> Self {
+        let gate = Semaphore::new(PRODUCERS);
+        Self { plan, tidings, files, gate, doom: Mutex::default(), tries: AtomicU64::new(0), killed: AtomicU64::new(0) }
+    }
+
+    /// The next producer that begins is killed.
+    pub fn doom(&self, again: bool) {
+        *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
+    }
+
+    /// No producer begins any more: a machine that is too slow for the load hands over less of it.
+    pub fn close(&self) {
+        self.gate.close();
+    }
+
+    /// Hands over a batch, again until all of it is accepted. `false`: too late to begin.
+    ///
+    /// # Errors
+    /// When `tidings emit` ends in a way that another try does not mend.
+    pub async fn emit(&self, batch: usize) -> Result<bool> {
+        let Ok(_turn) = self.gate.acquire().await else { return Ok(false) };
+        let path = self.files.path(&format!("batches/{batch}.ndjson"));
+        if !path.exists() {
+            fs::write(&path, self.lines(batch))?;
+        }
+        loop {
+            let number = self.tries.fetch_add(1, Ordering::Relaxed);
+            let acknowledged = self.files.path(&format!("acknowledged/{batch}-{number}.ndjson"));
+            let arguments = ["emit", "--acknowledged", &acknowledged.to_string_lossy(), &path.to_string_lossy()];
+            let mut command = self.tidings.command(&arguments.map(str::to_owned));
+            let log = fs::File::create(self.files.path(&format!("acknowledged/{batch}-{number}.log")))?;
+            let mut child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
+            let doom = self.doom.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(_), Some(pid)) = (doom, child.id()) {
+                // Amid its events, and before it has told of all of them.
+                sleep(PAUSE.mul_f64(f64::from(u32::try_from(batch % 10).unwrap_or(0)) / 10.0)).await;
+                if signal(pid, "KILL").is_ok() {
+                    self.killed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            let status = child.wait().await?;
+            if status.success() || doom == Some(false) {
+                return Ok(true);
+            }
+            if doom.is_none() && status.code() != Some(1) {
+                bail!("tidings emit of batch {batch} ended with {status}");
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn lines(&self, batch: usize) -> String {
+        let numbers = self.plan.batches[batch].clone();
+        let line = |number: u32| {
+            let Event { key, category, entity, urgent } = &self.plan.events[number as usize];
+            let event = json!({
+                "tenant": key.tenant, "digest": key.digest_type, "user": key.user, "event_id": id(number),
+                "category": category, "entity_type": "page", "entity_id": format!("p{entity}"),
+                "occurred_at": Timestamp::now(), "urgent": urgent, "payload": {"title": format!("Page {entity}")},
+            });
+            format!("{event}\n")
+        };
+        let again = numbers.clone().filter(|number| number % TWICE == 0);
+        numbers.map(line).chain(again.map(line)).collect()
+    }
+
+    /// Takes an event back. Where that was acknowledged before anybody handed the event over, no mail may tell of it.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub async fn retract(&self, number: u32) -> Result<bool> {
+        let Event { key, .. } = &self.plan.events[number as usize];
+        let words = ["retract".to_owned(), key.to_string(), "--event".to_owned(), id(number)];
+        let done = self.tidings.command(&words).output().await?.status.success();
+        let batch = self.plan.batches.iter().position(|numbers| numbers.contains(&number)).context("no such event")?;
+        if done && !self.files.path(&format!("batches/{batch}.ndjson")).exists() {
+            let line =
+                json!({"tenant": key.tenant, "digest": key.digest_type, "user": key.user, "event_id": id(number)});
+            self.files.append("retracted.ndjson", &line)?;
+        }
+        Ok(done)
+    }
+
+    /// Hands over a single message, again until it is accepted. The same number is the same message.
+    ///
+    /// # Errors
+    /// When `tidings send` ends as it should not, or the files cannot be written.
+    pub async fn send(&self, number: u32) -> Result<bool> {
+        let user = &self.plan.users[number as usize % self.plan.users.len()];
+        fs::write(self.files.path("text.txt"), "A single message.\n")?;
+        let key = format!("single-{number}");
+        let words = [
+            "send",
+            "--tenant",
+            "acme",
+            "--to",
+            user,
+            "--key",
+            &key,
+            "--subject",
+            "One",
+            "--text",
+            "text.txt",
+            "--json",
+        ];
+        loop {
+            let output = self.tidings.command(&words.map(str::to_owned)).output().await?;
+            match output.status.code() {
+                Some(0) => {
+                    let said: Value = serde_json::from_slice(&output.stdout)?;
+                    self.files.append("sent.ndjson", &json!({"id": said["id"]}))?;
+                    return Ok(true);
+                }
+                // Refused: the address is suppressed.
+                Some(2) => return Ok(false),
+                // It may be in the outbox, and nobody sends it before it is told again.
+                Some(1) => sleep(PAUSE).await,
+                _ => bail!("tidings send of message {number} ended with {}", output.status),
+            }
+        }
+    }
+}
+
+fn id(number: u32) -> String {
+    format!("e{number}")
+}

@@ -1,0 +1,223 @@
+//! What operators and recipients say during a run, by the command line, and by Temporal where there is no other way.
+
+use std::{process::Output, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use temporalio_client::{
+    WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowTerminateOptions,
+};
+use tidings_activities::store::{MessageFilter, MessageState, Store, SuppressionFilter};
+use tidings_harness::server::run_handle;
+use tidings_workflows::{Digest, Key, contract::Outcome};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    act::{Order, Pick},
+    plan::Plan,
+    settings::{CATEGORIES, RELAYS},
+    store,
+    tidings::Tidings,
+};
+
+/// Longer than any command waits for an answer, also one for many keys.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Keys that are looked at for a digest to reopen.
+const LOOK_AT: usize = 40;
+const AGAIN: Duration = Duration::from_secs(2);
+const WHY: &str = "chaos";
+
+/// See the module.
+#[derive(Clone)]
+pub struct Desk {
+    pub plan: Arc<Plan>,
+    pub tidings: Tidings,
+    pub store: store::Place,
+}
+
+impl Desk {
+    /// Gives an order. `false`: nobody carried it out, which may be for something that is broken just then.
+    ///
+    /// # Errors
+    /// When the command ended as no command should.
+    pub async fn order(&self, order: Order, key: &Key) -> Result<bool> {
+        match order {
+            Order::Cancel => Ok(self.cancel(key).await.is_ok()),
+            Order::Terminate => match self.running(key).await {
+                Ok(Some(run)) => self.terminate(key, &run).await,
+                Ok(None) | Err(_) => Ok(false),
+            },
+            order => {
+                let output = self.tell(&words(order, key)).await?;
+                // Orders of the plan are right; whether they can be carried out is another matter.
+                ensure!(output.status.code() != Some(2), "{order:?} is refused: {output:?}");
+                Ok(output.status.success())
+            }
+        }
+    }
+
+    /// Looks what there is, and gives an order about it.
+    ///
+    /// # Errors
+    /// When the command ended as no command should.
+    pub async fn pick(&self, pick: Pick, number: u32) -> Result<bool> {
+        let looking = async {
+            let store = self.store.open().await?;
+            self.words_of(&*store, pick, number as usize).await
+        };
+        // A ledger that is away names nothing.
+        let Ok(Ok(Some(words))) = timeout(PATIENCE, looking).await else { return Ok(false) };
+        self.tell(&words).await.map(|output| output.status.success())
+    }
+
+    async fn words_of(&self, store: &dyn Store, pick: Pick, number: usize) -> Result<Option<Vec<String>>> {
+        let say = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
+        let message = async |states: &[MessageState]| -> Result<Option<String>> {
+            let all = store.messages(&MessageFilter { tenant: None, state: None, limit: 200 }).await?;
+            let fit: Vec<_> = all.iter().filter(|message| states.contains(&message.state)).collect();
+            Ok((!fit.is_empty()).then(|| fit[number % fit.len()].id.to_string()))
+        };
+        Ok(match pick {
+            Pick::Reopen => match self.reopenable(store, number).await? {
+                Some((key, id)) if number.is_multiple_of(2) => {
+                    say(&["digest", "reopen", &key, &id, "--why", WHY, "--may-duplicate"])
+                }
+                Some((key, id)) => say(&["digest", "reopen", &key, &id, "--why", WHY]),
+                None => None,
+            },
+            Pick::RetryMessage => message(&[MessageState::Failed, MessageState::Cancelled, MessageState::Ambiguous])
+                .await?
+                .and_then(|id| say(&["messages", "retry", &id, "--why", WHY])),
+            Pick::CancelMessage => message(&[MessageState::Queued, MessageState::Sending, MessageState::Deferred])
+                .await?
+                .and_then(|id| say(&["messages", "cancel", &id, "--why", WHY])),
+            Pick::Lift => {
+                let all = store.suppressions(&SuppressionFilter { tenant: None, address: None, limit: 50 }).await?;
+                let one = (!all.is_empty()).then(|| &all[number % all.len()]);
+                one.and_then(|one| say(&["suppressions", "lift", &one.tenant, &one.address, "--why", WHY]))
+            }
+        })
+    }
+
+    /// A digest that came to nothing, and its key.
+    async fn reopenable(&self, store: &dyn Store, number: usize) -> Result<Option<(String, String)>> {
+        let keys: Vec<_> = self.plan.keys().into_iter().collect();
+        for key in keys.iter().cycle().skip(number % keys.len()).take(LOOK_AT) {
+            let to_nothing =
+                |outcome| matches!(outcome, Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown);
+            let mut digests = store.digests(key, 10).await?.into_iter();
+            let found = digests.find(|digest| digest.closed.as_ref().is_some_and(|closed| to_nothing(closed.outcome)));
+            if let Some(digest) = found {
+                return Ok(Some((key.to_string(), digest.digest_id.to_string())));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn cancel(&self, key: &Key) -> Result<()> {
+        let workflow = self.tidings.temporal().await?.get_workflow_handle::<Digest>(key.workflow_id());
+        Ok(workflow.cancel(WorkflowCancelOptions::default()).await?)
+    }
+
+    /// The key's run that goes on, if one does.
+    async fn running(&self, key: &Key) -> Result<Option<String>> {
+        let workflow = self.tidings.temporal().await?.get_workflow_handle::<Digest>(key.workflow_id());
+        let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
+        Ok((run.status() == WorkflowExecutionStatus::Running).then(|| run.run_id().to_owned()))
+    }
+
+    /// Terminates a run, and recovers it: whoever terminates has to. `false`: it came to its end before.
+    async fn terminate(&self, key: &Key, run: &str) -> Result<bool> {
+        let end = loop {
+            // An answer that is lost may have been a yes.
+            if let Ok(Some(end)) = self.end(key, run).await {
+                break end;
+            }
+            sleep(AGAIN).await;
+        };
+        if end != WorkflowExecutionStatus::Terminated {
+            return Ok(false);
+        }
+        // However long it takes: the run is in its history only.
+        while !self.recovered(key, run).await? {
+            sleep(AGAIN).await;
+        }
+        Ok(true)
+    }
+
+    /// Terminates this run, and no later one. Answers with the end that it has, which may be another.
+    async fn end(&self, key: &Key, run: &str) -> Result<Option<WorkflowExecutionStatus>> {
+        let temporal = self.tidings.temporal().await?;
+        let workflow = run_handle(&temporal, key.workflow_id(), Some(run));
+        // Where there is an error it may be over already, or only the answer was lost.
+        let _ = workflow.terminate(WorkflowTerminateOptions::default()).await;
+        let end = workflow.describe(WorkflowDescribeOptions::default()).await?.status();
+        Ok((end != WorkflowExecutionStatus::Running).then_some(end))
+    }
+
+    /// Recovers a run. A digest that the recipient may have already is sent again all the same.
+    async fn recovered(&self, key: &Key, run: &str) -> Result<bool> {
+        let words = ["recover", &key.to_string(), "--run", run, "--why", WHY, "--json"].map(str::to_owned);
+        let output = timeout(PATIENCE, self.tidings.command(&words).output()).await.context("tidings recover")??;
+        self.tidings.note(&words, &output)?;
+        if output.status.success() {
+            return Ok(true);
+        }
+        let Ok(said) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(false) };
+        for digest in said["digests"].as_array().into_iter().flatten() {
+            let (Some(id), true) = (digest["digest_id"].as_str(), digest["refused"].is_string()) else { continue };
+            let words = ["digest", "reopen", &key.to_string(), id, "--why", WHY, "--may-duplicate"];
+            self.tell(&words.map(str::to_owned)).await?;
+        }
+        Ok(false)
+    }
+
+    /// Runs a command, and notes what became of it.
+    ///
+    /// # Errors
+    /// When it does not come to its end, or ends as no command should.
+    pub async fn tell(&self, words: &[String]) -> Result<Output> {
+        let output = timeout(PATIENCE, self.tidings.command(words).output()).await;
+        let output = output.with_context(|| format!("tidings {}: no end", words.join(" ")))??;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            matches!(output.status.code(), Some(0..=2)) && !said.contains("panicked at"),
+            "tidings {}: {}: {said}",
+            words.join(" "),
+            output.status
+        );
+        self.tidings.note(words, &output)?;
+        Ok(output)
+    }
+}
+
+/// An order as it is typed.
+fn words(order: Order, key: &Key) -> Vec<String> {
+    let named = key.to_string();
+    let tenant = format!("tenant={} and type={}", key.tenant, key.digest_type);
+    let words: &[&str] = match order {
+        Order::Flush => &["flush", &named],
+        Order::Hold => &["digest", "hold", &named],
+        Order::Release => &["digest", "release", &named],
+        Order::ReleaseTenant => &["digest", "release", "--where", &tenant, "--rate", "50"],
+        Order::Drop => &["digest", "drop", &named],
+        Order::Retime => &["digest", "retime", &named, "--at", "3s"],
+        Order::Preview => &["digest", "preview", &named],
+        Order::Status => &["status", &named, "--json"],
+        Order::Cadence(Some(cadence)) => &["preferences", "set", &named, "--cadence", cadence],
+        Order::Cadence(None) => &["preferences", "set", &named, "--clear", "cadence"],
+        Order::Off => &["preferences", "set", &named, "--off", CATEGORIES[1]],
+        Order::On => &["preferences", "set", &named, "--on", CATEGORIES[1]],
+        Order::Pause => &["preferences", "set", &named, "--pause-until", "2h"],
+        Order::Resume => &["preferences", "set", &named, "--resume"],
+        Order::Withdraw => &["consent", "withdraw", &named],
+        Order::Grant => &["consent", "grant", &named],
+        Order::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
+        Order::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
+        // Not by the command line.
+        Order::Cancel | Order::Terminate => &[],
+    };
+    let unasked = matches!(order, Order::Flush | Order::Preview | Order::Status);
+    let reason: &[&str] = if unasked { &[] } else { &["--why", WHY] };
+    words.iter().chain(reason).map(|&word| word.to_owned()).collect()
+}

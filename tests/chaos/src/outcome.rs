@@ -1,0 +1,76 @@
+//! What became of a run, for whoever started it.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use tidings_harness::checker::Verdict;
+
+/// What became of a run.
+pub struct Outcome {
+    pub seed: u64,
+    /// Where all its files are: logs, mails, what was acknowledged, the ledger.
+    pub folder: PathBuf,
+    /// How often each kind of act happened.
+    pub acts: BTreeMap<&'static str, u64>,
+    /// How many of them had an effect: orders that were carried out, for example.
+    pub done: BTreeMap<&'static str, u64>,
+    /// Processes that got SIGKILL.
+    pub kills: u64,
+    /// Workers that ended for an outage, and were started again.
+    pub restarts: u64,
+    /// Events handed over at least once.
+    pub events: u64,
+    /// Windows that were open when the dust had settled.
+    pub open: u64,
+    pub verdict: Verdict,
+    /// What is wrong beside the violations: processes that ended by themselves, or never.
+    pub troubles: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether all promises were kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict.code == Some(0) && self.verdict.violations.is_empty() && self.troubles.is_empty()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, .. } = self;
+        let counts = |of: &BTreeMap<String, u64>| {
+            of.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+        };
+        for (name, count) in &self.acts {
+            writeln!(f, "  {count:>6}  {name} ({} with effect)", self.done.get(name).copied().unwrap_or(0))?;
+        }
+        writeln!(f, "kills        {} processes; {} workers ended for an outage", self.kills, self.restarts)?;
+        writeln!(f, "events       {} handed over, {} acknowledged", self.events, verdict.acknowledged)?;
+        writeln!(
+            f,
+            "ledger       {} events, {} digests ({})",
+            verdict.events,
+            verdict.digests,
+            counts(&verdict.outcomes)
+        )?;
+        writeln!(f, "messages     {} single ones; attempts: {}", verdict.singles, counts(&verdict.attempts))?;
+        writeln!(
+            f,
+            "mails        {}, of them second ones {}, for {} ambiguous attempts",
+            verdict.mails, verdict.second_mails, verdict.ambiguous_attempts
+        )?;
+        writeln!(f, "open         {} windows when the dust had settled, all with a reason or below", self.open)?;
+        for violation in &verdict.violations {
+            writeln!(f, "VIOLATION {}: {}", violation.rule, violation.detail)?;
+        }
+        for trouble in &self.troubles {
+            writeln!(f, "TROUBLE {trouble}")?;
+        }
+        let (violations, troubles) = (verdict.violations.len(), self.troubles.len());
+        write!(
+            f,
+            "seed {}: {violations} violations, {troubles} troubles; all files are in {}",
+            self.seed,
+            self.folder.display()
+        )
+    }
+}

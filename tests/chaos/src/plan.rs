@@ -1,0 +1,285 @@
+//! The schedule of a run: a pure function of seed and length.
+//!
+//! Load, orders and faults are dealt from three decks of cards. A deck is dealt to its end before it is shuffled again, so
+//! that even a short run meets every kind of trouble.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
+use tidings_workflows::Key;
+
+use super::{
+    act::{Act, Order, Pick},
+    deal::{dealt, every, index, jitter, one_of, pace},
+    faults::faults,
+    settings::{CATEGORIES, CHOICES, TENANTS, digest_type},
+};
+
+/// Workers of a run.
+pub const WORKERS: usize = 3;
+/// Events a second: an hour has more than 100,000.
+const RATE: u32 = 36;
+/// A producer begins so often.
+const BATCH_EVERY: Duration = Duration::from_secs(2);
+
+/// What happens when.
+#[derive(Debug, PartialEq)]
+pub struct Plan {
+    pub seed: u64,
+    pub length: Duration,
+    /// Those to whom events are addressed, of each tenant.
+    pub users: Vec<String>,
+    /// By number, which is in their id, too.
+    pub events: Vec<Event>,
+    /// Numbers of events that are handed over together.
+    pub batches: Vec<std::ops::Range<u32>>,
+    /// By time since the start.
+    pub steps: Vec<(Duration, Act)>,
+}
+
+/// An event to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub key: Key,
+    pub category: &'static str,
+    pub entity: u32,
+    pub urgent: bool,
+}
+
+impl Plan {
+    /// The schedule. The same seed and length make the same.
+    #[must_use]
+    pub fn new(seed: u64, length: Duration) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut plan = Self::drawn(seed, length, &mut random);
+        plan.steps.extend(faults(length, &mut random));
+        plan.steps.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    /// The same load and orders, and nothing that breaks.
+    #[must_use]
+    pub fn calm(seed: u64, length: Duration) -> Self {
+        let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
+        plan.steps.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    fn drawn(seed: u64, length: Duration, random: &mut ChaCha8Rng) -> Self {
+        let users = if length < Duration::from_mins(5) { 12 } else { 40 };
+        let mut plan = Self {
+            seed,
+            length,
+            users: (0..users).map(|n| format!("u{n}")).collect(),
+            events: Vec::new(),
+            batches: Vec::new(),
+            steps: Vec::new(),
+        };
+        plan.load(random);
+        plan.orders(random);
+        plan
+    }
+
+    /// Adds one more event for each of these keys: a batch, which no step hands over.
+    pub fn add(&mut self, keys: impl IntoIterator<Item = Key>) -> usize {
+        let first = self.count();
+        let event = |key| Event { key, category: CATEGORIES[0], entity: 0, urgent: false };
+        self.events.extend(keys.into_iter().map(event));
+        self.batches.push(first..self.count());
+        self.batches.len() - 1
+    }
+
+    /// How long it may take until the dust has settled: what was put off is put off for as long again, at most, and waits
+    /// between attempts grow up to minutes.
+    #[must_use]
+    pub fn settle_within(&self) -> Duration {
+        (self.length * 2).clamp(Duration::from_mins(2), Duration::from_mins(15))
+    }
+
+    /// Every key that an event of the plan has.
+    #[must_use]
+    pub fn keys(&self) -> BTreeSet<Key> {
+        self.events.iter().map(|event| event.key.clone()).collect()
+    }
+
+    /// The names of all kinds of acts.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeSet<&'static str> {
+        self.steps.iter().map(|(_, act)| act.name()).collect()
+    }
+
+    fn load(&mut self, random: &mut ChaCha8Rng) {
+        let per_batch = RATE * u32::try_from(BATCH_EVERY.as_secs()).unwrap_or(1);
+        for at in every(BATCH_EVERY, self.length) {
+            let first = self.count();
+            for _ in 0..per_batch {
+                let event = self.event(random);
+                self.events.push(event);
+            }
+            self.steps.push((at, Act::Emit(self.batches.len())));
+            self.batches.push(first..self.count());
+        }
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.events.len()).unwrap_or(u32::MAX)
+    }
+
+    fn event(&self, random: &mut ChaCha8Rng) -> Event {
+        Event {
+            key: self.key(random),
+            category: one_of(&CATEGORIES, random),
+            entity: random.random_range(0..5),
+            urgent: random.random_ratio(1, 200),
+        }
+    }
+
+    /// A third of all that happens is about the same few users.
+    fn key(&self, random: &mut ChaCha8Rng) -> Key {
+        let hot = self.users.len() / 6;
+        let users = if random.random_ratio(1, 3) { &self.users[..hot] } else { &self.users[..] };
+        let tenant = one_of(&TENANTS, random).to_owned();
+        let user = users[index(random, users.len())].clone();
+        let digest_type = digest_type(random).to_owned();
+        Key { tenant, digest_type, user }
+    }
+
+    /// What producers do beside handing over, what operators say, what recipients choose.
+    fn orders(&mut self, random: &mut ChaCha8Rng) {
+        let deck = self.deck_of_orders();
+        let gap = pace(self.length, deck.len(), Duration::from_millis(1_500));
+        for (at, card) in every(gap, self.length).zip(dealt(deck, random.random())) {
+            let act = match card {
+                Act::EmitAgain(_) => Act::EmitAgain(self.batch_by(at, random)),
+                // Of those so far, and of those to come within the next half of a minute.
+                Act::Retract { .. } => {
+                    Act::Retract { event: random.random_range(0..self.batches[self.batch_at(at + gap * 20)].end) }
+                }
+                Act::Send { .. } => Act::Send { number: random.random_range(0..=self.count() / 50) },
+                Act::Order(Order::Cadence(Some(_)), _) => {
+                    Act::Order(Order::Cadence(Some(one_of(&CHOICES, random))), self.key(random))
+                }
+                Act::Order(order, _) => Act::Order(order, self.key(random)),
+                Act::Pick(pick, _) => Act::Pick(pick, random.random()),
+                other => other,
+            };
+            self.steps.push((at + jitter(gap, random), act));
+        }
+    }
+
+    fn deck_of_orders(&self) -> Vec<Act> {
+        use Order::{
+            Cadence, Cancel, CloseRelay, Drop, Flush, Grant, Hold, Off, On, OpenRelay, Pause, Preview, Release,
+            ReleaseTenant, Resume, Retime, Status, Terminate, Withdraw,
+        };
+        let anybody = &self.events[0].key;
+        let orders = [
+            Flush,
+            Flush,
+            Hold,
+            Release,
+            ReleaseTenant,
+            Drop,
+            Drop,
+            Retime,
+            Preview,
+            Status,
+            Cadence(Some("")),
+            Cadence(None),
+            Off,
+            On,
+            Pause,
+            Resume,
+            Withdraw,
+            Grant,
+            Cancel,
+            Cancel,
+            Terminate,
+            OpenRelay(0),
+            CloseRelay(0),
+        ];
+        let picks = [Pick::Reopen, Pick::Reopen, Pick::RetryMessage, Pick::CancelMessage, Pick::Lift];
+        let producers = [
+            Act::EmitAgain(0),
+            Act::EmitAgain(0),
+            Act::KillEmit { again: true },
+            Act::KillEmit { again: false },
+            Act::Retract { event: 0 },
+            Act::Retract { event: 0 },
+            Act::Send { number: 0 },
+            Act::Send { number: 0 },
+        ];
+        let orders = orders.into_iter().map(|order| Act::Order(order, anybody.clone()));
+        orders.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).collect()
+    }
+
+    fn batch_at(&self, at: Duration) -> usize {
+        let batch = at.as_millis() / BATCH_EVERY.as_millis();
+        usize::try_from(batch).unwrap_or(usize::MAX).min(self.batches.len() - 1)
+    }
+
+    fn batch_by(&self, at: Duration, random: &mut ChaCha8Rng) -> usize {
+        index(random, self.batch_at(at) + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::act::Fault;
+
+    const SHORT: Duration = Duration::from_secs(20);
+    const HOUR: Duration = Duration::from_mins(60);
+
+    fn counts(plan: &Plan) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, act) in &plan.steps {
+            *counts.entry(act.name()).or_default() += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_schedule_and_another_seed_another() {
+        assert_eq!(Plan::new(7, SHORT), Plan::new(7, SHORT));
+        assert_ne!(Plan::new(7, SHORT).steps, Plan::new(8, SHORT).steps);
+    }
+
+    #[test]
+    fn the_shortest_run_has_every_kind_of_act_that_the_longest_has() {
+        let longest = Plan::new(1, HOUR).kinds();
+        for seed in 0..20 {
+            assert_eq!(Plan::new(seed, SHORT).kinds(), longest, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_hour_has_a_hundred_kills_and_a_hundred_thousand_events() {
+        let plan = Plan::new(1, HOUR);
+        let kills = plan.steps.iter().filter(|(_, act)| matches!(act, Act::Fault(fault) if fault.kills())).count();
+        println!("{kills} kills, {} events, {:?}", plan.events.len(), counts(&plan));
+        assert!(kills >= 100 && plan.events.len() >= 100_000);
+    }
+
+    #[test]
+    fn what_breaks_is_mended_before_it_breaks_again() {
+        for seed in 0..50 {
+            let mut broken = 0;
+            for (at, act) in &Plan::new(seed, SHORT).steps {
+                match act {
+                    Act::Fault(Fault::KillStore | Fault::PauseStore | Fault::KillTemporal | Fault::PauseTemporal) => {
+                        broken += 1;
+                    }
+                    Act::Fault(
+                        Fault::StartStore | Fault::ContinueStore | Fault::StartTemporal | Fault::ContinueTemporal,
+                    ) => broken -= 1,
+                    _ => {}
+                }
+                assert!((0..=2).contains(&broken), "seed {seed} at {at:?}");
+            }
+            assert_eq!(broken, 0, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The store of a run, which the run itself takes away and gives back.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use sqlx::{Connection, SqliteConnection};
+use tidings_activities::store::{Postgres, Sqlite, Store};
+use tidings_harness::{postgres, process::signal, stage::eventually};
+
+/// How long PostgreSQL may take to start after a crash.
+const READY: Duration = Duration::from_mins(1);
+
+/// SQLite's code for a lock that another connection has.
+const BUSY: &str = "5";
+
+/// Which one. See the module.
+pub enum Target {
+    /// A file. Away means: another process has its write lock.
+    Sqlite { file: PathBuf, lock: Option<SqliteConnection> },
+    /// A database in a cluster of its own. Away means: all processes of the cluster are dead, or stand still.
+    Postgres { url: String, cluster: PathBuf },
+}
+
+impl Target {
+    /// A file in this folder.
+    #[must_use]
+    pub fn sqlite(folder: &Path) -> Self {
+        Self::Sqlite { file: folder.join("tidings.db"), lock: None }
+    }
+
+    /// A new database in the cluster that `./dev` has made for this. `None`, and a line that says so, without.
+    ///
+    /// # Errors
+    /// When the cluster does not answer.
+    pub async fn postgres() -> Result<Option<Self>> {
+        let Some(url) = postgres::database_in("TIDINGS_CHAOS_DATABASE_URL").await? else { return Ok(None) };
+        let cluster = env::var_os("TIDINGS_CHAOS_CLUSTER").context("TIDINGS_CHAOS_CLUSTER is not set")?;
+        Ok(Some(Self::Postgres { url, cluster: cluster.into() }))
+    }
+
+    /// For `tidings.toml`, and for the checker where it is no file.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self {
+            Self::Sqlite { file, .. } => format!("sqlite://{}", file.display()),
+            Self::Postgres { url, .. } => url.clone(),
+        }
+    }
+
+    /// Where the checker reads the ledger.
+    #[must_use]
+    pub fn ledger(&self) -> String {
+        match self {
+            Self::Sqlite { file, .. } => file.display().to_string(),
+            Self::Postgres { url, .. } => url.clone(),
+        }
+    }
+
+    /// SIGKILL to all of PostgreSQL; the write lock of SQLite. `true`: something was killed.
+    ///
+    /// # Errors
+    /// When PostgreSQL is away already, or there is no file.
+    pub async fn kill(&mut self) -> Result<bool> {
+        match self {
+            Self::Sqlite { .. } => self.pause().await.map(|()| false),
+            Self::Postgres { cluster, .. } => {
+                for pid in processes(cluster)? {
+                    // A child may go by itself when it misses its parent.
+                    let _ = signal(pid, "KILL");
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Starts again what was killed, or gives the lock back.
+    ///
+    /// # Errors
+    /// When PostgreSQL does not start.
+    pub async fn start(&mut self) -> Result<()> {
+        let Self::Postgres { cluster, .. } = self else { return self.go_on().await };
+        let control = cluster.join("start");
+        eventually("PostgreSQL starts", READY, async || {
+            // Refused while a child of the dead one still has the shared memory.
+            Ok(Command::new(&control).output()?.status.success().then_some(()))
+        })
+        .await
+    }
+
+    /// SIGSTOP to all of PostgreSQL; the write lock of SQLite.
+    ///
+    /// # Errors
+    /// When PostgreSQL is away already, or there is no file.
+    pub async fn pause(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite { file, lock } => {
+                let url = format!("sqlite://{}", file.display());
+                let mut connection = SqliteConnection::connect(&url).await?;
+                match sqlx::raw_sql("PRAGMA busy_timeout = 10000; BEGIN EXCLUSIVE").execute(&mut connection).await {
+                    Ok(_) => *lock = Some(connection),
+                    // A worker that stands still has it: the store is away as it is, until that one goes on.
+                    Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(BUSY) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Self::Postgres { cluster, .. } => {
+                for pid in processes(cluster)? {
+                    let _ = signal(pid, "STOP");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stood still goes on.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub async fn go_on(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite { lock, .. } => {
+                let Some(mut connection) = lock.take() else { return Ok(()) };
+                sqlx::raw_sql("ROLLBACK").execute(&mut connection).await?;
+                connection.close().await?;
+            }
+            Self::Postgres { cluster, .. } => {
+                for pid in processes(cluster)? {
+                    let _ = signal(pid, "CONT");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Its URL, to be opened when it is needed.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place(self.url())
+    }
+}
+
+/// The store as Tidings has it: to look up what an order is about.
+#[derive(Clone)]
+pub struct Place(String);
+
+impl Place {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(if self.0.starts_with("sqlite:") {
+            Arc::new(Sqlite::connect(&self.0).await?)
+        } else {
+            Arc::new(Postgres::connect(&self.0).await?)
+        })
+    }
+}
+
+/// The postmaster and its children, the postmaster first: one that stands still makes no new ones.
+fn processes(cluster: &Path) -> Result<Vec<u32>> {
+    let file = fs::read_to_string(cluster.join("data/postmaster.pid")).context("PostgreSQL does not run")?;
+    let postmaster: u32 = file.lines().next().context("postmaster.pid is empty")?.trim().parse()?;
+    let children = Command::new("pgrep").args(["-P", &postmaster.to_string()]).output().context("pgrep")?;
+    let children = String::from_utf8(children.stdout)?;
+    ensure!(!children.is_empty(), "PostgreSQL does not run");
+    let children = children.lines().map(str::parse).collect::<Result<Vec<u32>, _>>()?;
+    Ok([postmaster].into_iter().chain(children).collect())
+}

@@ -1,0 +1,178 @@
+//! A rolling upgrade between two builds of Tidings: workers are replaced one by one, forward, back and forward again, while
+//! events come and windows are open. `./dev upgrade` runs it, docs/upgrades.md tells of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use indicatif::ProgressBar;
+use jiff::Timestamp;
+use tidings_harness::{
+    outside,
+    relay::{self, At, Fault, Relay},
+};
+use tidings_workflows::{Key, Status};
+use tokio::time::Instant;
+
+use crate::{Act, Build, Builds, Order, Plan, Run, Target, WORKERS, World};
+
+mod long;
+mod outcome;
+mod tasks;
+
+pub use outcome::Outcome;
+pub use tasks::Tasks;
+
+/// All workers become this build, one after the other.
+const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
+/// The schedule of load and orders is the same in every run, and longer than any: it ends with the last round.
+const SEED: u64 = 1;
+const LENGTH: Duration = Duration::from_secs(240);
+/// Until the first round.
+const BEFORE: Duration = Duration::from_secs(15);
+/// What is told so early before a round shows by then.
+const SHOWS: Duration = Duration::from_secs(3);
+/// Until the next worker is replaced: both builds answer meanwhile.
+const BETWEEN: Duration = Duration::from_secs(6);
+/// What a worker has under way may take so long; then it ends.
+const STOPS_WITHIN: Duration = Duration::from_secs(60);
+/// Failed tasks that are printed.
+const SHOWN: usize = 8;
+/// How long the keys are asked for their state.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A user of the plan to whom no relay takes mail.
+const DEFERRED: &str = "u2";
+/// Of whose mail no relay says whether it took it.
+const UNSURE: &str = "u3";
+/// Whose digests are held; who pauses; who wants one mail a day.
+const HELD: &str = "u4";
+const PAUSED: &str = "u5";
+const DAILY: &str = "u6";
+/// Digest types in which they have windows.
+const TYPES: [&str; 4] = ["delayed", "sliding", "full", "hourly"];
+const TENANT: &str = "acme";
+/// Single messages before each round.
+const SINGLES: u32 = 12;
+
+/// Runs the upgrade in a folder, which stays, from the build at `old` to the one beside this program, and judges it.
+///
+/// # Errors
+/// When it cannot be run at all, or before or after a round when a workflow task failed.
+pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
+    bar.set_length(LENGTH.as_secs());
+    let mut plan = Plan::calm(SEED, LENGTH);
+    // What is given back for the relay's sake joins the key's next window, once there is one.
+    let refused: Vec<_> = plan.keys().into_iter().filter(|key| key.user == DEFERRED).collect();
+    let refused = plan.add(refused);
+    let fated = fated()?;
+    let fated = ROUNDS.map(|build| (build, plan.add(fated.clone())));
+    let plan = Arc::new(plan);
+    let mut world = World::start(&plan, folder, store, Builds { old, new: outside::binary()? }).await?;
+    world.relays.iter().for_each(trouble);
+    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
+    long::grow(&world.server.client().await?, &run.files).await?;
+    run.go_on(&mut world, BEFORE, bar).await?;
+    let mut rolled = Rolled::default();
+    for ((build, batch), round) in fated.into_iter().zip(1..) {
+        run.act(&Act::Emit(batch), &mut world).await?;
+        run.go_on(&mut world, SHOWS, bar).await?;
+        give_fates(&mut run, &mut world, round).await?;
+        run.go_on(&mut world, SHOWS, bar).await?;
+        no_task_failed(&world, &format!("before round {round}")).await?;
+        rolled.open.push(states(&world, &plan).await?);
+        if round == 1 {
+            // As an operator does: the tables before the workers.
+            world.prepare(Build::New, &["migrate"]).await?;
+            world.tidings.mix();
+        }
+        for worker in 0..WORKERS {
+            rolled.stops.push(world.replace_worker(worker, build, STOPS_WITHIN).await?);
+            run.go_on(&mut world, BETWEEN, bar).await?;
+        }
+        no_task_failed(&world, &format!("round {round}, to the {build:?} build")).await?;
+    }
+    world.relays.iter().for_each(Relay::heal);
+    run.go_on(&mut world, SHOWS, bar).await?;
+    run.act(&Act::Emit(refused), &mut world).await?;
+    let judged = run.judge(&mut world, bar).await?;
+    Ok(Outcome { rolled, tasks: Tasks::of(&world).await?, judged })
+}
+
+/// A run whose tasks fail answers nobody: what comes next would wait for it.
+async fn no_task_failed(world: &World, when: &str) -> Result<()> {
+    let failed = Tasks::of(world).await?.failed;
+    let some = failed[..failed.len().min(SHOWN)].join("\n");
+    ensure!(failed.is_empty(), "{when}: {} failed tasks:\n{some}", failed.len());
+    Ok(())
+}
+
+/// What happened on the way.
+#[derive(Default)]
+pub struct Rolled {
+    /// How many keys were in each state before each round.
+    pub open: Vec<BTreeMap<&'static str, u64>>,
+    /// How long each worker took to end after SIGTERM, and the next to be started.
+    pub stops: Vec<Duration>,
+}
+
+/// From now on it fails for some.
+fn trouble(relay: &Relay) {
+    let not_now = || relay::Act::Reply("451 4.3.0 not now".to_owned());
+    relay.fault(Fault::new(At::Rcpt, not_now()).to(&format!("{DEFERRED}@{TENANT}.test")));
+    let unsure = format!("{UNSURE}@{TENANT}.test");
+    relay.fault(Fault::new(At::Dot, relay::Act::KeepAndClose).to(&unsure).times(1));
+    relay.fault(Fault::new(At::Dot, relay::Act::Close).to(&unsure));
+}
+
+/// States that some key must be in before each round: else it would not show what becomes of them.
+const STATES: [&str; 5] = ["held", "between attempts", "paused", "due after the upgrade", "due within it"];
+
+/// The keys that are held, paused, or changed.
+fn fated() -> Result<Vec<Key>> {
+    let users = [HELD, PAUSED, DAILY].into_iter();
+    users.flat_map(|user| TYPES.map(|digest_type| long::key(TENANT, digest_type, user))).collect()
+}
+
+/// What puts keys into states in which they outlast a round.
+async fn give_fates(run: &mut Run, world: &mut World, round: u32) -> Result<()> {
+    for key in fated()? {
+        let order = match key.user.as_str() {
+            HELD => Order::Hold,
+            PAUSED => Order::Pause,
+            _ => Order::Cadence(Some("daily 08:00")),
+        };
+        run.act(&Act::Order(order, key), world).await?;
+    }
+    // One for each user: a number is of one of them, in turn.
+    for number in 0..SINGLES {
+        run.act(&Act::Send { number: round * 1_000 + number }, world).await?;
+    }
+    Ok(())
+}
+
+/// How many of the plan's keys are in each state. Whoever does not answer is stuck.
+async fn states(world: &World, plan: &Plan) -> Result<BTreeMap<&'static str, u64>> {
+    let mut states = BTreeMap::new();
+    for (_, status) in crate::open(world, &plan.keys(), Instant::now() + ANSWERS_WITHIN).await? {
+        *states.entry(state(&status, Timestamp::now())).or_default() += 1;
+    }
+    Ok(states)
+}
+
+fn state(status: &Status, now: Timestamp) -> &'static str {
+    let for_long = |due_at| due_at > now + LENGTH;
+    match status {
+        Status { hold: Some(_), .. } => "held",
+        Status { delivering: Some(digest), .. } if digest.attempts > 0 => "between attempts",
+        Status { delivering: Some(_), .. } => "on its way",
+        Status { why, .. } if why.contains("paused until") => "paused",
+        Status { due_at: Some(due_at), .. } if for_long(*due_at) => "due after the upgrade",
+        Status { due_at: Some(_), .. } => "due within it",
+        Status { .. } => "not planned, or idle",
+    }
+}

@@ -1,0 +1,41 @@
+//! A key whose run has continued as new, and goes on: a window that outlasts the upgrade, with a thousand signals behind it.
+
+use std::fs;
+
+use anyhow::{Result, anyhow};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::json;
+use temporalio_client::Client;
+use tidings_harness::{checker, stage::signal};
+use tidings_workflows::{Inbound, Key};
+
+use crate::Files;
+
+/// More than one run takes.
+const SIGNALS: u32 = 1_010;
+const AT_ONCE: usize = 4;
+
+/// A key.
+///
+/// # Errors
+/// When a part is none.
+pub fn key(tenant: &str, digest_type: &str, user: &str) -> Result<Key> {
+    Key::new(tenant.to_owned(), digest_type.to_owned(), user.to_owned()).map_err(|error| anyhow!("{error}"))
+}
+
+/// Signals until it must have continued as new; the checker looks for the events.
+///
+/// # Errors
+/// When the server refuses, or the file cannot be written.
+pub async fn grow(temporal: &Client, files: &Files) -> Result<()> {
+    let key = key("acme", "hourly", "u7")?;
+    let event = |number: u32| {
+        let (id, occurred_at) = (format!("long-{number}"), jiff::Timestamp::now());
+        json!({"event_id": id, "category": "comment", "occurred_at": occurred_at}).to_string()
+    };
+    let events: Vec<_> = (0..SIGNALS).map(event).collect();
+    let signals = events.iter().map(|event| signal(temporal, &key, Inbound::from_json_events([event.as_str()])));
+    stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    let told: String = (0..SIGNALS).map(|number| checker::acknowledged(&key, &format!("long-{number}"))).collect();
+    Ok(fs::write(files.path("acknowledged/long.ndjson"), told)?)
+}

@@ -1,0 +1,278 @@
+//! The processes of a run: several workers, Temporal on a file, relays, a store. They are killed when it is dropped.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::Path,
+    process::Child,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use tidings_harness::{
+    process::signal,
+    relay::{self, Act, At, Relay},
+    server::DevServer,
+};
+use tokio::time::Instant;
+
+use super::{
+    act::{Fault, Smtp},
+    plan::{Plan, WORKERS},
+    settings::{self, RELAYS, TENANTS},
+    store::Target,
+    tidings::{Build, Builds, Tidings},
+};
+
+/// A worker that cannot connect ends, and whoever runs it starts it again. So long after an outage that is no wonder.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// See the module.
+pub struct World {
+    pub tidings: Tidings,
+    pub server: DevServer,
+    pub relays: Vec<Relay>,
+    pub store: Target,
+    workers: [Worker; WORKERS],
+    /// The processes of all workers so far.
+    pub pids: Vec<(u32, Build)>,
+    /// Outages of Temporal and the store that last, and when the last one ended.
+    away: u32,
+    back_at: Instant,
+    /// Workers that ended without being killed, and were started again.
+    pub restarts: u64,
+    /// Those of them that had no outage to end for.
+    pub unexplained: Vec<String>,
+}
+
+struct Worker {
+    child: Option<Child>,
+    build: Build,
+    wanted: bool,
+}
+
+impl World {
+    /// Everything of a plan, running, with workers of the old build.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn start(plan: &Plan, folder: &Path, store: Target, builds: Builds) -> Result<Self> {
+        let server = DevServer::start_with(&folder.join("temporal.db")).await?;
+        let mut relays = Vec::new();
+        for _ in RELAYS {
+            relays.push(Relay::start().await?);
+        }
+        let urls: Vec<_> = relays.iter().map(Relay::url).collect();
+        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &urls))?;
+        let tidings = Tidings::new(builds, folder, server.target());
+        let people = TENANTS
+            .iter()
+            .flat_map(|tenant| plan.users.iter().map(move |user| format!("{tenant},{user},{user}@{tenant}.test\n")));
+        fs::write(folder.join("people.csv"), format!("tenant,user,address\n{}", people.collect::<String>()))?;
+        let mut world = Self {
+            tidings,
+            server,
+            relays,
+            store,
+            workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
+            pids: Vec::new(),
+            away: 0,
+            back_at: Instant::now(),
+            restarts: 0,
+            unexplained: Vec::new(),
+        };
+        world.prepare(Build::Old, &["migrate"]).await?;
+        world.prepare(Build::Old, &["recipients", "import", "people.csv"]).await?;
+        for worker in 0..WORKERS {
+            world.start_worker(worker)?;
+        }
+        Ok(world)
+    }
+
+    /// Runs a command of one build, which must succeed.
+    ///
+    /// # Errors
+    /// When it does not: with what it said.
+    pub async fn prepare(&self, build: Build, arguments: &[&str]) -> Result<()> {
+        let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let output = self.tidings.command_of(build, &arguments).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "tidings {} of the {build:?} build: {}: {said}",
+            arguments.join(" "),
+            output.status
+        );
+        Ok(())
+    }
+
+    fn start_worker(&mut self, number: usize) -> Result<()> {
+        let path = self.tidings.folder().join(format!("worker-{number}.log"));
+        let log = OpenOptions::new().create(true).append(true).open(path)?;
+        let build = self.workers[number].build;
+        let mut command = self.tidings.command_of(build, &["worker".to_owned()]).into_std();
+        let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.pids.push((child.id(), build));
+        self.workers[number] = Worker { child: Some(child), build, wanted: true };
+        Ok(())
+    }
+
+    /// Puts a worker of another build in the place of one: SIGTERM, its end, start. Answers with how long it took to end.
+    ///
+    /// # Errors
+    /// When it does not end by itself within that time, or ends with another code than 0.
+    pub async fn replace_worker(&mut self, number: usize, build: Build, within: Duration) -> Result<Duration> {
+        let asked = Instant::now();
+        self.workers[number].wanted = false;
+        self.signal_worker(number, "TERM");
+        self.workers[number].ended(number, asked + within).await?;
+        self.workers[number].build = build;
+        self.start_worker(number)?;
+        Ok(asked.elapsed())
+    }
+
+    /// Looks after the workers: one that ended by itself is started again.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn supervise(&mut self) -> Result<()> {
+        for number in 0..WORKERS {
+            let Worker { child: Some(child), wanted: true, .. } = &mut self.workers[number] else { continue };
+            let Some(status) = child.try_wait()? else { continue };
+            if self.away == 0 && self.back_at.elapsed() > GRACE {
+                self.unexplained.push(format!("worker {number} ended by itself with {status}"));
+            }
+            self.restarts += 1;
+            self.start_worker(number)?;
+        }
+        Ok(())
+    }
+
+    /// Breaks something, or mends it. `true`: a process was killed.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub async fn apply(&mut self, fault: Fault) -> Result<bool> {
+        match fault {
+            Fault::KillWorker(number) => return self.kill_worker(number),
+            Fault::StartWorker(number) => self.start_worker(number)?,
+            Fault::PauseWorker(number) => self.signal_worker(number, "STOP"),
+            Fault::ContinueWorker(number) => self.signal_worker(number, "CONT"),
+            Fault::KillTemporal => {
+                self.away += 1;
+                self.server.stop();
+                return Ok(true);
+            }
+            Fault::StartTemporal => {
+                self.server.restart().await?;
+                self.back();
+            }
+            Fault::PauseTemporal => {
+                self.away += 1;
+                self.server.pause()?;
+            }
+            Fault::ContinueTemporal => {
+                self.server.go_on()?;
+                self.back();
+            }
+            Fault::KillStore => {
+                self.away += 1;
+                return self.store.kill().await;
+            }
+            Fault::StartStore => {
+                self.store.start().await?;
+                self.back();
+            }
+            Fault::PauseStore => {
+                self.away += 1;
+                self.store.pause().await?;
+            }
+            Fault::ContinueStore => {
+                self.store.go_on().await?;
+                self.back();
+            }
+            Fault::Relay(number, smtp) => self.relays[number].fault(fault_of(smtp)),
+            Fault::HealRelays => self.relays.iter().for_each(Relay::heal),
+        }
+        Ok(false)
+    }
+
+    fn back(&mut self) {
+        self.away -= 1;
+        self.back_at = Instant::now();
+    }
+
+    fn kill_worker(&mut self, number: usize) -> Result<bool> {
+        let Worker { child, wanted, .. } = &mut self.workers[number];
+        *wanted = false;
+        let Some(mut child) = child.take() else { return Ok(false) };
+        let alive = child.try_wait()?.is_none();
+        child.kill()?;
+        child.wait()?;
+        Ok(alive)
+    }
+
+    fn signal_worker(&self, number: usize, name: &str) {
+        if let Some(child) = &self.workers[number].child {
+            // One that has just ended by itself is started again.
+            let _ = signal(child.id(), name);
+        }
+    }
+
+    /// SIGTERM to all workers: each must come to its end by itself.
+    ///
+    /// # Errors
+    /// When one does not, or ends with another code than 0.
+    pub async fn stop_workers(&mut self, within: Duration) -> Result<()> {
+        for number in 0..WORKERS {
+            self.workers[number].wanted = false;
+            self.signal_worker(number, "TERM");
+        }
+        let deadline = Instant::now() + within;
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            worker.ended(number, deadline).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Waits until it has ended by itself, and well.
+    async fn ended(&mut self, number: usize, deadline: Instant) -> Result<()> {
+        let child = self.child.as_mut().context("a worker is missing")?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            ensure!(Instant::now() < deadline, "worker {number} does not stop in time after SIGTERM");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        ensure!(status.success(), "worker {number} stopped with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            if let Some(mut child) = worker.child.take() {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn fault_of(smtp: Smtp) -> relay::Fault {
+    let reply = |text: &str| Act::Reply(text.to_owned());
+    match smtp {
+        Smtp::Slow(time, times) => relay::Fault::new(At::Dot, Act::Slow(time)).times(times),
+        Smtp::TakeAndClose(times) => relay::Fault::new(At::Dot, Act::KeepAndClose).times(times),
+        Smtp::LoseAndClose(times) => relay::Fault::new(At::Dot, Act::Close).times(times),
+        Smtp::CloseInBody(times) => relay::Fault::new(At::Body, Act::Close).times(times),
+        Smtp::Defer(times) => relay::Fault::new(At::Rcpt, reply("451 4.3.0 not now")).times(times),
+        Smtp::Bounce => relay::Fault::new(At::Rcpt, reply("550 5.1.1 no such user")).times(1),
+        Smtp::Policy => relay::Fault::new(At::Rcpt, reply("550 5.7.1 not from you")).times(1),
+        Smtp::Refuse => relay::Fault::new(At::Greeting, Act::ReplyAndClose("421 4.3.2 not in service".to_owned())),
+    }
+}

@@ -1,0 +1,13 @@
+//! A digest, from its first event to its outcome, and the commands that act on it.
+
+mod budget;
+mod bulk_commands;
+mod cancel;
+mod changes;
+mod commands;
+mod hostile_event;
+mod hot_key;
+mod metrics;
+mod outcomes;
+mod queries;
+mod spike;

@@ -1,0 +1,134 @@
+//! A cancel from the Temporal UI at the moments between collecting and the end of a delivery (rule 31). A lock on a
+//! table of the real store holds the digest at each of them.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use sqlx::{Connection, Executor, PgConnection};
+use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
+use tidings_activities::store::{DigestRecord, Postgres, Store};
+use tidings_harness::{
+    postgres::database,
+    relay::{Act, At, Fault},
+    stage::{Stage, event, eventually, has_fired, key, settings},
+};
+use tidings_workflows::{Key, contract::Outcome};
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// How long the relay keeps its answer to the final dot to itself: longer than a cancel takes to arrive.
+const SLOW_ANSWER: Duration = Duration::from_secs(8);
+
+async fn reaches<S: Store>(stage: &Stage<S>, key: &Key, state: &str) -> Result<()> {
+    eventually(state, MINUTE, async || Ok((stage.status(key).await?.state == state).then_some(()))).await
+}
+
+async fn is_over<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    let over = async || Ok((stage.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
+    eventually("the run is cancelled", MINUTE, over).await
+}
+
+/// Waits until the workflow has seen the cancel: while a local activity runs it sees nothing.
+async fn seen<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    eventually("a workflow task after the cancel is completed", MINUTE, async || {
+        let history = stage.history(key).await?;
+        let after =
+            history.iter().skip_while(|event| event.event_type() != EventType::WorkflowExecutionCancelRequested);
+        let started = after.skip_while(|event| event.event_type() != EventType::WorkflowTaskStarted);
+        Ok(started.into_iter().any(|event| event.event_type() == EventType::WorkflowTaskCompleted).then_some(()))
+    })
+    .await
+}
+
+/// Waits until the delivery that runs has learned of the cancel: with the answer to a heartbeat.
+async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    let heartbeat = async || {
+        let description = stage.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        let requested = PendingActivityState::CancelRequested as i32;
+        let running = description.raw().pending_activities.iter().find(|activity| activity.state == requested);
+        anyhow::Ok(running.and_then(|activity| activity.last_heartbeat_time))
+    };
+    let before = eventually("the delivery is asked to stop", MINUTE, heartbeat).await?;
+    let later = async || Ok(heartbeat().await?.filter(|at| *at != before));
+    eventually("it has sent a heartbeat since", MINUTE, later).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
+    let mut stage = Stage::start(settings("after 5s", "after 1h")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    reaches(&stage, &key, "collecting").await?;
+    stage.stop_worker()?;
+    // With no worker both wait for the same workflow task.
+    stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+    let fired = async || Ok(has_fired(&stage.history(&key).await?).then_some(()));
+    eventually("the timer fires", MINUTE, fired).await?;
+    stage.start_worker()?;
+    is_over(&stage, &key).await?;
+    let digests = stage.store.digests(&key, 10).await?;
+    let dropped = |digest: &&_| matches!(digest, DigestRecord { closed: Some(closed), items: 1, .. } if closed.outcome == Outcome::Dropped);
+    assert_eq!((digests.len(), digests.iter().filter(dropped).count()), (1, 1), "{digests:?}");
+    assert!(stage.relay.mails().is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing() -> Result<()> {
+    let Some(url) = database().await? else { return Ok(()) };
+    let store = Postgres::connect(&url).await?;
+    store.migrate().await?;
+    let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    stage.start_worker()?;
+    let mut ledger = PgConnection::connect(&url).await?;
+    // Readers pass a lock in SHARE mode, writers wait.
+    for (state, lock) in [
+        ("claiming", "LOCK TABLE events IN SHARE MODE"),
+        ("rendering", "LOCK TABLE messages IN SHARE MODE"),
+        ("sending", "LOCK TABLE attempts IN SHARE MODE"),
+    ] {
+        let key = key("activity", state);
+        let mut holding = ledger.begin().await?;
+        holding.execute(lock).await?;
+        stage.events.emit(event(&key, "e1")).await?;
+        reaches(&stage, &key, state).await?;
+        stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+        if state == "sending" {
+            learned(&stage, &key).await?
+        } else {
+            seen(&stage, &key).await?
+        }
+        holding.rollback().await?;
+        is_over(&stage, &key).await.context(state)?;
+
+        let digests = stage.store.digests(&key, 10).await?;
+        let [digest] = &digests[..] else { panic!("{state}: {digests:?}") };
+        assert_eq!(digest.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{state}: {digest:?}");
+        assert_eq!(digest.items, 1, "{state}: {digest:?}");
+    }
+    assert!(stage.relay.mails().is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_past_the_dot_ends_as_what_the_relay_says() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW_ANSWER)));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the attempt is past the dot", MINUTE, async || {
+        let past = stage.count("SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL").await?;
+        Ok((past == 1).then_some(()))
+    })
+    .await?;
+    stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    is_over(&stage, &key).await?;
+
+    let digests = stage.store.digests(&key, 10).await?;
+    let outcomes: Vec<_> = digests.iter().map(|d| (d.items, d.closed.as_ref().map(|closed| closed.outcome))).collect();
+    assert_eq!(outcomes, [(1, Some(Outcome::Dropped)), (1, Some(Outcome::Sent))], "latest first: {digests:?}");
+    assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Somebody changes their mind while a window is open: the recipient, the producer, the operator. Nothing is lost, nothing
+//! is sent twice, and the audit trail says why.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use jiff::{SignedDuration, Timestamp, Unit};
+use temporalio_client::{
+    WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions,
+};
+use tidings_activities::store::{AuditEntry, Preferences, Store};
+use tidings_harness::{
+    relay::{Act, At, Fault, told},
+    stage::{Stage, event, eventually, key, settings, signal},
+};
+use tidings_proto::v1;
+use tidings_workflows::{
+    Carried, Digest, Inbound, Key, Status,
+    command::{Order, Reopen, Reopened, Retime},
+    contract::Outcome,
+    names,
+};
+use tokio::time::timeout;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn order() -> Order {
+    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
+}
+
+/// Waits until the key's status is as wanted.
+async fn status(stage: &Stage, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+    let met = async || Ok(Some(stage.status(key).await?).filter(|status| wanted(status)));
+    eventually(what, MINUTE, met).await.with_context(|| format!("{what} is never so"))
+}
+
+async fn collecting(stage: &Stage, key: &Key, events: u64) -> Result<Status> {
+    status(stage, key, "it collects", |s| s.state == "collecting" && s.pending == events && s.due_at.is_some()).await
+}
+
+/// The recipient chooses in the store, as `tidings preferences set` does; the signal is up to the test.
+async fn choose(stage: &Stage, key: &Key, preferences: &Preferences) -> Result<()> {
+    let entry = AuditEntry {
+        at: Timestamp::now(),
+        actor: "recipient".to_owned(),
+        action: "preferences".to_owned(),
+        why: String::new(),
+    };
+    stage.store.put_preferences(key, preferences, &entry).await?;
+    Ok(())
+}
+
+async fn tell_of_choice(stage: &Stage, key: &Key) -> Result<()> {
+    Ok(stage.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await?)
+}
+
+/// A retract of the key, to be filled in.
+fn retract(key: &Key) -> v1::Retract {
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    v1::Retract { tenant, digest, user, ..v1::Retract::default() }
+}
+
+/// How many events the key's digests have, by outcome and reason.
+async fn outcomes(stage: &Stage, key: &Key) -> Result<BTreeMap<(&'static str, String), u64>> {
+    let mut outcomes = BTreeMap::new();
+    for digest in stage.store.digests(key, 100).await? {
+        let closed = digest.closed.context("a digest without an end")?;
+        *outcomes.entry((closed.outcome.name(), closed.why)).or_default() += digest.items;
+    }
+    Ok(outcomes)
+}
+
+fn of(counts: &[(&'static str, &str, u64)]) -> BTreeMap<(&'static str, String), u64> {
+    counts.iter().map(|(outcome, why, events)| ((*outcome, (*why).to_owned()), *events)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_has_both_times() -> Result<()> {
+    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let before = collecting(&stage, &key, 1).await?.due_at.context("not planned")?;
+
+    let hour = Preferences { cadence: Some("after 1h".to_owned()), ..Preferences::default() };
+    choose(&stage, &key, &hour).await?;
+    tell_of_choice(&stage, &key).await?;
+    let moved = status(&stage, &key, "it is re-timed", |s| s.due_at.is_some_and(|at| at < before)).await?;
+    let sooner = before.duration_since(moved.due_at.context("not planned")?);
+    assert_eq!(sooner, SignedDuration::from_hours(23));
+    assert!(moved.why.starts_with("after 1h -> "), "{}", moved.why);
+    assert_eq!(moved.pending, 1);
+
+    let audited = async || {
+        let both =
+            "SELECT COUNT(*) FROM audit WHERE action = 'retime' AND why LIKE 'the recipient chose: due at %, was %'";
+        Ok((stage.count(both).await? == 1).then_some(()))
+    };
+    eventually("the audit trail has it", MINUTE, audited).await?;
+
+    choose(&stage, &key, &Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() }).await?;
+    tell_of_choice(&stage, &key).await?;
+    stage.completed(&key).await?;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 1)]));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_signal_delays_a_choice_to_the_due_moment_and_no_further() -> Result<()> {
+    let stage = Stage::start(settings("after 12s", "after 1d")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    collecting(&stage, &key, 1).await?;
+    // Sooner than half of the window before its deadline. Nobody tells the workflow.
+    choose(&stage, &key, &Preferences { cadence: Some("after 1d".to_owned()), ..Preferences::default() }).await?;
+    let moved = status(&stage, &key, "it is re-timed", |s| s.why.starts_with("after 1d")).await?;
+    assert!(moved.due_at.is_some_and(|at| at > Timestamp::now() + SignedDuration::from_hours(23)));
+    assert!(stage.relay.mails().is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_category_turned_off_leaves_the_window_and_the_ledger_says_why() -> Result<()> {
+    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let share = |id: &str| v1::Event { category: "share".to_owned(), ..event(&key, id) };
+    for event in [event(&key, "e1"), share("e2"), share("e3")] {
+        stage.events.emit(event).await?;
+    }
+    collecting(&stage, &key, 3).await?;
+    choose(&stage, &key, &Preferences { off: ["share".to_owned()].into(), ..Preferences::default() }).await?;
+    tell_of_choice(&stage, &key).await?;
+    stage.workflow(&key).execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    stage.completed(&key).await?;
+    let expected = of(&[("sent", "", 1), ("skipped", "the recipient turned their category off", 2)]);
+    assert_eq!(outcomes(&stage, &key).await?, expected);
+    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_back_is_in_no_mail_before_or_after_it_arrives() -> Result<()> {
+    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let retracts = ["e2", "still to come"].map(|id| v1::Retract { event_id: id.to_owned(), ..retract(&key) });
+    for event_id in ["e1", "e2", "e3"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    collecting(&stage, &key, 3).await?;
+    for retract in retracts.iter().chain(&retracts) {
+        stage.events.retract(retract.clone()).await?;
+    }
+    collecting(&stage, &key, 2).await?;
+    stage.events.emit(event(&key, "still to come")).await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    stage.workflow(&key).execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    stage.completed(&key).await?;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2), ("skipped", "retracted", 2)]));
+    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_is_emptied_ends_at_once_sends_nothing_and_says_so() -> Result<()> {
+    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    for event_id in ["e1", "e2"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    collecting(&stage, &key, 2).await?;
+    // All about the page that occurred so far.
+    let (category, entity_type, entity_id) = ("comment".to_owned(), "page".to_owned(), "plans".to_owned());
+    let occurred_at = Some(Timestamp::now().into());
+    let page = v1::Retract { category, entity_type, entity_id, occurred_at, ..retract(&key) };
+    stage.events.retract(page).await?;
+    let summary = stage.completed(&key).await?;
+    let last = summary.last.context("no digest")?.closed;
+    let why = "every event was retracted, opted out of, or in an earlier digest";
+    assert_eq!((last.outcome, last.why.as_str()), (Outcome::Skipped, why));
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("skipped", "retracted", 2), ("skipped", why, 0)]));
+    assert!(stage.relay.mails().is_empty());
+
+    // What occurs later is new.
+    stage.events.emit(event(&key, "e3")).await?;
+    collecting(&stage, &key, 1).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_moves_a_deadline_and_takes_up_what_today_s_configuration_says() -> Result<()> {
+    let mut stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let planned = collecting(&stage, &key, 1).await?.due_at;
+
+    // Another configuration leaves the open window alone (rule 16).
+    stage.stop_worker()?;
+    stage.settings = settings("after 2h", "after 1d");
+    stage.start_worker()?;
+    stage.events.emit(event(&key, "e2")).await?;
+    assert_eq!(collecting(&stage, &key, 2).await?.due_at, planned);
+
+    let retime = async |at: Option<Timestamp>| {
+        let retime = Retime { order: order(), at };
+        stage.workflow(&key).execute_update(Digest::retime, retime, WorkflowExecuteUpdateOptions::default()).await
+    };
+    let anew = retime(None).await?;
+    assert_eq!((anew.events, anew.was), (2, planned));
+    let sooner = planned.zip(anew.due_at).map(|(was, now)| was.duration_since(now)).context("not planned")?;
+    // A worker that replays history may see the first event a workflow task later.
+    assert_eq!(sooner.round(Unit::Second)?, SignedDuration::from_hours(22));
+    assert!(anew.why.starts_with("after 2h -> "), "{}", anew.why);
+
+    let at = Timestamp::now() + SignedDuration::from_secs(2);
+    let moved = retime(Some(at)).await?;
+    assert_eq!((moved.was, moved.due_at), (anew.due_at, Some(at)));
+    assert!(moved.why.starts_with("retimed by ann: ticket 812 -> "), "{}", moved.why);
+    stage.completed(&key).await?;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2)]));
+    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE action = 'retime' AND actor = 'ann'").await?, 2);
+    Ok(())
+}
+
+/// As `tidings digest reopen` does: an idle key has no workflow that runs.
+async fn reopen(stage: &Stage, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool) -> Result<Reopened> {
+    let reopen = Reopen { order: order(), digest_id, may_duplicate };
+    let existing = WorkflowIdConflictPolicy::UseExisting;
+    let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
+    let carried = Carried::default();
+    Ok(stage.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1d")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    status(&stage, &key, "it is retried", |s| s.state == "retrying").await?;
+    stage.workflow(&key).execute_update(Digest::discard, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    stage.completed(&key).await?;
+    let digest_id = stage.store.digests(&key, 1).await?[0].digest_id;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("dropped", "ticket 812", 1)]));
+
+    let reopened = reopen(&stage, &key, digest_id, false).await?;
+    assert_eq!(reopened, Reopened { events: 1, refused: None });
+    stage.completed(&key).await?;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 1)]));
+    assert_eq!(stage.store.digests(&key, 10).await?.len(), 1, "the same digest");
+    assert_eq!(stage.relay.mails().len(), 1);
+
+    let again = reopen(&stage, &key, digest_id, true).await?.refused.context("a sent digest was taken up again")?;
+    assert!(again.contains("sent"), "{again}");
+    stage.completed(&key).await?;
+    assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let unknown = || reopen(&stage, &key, uuid::Uuid::new_v4(), false);
+    for _ in 0..10 {
+        for answer in timeout(MINUTE, try_join_all((0..8).map(|_| unknown()))).await.context("no answer")?? {
+            assert!(answer.refused.is_some(), "{answer:?}");
+        }
+    }
+    stage.completed(&key).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_urgent_event_takes_the_whole_window_along_and_a_redelivered_one_moves_nothing() -> Result<()> {
+    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let urgent = || v1::Event { urgent: true, ..event(&key, "urgent") };
+    stage.events.emit(event(&key, "e1")).await?;
+    collecting(&stage, &key, 1).await?;
+    stage.events.emit(urgent()).await?;
+    stage.completed(&key).await?;
+    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2)]));
+
+    stage.events.emit(event(&key, "e2")).await?;
+    let planned = collecting(&stage, &key, 1).await?.due_at;
+    let json = r#"{"event_id":"urgent","category":"comment","occurred_at":1767225600,"urgent":true}"#;
+    signal(&stage.temporal, &key, Inbound::from_json_events([json])).await?;
+    // It is looked at, and leaves.
+    let plans = async || {
+        let history = format!("{:?}", stage.history(&key).await?);
+        Ok((history.matches("MarkerRecordedEventAttributes").count() >= 2).then_some(()))
+    };
+    eventually("it was looked at", MINUTE, plans).await?;
+    assert_eq!(collecting(&stage, &key, 1).await?.due_at, planned);
+    Ok(())
+}

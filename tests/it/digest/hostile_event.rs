@@ -1,0 +1,33 @@
+//! An event of a careless or hostile producer makes a correct mail, as an independent parser reads it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mail_parser::MessageParser;
+use tidings_harness::stage::{Stage, event, key, mails, settings};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_event_makes_a_correct_mail() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1s")).await?;
+    let key = key("activity", "ann");
+    let mut hostile = event(&key, "e1");
+    hostile.entity_id = "<script>alert(1)</script> 🦀 שלום".to_owned();
+    hostile.payload = serde_json::from_value(serde_json::json!({
+        "title": "Bob\r\nBcc: everybody@example.org\r\n\r\n<script>alert(2)</script> 🎉 مرحبا",
+        "url": "javascript:alert(3)",
+        "excerpt": "x".repeat(15_000),
+    }))?;
+    stage.events.emit(hostile).await?;
+    mails(&stage.relay, 1, Duration::from_secs(60)).await?;
+
+    let bytes = stage.relay.mails()[0].bytes();
+    let mail = MessageParser::default().parse(&bytes).context("no mail")?;
+    let (html, text) = (mail.body_html(0).context("no HTML")?, mail.body_text(0).context("no text")?);
+    assert!(mail.bcc().is_none(), "a header was smuggled in");
+    assert_eq!(mail.to().and_then(|to| to.first()).and_then(|to| to.address()), Some("ann@dev.invalid"));
+    assert!(!html.contains("<script") && html.contains("&lt;script"), "markup was not escaped");
+    assert!(!html.contains("javascript:") && !text.contains("javascript:"), "the link survived");
+    assert!(html.contains('🎉') && text.contains('🎉') && text.contains("مرحبا"), "the text lost its characters");
+    assert!(html.len() < 90_000);
+    Ok(())
+}

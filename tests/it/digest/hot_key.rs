@@ -1,0 +1,72 @@
+//! One key under pressure: thousands of concurrent signals over continue-as-new and completion.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use temporalio_common::protos::temporal::api::common::v1::Payload;
+use tidings_activities::store::Store;
+use tidings_harness::{
+    relay::told,
+    stage::{Stage, eventually, key, settings, signal},
+};
+use tidings_workflows::{Inbound, Key};
+
+const EVENTS: usize = 5_000;
+/// Every so many signals a malformed one is thrown in.
+const MALFORMED_EVERY: usize = 100;
+const AT_ONCE: usize = 16;
+/// Signals between two breaths. Under pressure without end the server gives a run no chance to continue as new, and
+/// refuses its 10,001st signal; the thin client never comes near that.
+const WAVE: usize = 1_000;
+
+fn json(key: &Key, n: usize) -> String {
+    format!(
+        r#"{{"tenant":"{}","digest":"{}","user":"{}","event_id":"e{n}","category":"comment","occurred_at":1767225600}}"#,
+        key.tenant, key.digest_type, key.user
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_signals_each_sent_twice_count_once_each() -> Result<()> {
+    let stage = &Stage::start(settings("after 2s", "after 1s")).await?;
+    let key = &key("activity", "ann");
+    let broken = Payload {
+        data: b"{".to_vec(),
+        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+        ..Payload::default()
+    };
+
+    for wave in (0..2 * EVENTS).step_by(WAVE) {
+        let signals = (wave..wave + WAVE).map(|n| {
+            let broken = broken.clone();
+            async move {
+                if n % MALFORMED_EVERY == 0 {
+                    signal(&stage.temporal, key, Inbound::from(vec![broken])).await?;
+                }
+                let event = json(key, n % EVENTS);
+                signal(&stage.temporal, key, Inbound::from_json_events([event.as_str()])).await
+            }
+        });
+        let run = stage.run(key).await.ok();
+        stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        // A run that took the whole wave completes, and nothing starts the next.
+        let breath = async || Ok((Some(stage.run(key).await?) != run || stage.is_idle(key).await?).then_some(()));
+        eventually("the next run, or none", Duration::from_secs(60), breath).await?;
+    }
+    eventually("the key is idle", Duration::from_secs(120), async || Ok(stage.is_idle(key).await?.then_some(())))
+        .await?;
+
+    let digests = stage.store.digests(key, 10_000).await?;
+    let items: u64 = digests.iter().filter(|digest| digest.is_sent()).map(|digest| digest.items).sum();
+    println!("{} signals, {} digests, {items} events", 2 * EVENTS + 2 * EVENTS / MALFORMED_EVERY, digests.len());
+    assert_eq!(items, EVENTS as u64, "each event exactly once");
+    assert!(digests.len() > 1, "no digest in between");
+
+    let mails = stage.relay.mails();
+    let told = told(&mails)?;
+    assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
+    assert_eq!(told.values().sum::<u64>(), EVENTS as u64, "the mails account for each event once");
+    assert_eq!(stage.count("SELECT COUNT(*) FROM dead_letters").await?, (2 * EVENTS / MALFORMED_EVERY) as i64);
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Every row of the table of SMTP outcomes, end to end: what a relay says, and what becomes of digest, recipient and relay.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use tidings::registration;
+use tidings_activities::{
+    DigestActivities,
+    relays::{Cause, Order},
+    renderer::Renderer,
+    settings::{RelaySettings, Settings},
+    store::{DigestRecord, Reason, Recipient, Store, Suppression},
+};
+use tidings_harness::{
+    relay::{self, Act, At, Fault, Relay},
+    stage::{Running, Stage, activities, event, eventually, key, mails, settings},
+};
+use tidings_proto::v1;
+use tidings_workflows::{Key, contract::Outcome, names};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Retried at once.
+fn impatient() -> Settings {
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.retry_delays = vec![Duration::ZERO; 5];
+    settings
+}
+
+/// The latest.
+async fn digest(stage: &Stage, key: &Key) -> Result<DigestRecord> {
+    stage.store.digests(key, 1).await?.pop().context("no digest")
+}
+
+async fn ended(stage: &Stage, key: &Key) -> Result<Outcome> {
+    stage.completed(key).await?;
+    Ok(digest(stage, key).await?.closed.context("it has no end")?.outcome)
+}
+
+async fn classes(stage: &Stage, key: &Key) -> Result<Vec<String>> {
+    let attempts = stage.store.attempts(digest(stage, key).await?.digest_id).await?;
+    Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
+}
+
+fn reply(text: &str) -> Act {
+    Act::Reply(text.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attempts_were_refused() -> Result<()> {
+    let stage = Stage::start(impatient()).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
+    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")).after(1));
+    stage.events.emit(event(&key, "e1")).await?;
+    assert_eq!(ended(&stage, &key).await?, Outcome::Ambiguous);
+    let refused = ["deferred"; 5].map(str::to_owned);
+    assert_eq!(classes(&stage, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
+    assert_eq!(stage.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_directory_has_another() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("an attempt was made", MINUTE, async || {
+        Ok((stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await? > 0).then_some(()))
+    })
+    .await?;
+    let recipient = stage.store.facts(&key).await?.recipient;
+    let old = recipient.map_or_else(|| "ann@dev.invalid".to_owned(), |recipient| recipient.address);
+    let moved = Recipient { address: "ann@elsewhere.example".into(), ..Recipient::invented(&key) };
+    stage.store.put_recipients(&[moved], Timestamp::now()).await?;
+    let (tenant, detail) = (key.tenant.clone(), String::new());
+    let suppression = Suppression { tenant, address: old, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    stage.store.suppress(&suppression).await?;
+    assert_eq!(ended(&stage, &key).await?, Outcome::Suppressed);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only() -> Result<()> {
+    use Outcome::{Failed, Sent};
+    let stage = Stage::start(impatient()).await?;
+    // What goes wrong once, the classes of the attempts, the digest's end, mails that the relay kept, address suppressed.
+    let rows = [
+        (At::Rcpt, reply("450 4.2.0 greylisted"), &["deferred", "sent"][..], Sent, 1, false),
+        (At::Rcpt, reply("421 4.3.2 shutting down"), &["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, reply("550 5.1.1 no such user"), &["hard_bounce"], Failed, 0, true),
+        (At::Rcpt, reply("550 5.1.2 no such host"), &["hard_bounce"], Failed, 0, true),
+        (At::Rcpt, reply("550 5.1.3 bad syntax"), &["hard_bounce"], Failed, 0, true),
+        (At::Rcpt, reply("550 5.1.6 moved"), &["hard_bounce"], Failed, 0, true),
+        (At::Rcpt, reply("550 5.1.10 null MX"), &["hard_bounce"], Failed, 0, true),
+        (At::Rcpt, reply("552 5.2.2 mailbox full"), &["mailbox_full"], Failed, 0, false),
+        (At::Rcpt, reply("550 no"), &["failed"], Failed, 0, false),
+        (At::Rcpt, reply("%$&/ what?"), &["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::Close, &["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::HalfClose, &["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::Slow(Duration::from_millis(300)), &["sent"], Sent, 1, false),
+        (At::Data, reply("451 4.3.0 try later"), &["deferred", "sent"], Sent, 1, false),
+        (At::Data, reply("554 5.5.1 no"), &["failed"], Failed, 0, false),
+        // The record comes before the last block, and a small mail has one block.
+        (At::Body, Act::Close, &["ambiguous", "sent"], Sent, 1, false),
+        (At::Dot, reply("451 4.7.1 greylisted"), &["deferred", "sent"], Sent, 1, false),
+        (At::Dot, reply("554 5.6.0 no"), &["failed"], Failed, 0, false),
+        (At::Dot, Act::Close, &["ambiguous", "sent"], Sent, 1, false),
+        (At::Dot, Act::KeepAndClose, &["ambiguous", "sent"], Sent, 2, false),
+        (At::Dot, Act::KeepAndReply("%$&/ what?".to_owned()), &["ambiguous", "sent"], Sent, 2, false),
+    ];
+    for (n, (at, act, ..)) in rows.iter().enumerate() {
+        stage.relay.fault(Fault::new(*at, act.clone()).to(&format!("row{n}@dev.invalid")).times(1));
+        stage.events.emit(event(&key("activity", &format!("row{n}")), "e1")).await?;
+    }
+    for (n, (at, act, attempts, outcome, kept, suppressed)) in rows.into_iter().enumerate() {
+        let (key, address) = (key("activity", &format!("row{n}")), format!("row{n}@dev.invalid"));
+        let row = format!("{at:?} {act:?}");
+        assert_eq!(ended(&stage, &key).await.context(row.clone())?, outcome, "{row}");
+        assert_eq!(classes(&stage, &key).await?, attempts, "{row}");
+        let all = stage.relay.mails();
+        let mails: Vec<_> = all.iter().filter(|mail| mail.to == [address.clone()]).collect();
+        assert_eq!(mails.len(), kept, "{row}");
+        assert!(mails.windows(2).all(|pair| pair[0].bytes() == pair[1].bytes()), "{row}");
+        assert_eq!(!stage.store.suppressed(&key.tenant, &address).await?.is_empty(), suppressed, "{row}");
+    }
+    assert!(stage.store.breakers().await?.values().all(|kept| kept.breaker.open.is_none()), "the relay was blamed");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_relay_says_of_us_opens_its_breaker_and_mail_waits() -> Result<()> {
+    let login = ("ann".to_owned(), "secret".to_owned());
+    let relay = Relay::with(relay::Settings {
+        login: Some(login),
+        idle: Some(Duration::from_millis(200)),
+        ..relay::Settings::default()
+    })
+    .await?;
+    let mut settings = impatient();
+    let url = relay.url().replace("smtp://", "smtp://ann:secret@");
+    settings.relays.insert("default".to_owned(), RelaySettings::new(url.parse()?));
+    let stage = Stage::start(settings).await?;
+    for (n, (at, text, class, cause)) in [
+        (At::Auth, "454 4.7.0 temporary authentication failure", "throttled", Cause::Throttled),
+        (At::Auth, "535 5.7.8 wrong", "configuration", Cause::Configuration),
+        (At::Auth, "534 5.7.9 too weak", "configuration", Cause::Configuration),
+        (At::Mail, "530 5.7.0 authentication required", "configuration", Cause::Configuration),
+        (At::Mail, "454 Throttling failure: Maximum sending rate exceeded.", "throttled", Cause::Throttled),
+        (At::Rcpt, "550 5.7.1 relaying denied", "policy", Cause::Policy),
+        (At::Dot, "550 5.7.26 unauthenticated", "policy", Cause::Policy),
+        (At::Dot, "550 5.7.515 access denied", "policy", Cause::Policy),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // A connection that is open knows no AUTH any more.
+        relay.until("its connections end", |relay| relay.open_connections() == 0).await?;
+        relay.fault(Fault::new(at, reply(text)));
+        let key = key("activity", &format!("row{n}"));
+        stage.events.emit(event(&key, "e1")).await?;
+        let open = eventually("the relay is left alone", MINUTE, async || {
+            Ok(stage.store.breakers().await?.remove("default").and_then(|kept| kept.breaker.open))
+        });
+        let open = open.await.context(text)?;
+        assert_eq!(open.cause, cause, "{text}");
+        eventually("the digest waits and says why", MINUTE, async || {
+            let waiting = stage.status(&key).await?.delivering;
+            Ok(waiting.is_some_and(|digest| digest.why.contains(cause.name())).then_some(()))
+        })
+        .await
+        .context(text)?;
+        assert_eq!(stage.count("SELECT COUNT(*) FROM suppressions").await?, 0, "{text}");
+        relay.heal();
+        Order::Close.carry_out(&*stage.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
+        assert_eq!(ended(&stage, &key).await.context(text)?, Outcome::Sent, "{text}");
+        assert_eq!(classes(&stage, &key).await?, [class, "sent"], "{text}");
+        assert_eq!(relay.mails().len(), n + 1, "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Result<()> {
+    const EVENTS: usize = 30;
+    let mut settings = impatient();
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    activity.cadence = "after 1s".parse()?;
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    let too_large = |times| Fault::new(At::Dot, reply("552 5.3.4 too big")).times(times);
+    for (n, (times, outcome, attempts)) in
+        [(1, Outcome::Sent, &["too_large", "sent"][..]), (2, Outcome::Failed, &["too_large", "too_large"])]
+            .into_iter()
+            .enumerate()
+    {
+        stage.relay.fault(too_large(times));
+        let events = (0..EVENTS).map(|event_id| {
+            let event_id = format!("{n} {event_id}");
+            stage.events.emit(v1::Event { entity_id: event_id.clone(), ..event(&key, &event_id) })
+        });
+        try_join_all(events).await?;
+        assert_eq!(ended(&stage, &key).await?, outcome);
+        assert_eq!(classes(&stage, &key).await?, attempts);
+    }
+    let [mail] = &stage.relay.mails()[..] else { anyhow::bail!("not one mail") };
+    assert_eq!(mail.header("X-Tidings-Events")?, EVENTS.to_string(), "it tells of all events");
+    let text = String::from_utf8(mail.bytes())?;
+    assert!(text.contains("25 more"), "{text}");
+    Ok(())
+}
+
+/// The operator has removed its type since the mail was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_relay_said_of_a_mail_that_cannot_be_made_smaller_is_recorded() -> Result<()> {
+    let mut settings = impatient();
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
+    let mut stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, reply("451 4.3.0 later")).times(1));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the first attempt ends", MINUTE, async || {
+        let waits = stage.status(&key).await?.delivering.is_some_and(|delivering| delivering.next_attempt_at.is_some());
+        Ok(waits.then_some(()))
+    })
+    .await?;
+    stage.stop_worker()?;
+
+    stage.relay.fault(Fault::new(At::Dot, reply("552 5.3.4 too big")));
+    let mut changed = stage.settings.clone();
+    changed.digests.clear();
+    let changed = activities(stage.store.clone(), &stage.relay.url(), changed)?;
+    stage.worker = Some(Running::start(stage.temporal.clone(), registration::digests(names::TASK_QUEUE, changed)?)?);
+    assert_eq!(ended(&stage, &key).await?, Outcome::Failed);
+    assert_eq!(classes(&stage, &key).await?, ["deferred", "too_large"]);
+    Ok(())
+}
+
+/// Rule 24: rendered before the upgrade, the first attempt before it, the second one after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -> Result<()> {
+    let mut settings = impatient();
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
+    let mut stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
+    stage.events.emit(event(&key, "e1")).await?;
+    mails(&stage.relay, 1, MINUTE).await?;
+    stage.stop_worker()?;
+
+    let templates = stage.folder.path().join("templates");
+    std::fs::create_dir_all(templates.join("activity"))?;
+    std::fs::write(templates.join("activity").join("body.txt"), "Another text\n")?;
+    let upgraded = DigestActivities {
+        renderer: Renderer::new(Some(&templates))?,
+        ..activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?
+    };
+    let options = registration::digests(names::TASK_QUEUE, upgraded)?;
+    stage.worker = Some(Running::start(stage.temporal.clone(), options)?);
+    assert_eq!(ended(&stage, &key).await?, Outcome::Sent);
+    stage.events.emit(event(&key, "e2")).await?;
+    mails(&stage.relay, 3, MINUTE).await?;
+    let [before, after, next] = &stage.relay.mails()[..] else { anyhow::bail!("not three mails") };
+    ensure!(before.bytes() == after.bytes(), "the attempts sent different bytes");
+    assert!(String::from_utf8(next.bytes())?.contains("Another text"), "the new template was not in force");
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Whoever asks for a key's status changes nothing of what its run does: what it did can be replayed from its history.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    time::Duration,
+};
+
+use anyhow::Result;
+use futures::future::select_ok;
+use temporalio_client::{WorkflowFetchHistoryOptions, WorkflowGetResultOptions};
+use temporalio_common::protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent};
+use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
+use temporalio_workflow::workflow_interceptors::{
+    HandleQueryInput, HandleQueryResult, SyncWorkflowInterceptorContext, WorkflowInterceptor,
+    WorkflowInterceptorConstructor, WorkflowNext,
+};
+use tidings::registration;
+use tidings_harness::stage::{Running, Stage, activities, event, eventually, has_fired, key, settings};
+use tidings_workflows::{Digest, names};
+
+const MINUTE: Duration = Duration::from_mins(1);
+/// More than a worker asks for tasks at a time.
+const QUERIES: usize = 20;
+
+fn count(history: &[HistoryEvent], of: EventType) -> usize {
+    history.iter().filter(|event| event.event_type() == of).count()
+}
+
+/// The worker that has the run in memory stands still: the server gives it the first queries, and the task that comes later
+/// waits until somebody asks for it. Both go to any worker after 25 s, and the queries have waited for longer. So the other
+/// worker is shown a history that ends with the timer's firing, keeps the run like that, and then has its task.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_whose_task_a_query_overtook_is_not_armed_again() -> Result<()> {
+    let mut stage = Stage::without_worker(settings("after 10s", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let (proxy, still) = stage.worker_behind_a_proxy().await?;
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the timer runs", MINUTE, async || {
+        Ok((count(&stage.history(&key).await?, EventType::TimerStarted) > 0).then_some(()))
+    })
+    .await?;
+    proxy.freeze();
+    stage.start_worker()?;
+    let queries = (0..QUERIES).map(|_| Box::pin(stage.status(&key)));
+    let cut_off = async {
+        eventually("the timer fires", MINUTE, async || Ok(has_fired(&stage.history(&key).await?).then_some(())))
+            .await?;
+        drop(proxy);
+        Ok(())
+    };
+    tokio::try_join!(select_ok(queries), cut_off)?;
+    let told = stage.history(&key).await?;
+    assert_eq!(
+        told.last().map(HistoryEvent::event_type),
+        Some(EventType::WorkflowTaskScheduled),
+        "no query overtook it"
+    );
+
+    stage.completed(&key).await?;
+    assert_eq!(count(&stage.history(&key).await?, EventType::TimerStarted), 1);
+    assert_eq!(stage.relay.count(), 1);
+    // What stands still runs no code.
+    std::mem::forget(still);
+    Ok(())
+}
+
+/// Takes its time for a query: says when it begins, and ends when it is told to.
+#[derive(Clone)]
+struct Slow {
+    began: mpsc::Sender<()>,
+    end: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+impl WorkflowInterceptor for Slow {
+    fn handle_query(
+        &self,
+        _: SyncWorkflowInterceptorContext,
+        input: HandleQueryInput,
+        next: WorkflowNext<'_, HandleQueryInput, HandleQueryResult>,
+    ) -> HandleQueryResult {
+        self.began.send(()).ok();
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+        next.run(input)
+    }
+}
+
+/// A query that comes with a task is answered while a local activity runs. When that has its answer meanwhile, the SDK
+/// writes it with this task, and tells the workflow with the next one, after an event that came in between. A replay tells of
+/// it before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_asked_while_it_plans_its_window_can_be_replayed() -> Result<()> {
+    let mut stage = Stage::start(settings("instant", "after 1d")).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    stage.completed(&key).await?;
+    stage.stop_worker()?;
+    stage.events.emit(event(&key, "e1")).await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    let (asked, temporal, workflow) = (stage.status(&key), &stage.temporal, stage.workflow(&key));
+    let plot = async {
+        // The query is there before the worker.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (begins, begun) = mpsc::channel();
+        let (ends, ended) = mpsc::channel();
+        let slow = Slow { began: begins, end: Arc::new(Mutex::new(ended)) };
+        let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+        let mut options = registration::digests(names::TASK_QUEUE, activities)?;
+        options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
+        let worker = Running::start(temporal.clone(), options)?;
+        eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
+        // The plan is made.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stage.events.emit(event(&key, "e3")).await?;
+        ends.send(())?;
+        anyhow::Ok((worker, ends))
+    };
+    let (_, (worker, _ends)) = tokio::try_join!(asked, plot)?;
+    workflow.get_result(WorkflowGetResultOptions::default()).await?;
+    worker.stop()?;
+
+    let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?.build();
+    let history = workflow.fetch_history(WorkflowFetchHistoryOptions::default());
+    WorkflowReplayer::new(options)?.replay_workflow(history).await?;
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! A hundred thousand events for one key in one window: one mail, and neither the worker nor a history grows with them.
+
+use std::{collections::BTreeSet, fmt::Write, fs, time::Duration};
+
+use anyhow::Result;
+use tidings_harness::{outside::Outside, stage::eventually};
+use tidings_workflows::Key;
+
+const EVENTS: u64 = 100_000;
+/// The budget of a worker, in bytes.
+const MEMORY: u64 = 256 * 1024 * 1024;
+/// The budget of a run's history.
+const HISTORY: i64 = 10_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thousand_events_in_one_window_are_one_mail() -> Result<()> {
+    let key = Key::new("acme".to_owned(), "activity".to_owned(), "ann".to_owned())?;
+    let keys = BTreeSet::from([key.clone()]);
+    let mut outside = Outside::start("after 1d").await?;
+    outside.import(&keys).await?;
+    outside.start_worker()?;
+
+    let mut lines = String::new();
+    for n in 0..EVENTS {
+        writeln!(
+            lines,
+            r#"{{"tenant":"acme","digest":"activity","user":"ann","event_id":"e{n}","category":"comment","entity_type":"page","entity_id":"p{}","occurred_at":1767225600,"counts":{{"words":{n}}}}}"#,
+            n % 997
+        )?;
+    }
+    let events = outside.folder.path().join("events.ndjson");
+    fs::write(&events, lines)?;
+    let acknowledged = outside.emit(&events).await?;
+    outside.flush(&key).await?;
+    outside.settled(&keys, Duration::from_secs(120)).await?;
+
+    let verdict = outside.check(&acknowledged)?;
+    println!("{verdict:#?}");
+    assert_eq!(verdict.code, Some(0), "the checker found violations");
+    assert_eq!((verdict.acknowledged, verdict.mails, verdict.second_mails), (EVENTS, 1, 0));
+
+    let memory = outside.worker_peak_memory()?;
+    let lengths = eventually("every run is listed as closed", Duration::from_secs(30), async || {
+        let lengths = outside.history_lengths(&key).await?;
+        Ok((!lengths.is_empty() && lengths.iter().all(|length| *length > 0)).then_some(lengths))
+    })
+    .await?;
+    println!("the worker had {} MiB at most; events of each run's history: {lengths:?}", memory >> 20);
+    assert!(memory < MEMORY, "the worker had {memory} bytes");
+    assert!(lengths.iter().all(|length| *length < HISTORY), "{lengths:?}");
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The end-to-end tests: real servers, real SMTP, both stores.
+
+mod digest;
+mod message;
+mod producers;
+mod recovery;
+mod smtp;
+mod store;
+mod timing;
+mod upgrade;

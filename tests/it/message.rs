@@ -1,0 +1,5 @@
+//! Single messages, and the reports of providers about them.
+
+mod commands;
+mod delivery;
+mod delivery_events;

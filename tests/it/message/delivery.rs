@@ -1,0 +1,237 @@
+//! Single messages, end to end: one mail for one key, the bytes the same over all attempts, nothing after a cancel, and
+//! nobody waits for a flood of digests.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use tidings_activities::{
+    Error,
+    message::{Content, Refused, Submission, To},
+    relays::Provider,
+    settings::{Guarantee, RelaySettings, Streams},
+    store::{MessageState, Reason, Store},
+};
+use tidings_harness::{
+    post::{ANN, BODY, Post, of, order, submission, waits},
+    relay::{Act, At, Fault, Relay},
+    stage::{Stage, event, eventually, key, mails, settings},
+};
+use tidings_workflows::{
+    contract::{Outcome, Sent},
+    message::{
+        command::Retry,
+        contract::{Retried, SendInput},
+    },
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> Result<()> {
+    let post = Post::start(waits(&[])).await?;
+    let handed_over = submission("k");
+    let (first, second) = tokio::try_join!(post.send(&handed_over), post.send(&handed_over))?;
+    assert_eq!(first.message.id, second.message.id);
+    assert_eq!(post.ended(&of("k")).await?, MessageState::Sent);
+
+    let late = post.send(&submission("k")).await?;
+    assert!(late.again && late.message.state == MessageState::Sent);
+    let other = Submission { reply_to: Some("help@example.com".to_owned()), ..submission("k") };
+    assert!(matches!(post.accept(&other).await, Err(Refused::OtherContent)));
+
+    let history: Vec<u8> = post.history(&of("k")).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
+    assert!(!contains(&history, ANN) && !contains(&history, "4711"), "no address and no body is in history");
+    assert!(contains(&history, "message_send"), "and this is how it would be found");
+    let [mail] = &post.stage.relay.mails()[..] else { panic!("not one mail") };
+    assert_eq!(
+        (mail.to.as_slice(), mail.header("X-Tidings-Message")?),
+        (&[ANN.to_owned()][..], first.message.id.to_string())
+    );
+    assert!(contains(&mail.bytes(), BODY) && mail.header("List-Id").is_err());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()> {
+    let mut post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
+    post.send(&submission("before")).await?;
+    post.suppress("bo@example.net", Reason::Complaint).await?;
+    post.suppress(ANN, Reason::HardBounce).await?;
+    for (address, stream, refused) in [
+        ("Ann@Example.net", Streams::TRANSACTIONAL, Some(Reason::HardBounce)),
+        (ANN, Streams::BULK, Some(Reason::HardBounce)),
+        ("bo@example.net", Streams::BULK, Some(Reason::Complaint)),
+        ("bo@example.net", Streams::TRANSACTIONAL, None),
+    ] {
+        let to = To::Address { address: address.to_owned(), name: String::new() };
+        let answer = post
+            .accept(&Submission { to, stream: stream.to_owned(), ..submission(&format!("{address} {stream}")) })
+            .await;
+        let reason = match &answer {
+            Err(Refused::Suppressed { reason }) => Some(*reason),
+            Err(error) => panic!("{error}"),
+            Ok(_) => None,
+        };
+        assert_eq!(reason, refused, "{stream}");
+    }
+    assert!(post.accept(&submission("before")).await?.again, "what is in the outbox is answered for");
+    post.work()?;
+    assert_eq!(post.ended(&of("before")).await?, MessageState::Suppressed);
+    assert!(post.stage.relay.mails().is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_made_is_refused_with_the_part_that_is_wrong() -> Result<()> {
+    let post = Post { worker: None, stage: Stage::without_worker(settings("after 1s", "after 1s")).await? };
+    let address = |address: &str| To::Address { address: address.to_owned(), name: String::new() };
+    let template = |name: &str| Content::Template { name: name.to_owned(), variables: serde_json::Map::new() };
+    for (wrong, says) in [
+        (Submission { to: address("ann"), ..submission("k") }, "to: the address has no @"),
+        (Submission { stream: "express".to_owned(), ..submission("k") }, "stream: \"express\" is neither"),
+        (submission(&"ü".repeat(50)), "the limit is 255"),
+        (Submission { content: template("nothing"), ..submission("k") }, "there is no template \"nothing\""),
+        (Submission { reply_to: Some("x".to_owned()), ..submission("k") }, "reply_to: has no @"),
+    ] {
+        let error = post.accept(&wrong).await.err().context(says)?.to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(post.stage.store.message(of("k").message_id()).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -> Result<()> {
+    let post = Post::start(waits(&[Duration::from_secs(1); 3])).await?;
+    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    post.stage.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".into())).times(1));
+    post.send(&submission("k")).await?;
+    assert_eq!(post.ended(&of("k")).await?, MessageState::Sent);
+    assert_eq!(post.classes(&of("k")).await?, ["deferred", "deferred", "sent"]);
+    let [refused, taken] = &post.stage.relay.mails()[..] else { panic!("not two mails") };
+    assert!(refused.bytes() == taken.bytes(), "the attempts sent different bytes");
+    post.replays(&of("k")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_last_attempt_failed_it_is_failed_and_a_retry_sends_it() -> Result<()> {
+    let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
+    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
+    post.send(&submission("k")).await?;
+    let k = of("k");
+    assert_eq!(post.ended(&k).await?, MessageState::Failed);
+    assert!(post.record(&k).await?.why.contains("the last attempt failed, too: "));
+    let answer = post.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
+    assert_eq!(answer, Retried::Queued);
+    assert_eq!(post.ended(&k).await?, MessageState::Sent);
+    let again = post.tell(&k).retry(Retry { order: order(), may_duplicate: true }).await?;
+    assert!(matches!(again, Retried::Refused { why } if why == "the relay took it"));
+    assert_eq!(post.ended(&k).await?, MessageState::Sent);
+    assert_eq!(post.stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_to_no_other() -> Result<()> {
+    for (relays, ended, mails) in
+        [(&["resend"][..], MessageState::Sent, 2), (&["first", "resend"], MessageState::Ambiguous, 1)]
+    {
+        let relay = Relay::start().await?;
+        relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
+        let mut settings = waits(&[Duration::ZERO]);
+        for (name, provider) in [("first", Provider::Other), ("resend", Provider::Resend)] {
+            let relay = RelaySettings { provider, ..RelaySettings::new(relay.url().parse()?) };
+            settings.relays.insert(name.to_owned(), relay);
+        }
+        let stream = &mut settings.streams.transactional;
+        stream.guarantee = Guarantee::AtMostOnce;
+        stream.relays = relays.iter().map(|&name| name.to_owned()).collect();
+        settings.streams.bulk.relays.clone_from(&stream.relays);
+        let post = Post::start(settings).await?;
+        post.send(&submission("k")).await?;
+        assert_eq!((post.ended(&of("k")).await?, relay.mails().len()), (ended, mails), "{relays:?}");
+        assert!(relay.mails().windows(2).all(|mails| mails[0].bytes() == mails[1].bytes()));
+
+        // Two days later the relay has forgotten the first copy.
+        let (late, before) = (of("late"), Timestamp::now() - SignedDuration::from_hours(48));
+        post.accept(&submission("late")).await?;
+        post.stage.store.begin_attempt(late.message_id(), "resend", before).await?;
+        ensure!(post.stage.store.past_the_dot(late.message_id(), 1, before).await?);
+        post.send(&submission("late")).await?;
+        assert_eq!((post.ended(&late).await?, relay.mails().len()), (MessageState::Ambiguous, mails), "{relays:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_sends_at_most_once_never_repeats_what_is_ambiguous() -> Result<()> {
+    let mut settings = waits(&[Duration::ZERO]);
+    settings.streams.transactional.guarantee = Guarantee::AtMostOnce;
+    let post = Post::start(settings).await?;
+    let (k, crashed) = (of("k"), of("crashed"));
+    post.stage.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
+    post.send(&submission("k")).await?;
+    assert_eq!(post.ended(&k).await?, MessageState::Ambiguous);
+    assert_eq!((post.classes(&k).await?, post.stage.relay.mails().len()), (vec!["ambiguous".to_owned()], 1));
+
+    // A worker that died past the dot leaves the same behind.
+    post.accept(&submission("crashed")).await?;
+    post.stage.store.begin_attempt(crashed.message_id(), "default", Timestamp::now()).await?;
+    ensure!(post.stage.store.past_the_dot(crashed.message_id(), 1, Timestamp::now()).await?);
+    post.send(&submission("crashed")).await?;
+    assert_eq!(post.ended(&crashed).await?, MessageState::Ambiguous);
+    assert_eq!(post.stage.relay.mails().len(), 1);
+
+    let refused = post.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
+    assert!(matches!(refused, Retried::Refused { why } if why.contains("--may-duplicate")));
+    let queued = post.tell(&k).retry(Retry { order: order(), may_duplicate: true }).await?;
+    assert_eq!((queued, post.ended(&k).await?), (Retried::Queued, MessageState::Sent));
+    let [first, second] = &post.stage.relay.mails()[..] else { panic!("not two mails") };
+    assert!(first.bytes() == second.bytes());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second_mail() -> Result<()> {
+    let post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
+    post.accept(&submission("k")).await?;
+    let input = SendInput { asked_at: Timestamp::now(), key: of("k"), failed: 0, delays: None };
+    post.stage.relay.fault(Fault::new(At::Data, Act::Slow(Duration::from_secs(2))).times(1));
+    let (stopped, other) = (Arc::new(post.deliveries()?), post.deliveries()?);
+    let zombie = {
+        let (stopped, input) = (stopped.clone(), input.clone());
+        tokio::spawn(async move { stopped.deliver(&input, std::future::pending()).await })
+    };
+    let before_the_dot = async || Ok(post.stage.relay.commands().contains(&"DATA".to_owned()).then_some(()));
+    eventually("the first attempt is before the dot", MINUTE, before_the_dot).await?;
+    let sent = other.deliver(&input, std::future::pending()).await?.context("not cancelled")?.sent;
+    assert!(matches!(sent, Sent::Closed(closed) if closed.outcome == Outcome::Sent));
+    assert!(matches!(zombie.await?, Err(Error::Fenced)));
+    assert_eq!(post.classes(&of("k")).await?, ["fenced", "sent"]);
+    assert_eq!(post.stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_digests_does_not_hold_a_message() -> Result<()> {
+    const FLOOD: usize = 500;
+    let mut post = Post::start(waits(&[])).await?;
+    post.stage.relay.fault(Fault::new(At::Mail, Act::Slow(Duration::from_millis(20))));
+    post.stage.start_worker()?;
+    let emit = |n: usize| post.stage.events.emit(event(&key("activity", &format!("user-{n}")), "e1"));
+    stream::iter(0..FLOOD).map(emit).buffer_unordered(50).try_collect::<()>().await?;
+    mails(&post.stage.relay, 1, MINUTE).await?;
+    post.send(&submission("k")).await?;
+    assert_eq!(post.ended(&of("k")).await?, MessageState::Sent);
+    mails(&post.stage.relay, FLOOD + 1, 3 * MINUTE).await?;
+    let place = post.stage.relay.mails().iter().position(|mail| mail.to == [ANN]).context("no mail")?;
+    println!("the message was mail {} of {}", place + 1, FLOOD + 1);
+    assert!(place < FLOOD, "all digests came first");
+    post.stage.stop_worker()
+}

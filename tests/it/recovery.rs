@@ -1,0 +1,13 @@
+//! Crashes, outages and races: every event is in exactly one email all the same.
+
+mod chaos;
+mod crash_points;
+mod fencing;
+mod lost_task;
+mod races;
+mod real_events;
+mod recycling;
+mod relay_outage;
+mod seeded_bugs;
+mod terminated_run;
+mod worker_outage;

@@ -1,0 +1,260 @@
+//! Claim, render, past the dot, outcome: each step is killed or stopped at random awaits, tried again as Temporal
+//! would, and the stopped ones go on later. Whatever happens, every event is in one mail, and a second mail exists
+//! only where the ledger says that an attempt was ambiguous.
+
+use std::{env, pin::pin, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, FuturesUnordered},
+};
+use jiff::{Timestamp, ToSpan};
+use tidings_activities::{
+    DigestActivities, Error,
+    store::{Postgres, Store},
+};
+use tidings_harness::{
+    faulty::{Ended, run},
+    relay::{Act, At, Fault, Relay},
+    stage::{activities, key, settings, sqlite},
+};
+use tidings_workflows::{
+    Event,
+    contract::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+};
+
+/// Digests per store, each with a seed of its own. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` repeats one.
+const SEEDS: u64 = 1_000;
+/// After this long what is stopped goes on: it may hold a lock that others need.
+const PATIENCE: Duration = Duration::from_millis(25);
+
+/// xorshift64*: the same seed makes the same choices.
+struct Dice {
+    state: u64,
+    /// Whether a killed execution is dropped. A dropped query of PostgreSQL may leave its connection in a transaction,
+    /// which the death of a process never does: there, what is killed goes on in the end, like what is stopped.
+    drops: bool,
+}
+
+impl Dice {
+    fn new(seed: u64, drops: bool) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, drops }
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
+    }
+}
+
+/// What happens to one execution of an activity.
+#[derive(Clone, Copy)]
+enum Fate {
+    Lives,
+    Killed { polls: u32 },
+    Stopped { polls: u32 },
+}
+
+impl Fate {
+    fn draw(dice: &mut Dice) -> Self {
+        let polls = u32::try_from(dice.roll(24)).unwrap_or_default();
+        match dice.roll(5) {
+            0 | 1 if dice.drops => Self::Killed { polls },
+            0..=2 => Self::Stopped { polls },
+            _ => Self::Lives,
+        }
+    }
+}
+
+/// Awaits `future`. What is stopped may hold a lock that `future` needs: after a while it goes on (SIGCONT), until
+/// `future` is there.
+async fn patiently<T>(future: impl Future<Output = T>, zombies: &mut Vec<BoxFuture<'_, ()>>) -> T {
+    let mut future = pin!(future);
+    if let Ok(value) = tokio::time::timeout(PATIENCE, &mut future).await {
+        return value;
+    }
+    let mut awake: FuturesUnordered<_> = zombies.drain(..).collect();
+    let value = loop {
+        tokio::select! {
+            value = &mut future => break value,
+            Some(()) = awake.next() => {}
+        }
+    };
+    zombies.extend(awake);
+    value
+}
+
+/// Tries a step until it answers, as Temporal does. Stopped executions are left in `zombies`.
+async fn step<'a, T: Send + 'a>(
+    dice: &mut Dice,
+    zombies: &mut Vec<BoxFuture<'a, ()>>,
+    execute: impl Fn() -> BoxFuture<'a, Result<T, Error>>,
+) -> Result<T> {
+    for _ in 0..200 {
+        let fate = Fate::draw(dice);
+        let ended = match fate {
+            Fate::Lives => Ended::With(patiently(execute(), zombies).await),
+            Fate::Killed { polls } | Fate::Stopped { polls } => patiently(run(execute(), polls), zombies).await,
+        };
+        let answer = match (ended, fate) {
+            (Ended::With(answer), _) => Some(answer),
+            (Ended::Stopped(stopped), Fate::Stopped { .. }) => {
+                zombies.push(Box::pin(async move { drop(stopped.await) }));
+                None
+            }
+            // Dropped: killed.
+            (Ended::Stopped(_), _) => None,
+        };
+        while !zombies.is_empty() && dice.roll(3) == 0 {
+            let awakened = zombies.swap_remove(usize::try_from(dice.roll(zombies.len() as u64))?);
+            patiently(awakened, zombies).await;
+        }
+        // An error is worth another attempt; an answer counts, unless the worker dies before it can tell.
+        if let Some(Ok(answer)) = answer
+            && dice.roll(8) > 0
+        {
+            return Ok(answer);
+        }
+    }
+    bail!("the step never came to an end")
+}
+
+struct Digest {
+    window: Window,
+    events: Vec<Event>,
+}
+
+impl Digest {
+    fn new(seed: u64, dice: &mut Dice) -> Self {
+        let key = key("activity", &format!("user-{seed}"));
+        let opened_at = Timestamp::now();
+        let count = 1 + dice.roll(4);
+        let events = (0..count).map(|n| made_up(&format!("{seed}-{n}"), opened_at)).collect::<Vec<_>>();
+        let digest_id = key.digest_id("run", seed);
+        Self { window: Window { key, digest_id, opened_at, due_at: opened_at }, events }
+    }
+}
+
+fn made_up(event_id: &str, occurred_at: Timestamp) -> Event {
+    let payload = [("title".to_owned(), format!("Event {event_id}").into())].into_iter().collect();
+    Event {
+        event_id: event_id.to_owned(),
+        category: "comment".to_owned(),
+        entity_type: "page".to_owned(),
+        entity_id: event_id.to_owned(),
+        actor: String::new(),
+        occurred_at,
+        counts: [("critical".to_owned(), 1)].into(),
+        urgent: false,
+        payload,
+    }
+}
+
+async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
+    let digest = Digest::new(seed, &mut dice);
+    let window = &digest.window;
+    let to = format!("user-{seed}@dev.invalid");
+    match dice.roll(8) {
+        0 => relay.fault(Fault::new(At::Dot, Act::KeepAndClose).to(&to).times(1)),
+        1 => relay.fault(Fault::new(At::Dot, Act::Close).to(&to).times(1)),
+        2 => relay.fault(Fault::new(At::Body, Act::Close).to(&to).times(1)),
+        3 => relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to(&to).times(1)),
+        _ => {}
+    }
+    let mut zombies = Vec::new();
+    let asked_at = window.opened_at;
+
+    let events = digest.events.clone();
+    let load = LoadInput { asked_at, window: window.clone(), events, flushed: false, urgent: false, revision: 0 };
+    let loaded = step(&mut dice, &mut zombies, || {
+        let load = load.clone();
+        Box::pin(async move { activities.claim(&load).await })
+    })
+    .await?;
+    ensure!(matches!(loaded, Loaded::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
+
+    let render = RenderInput { asked_at, window: window.clone() };
+    let rendered = step(&mut dice, &mut zombies, || {
+        let render = render.clone();
+        Box::pin(async move { activities.compose(&render).await })
+    })
+    .await?;
+    ensure!(rendered == Rendered::Stored, "{rendered:?}");
+
+    let mut sent = None;
+    for attempt in 0..6 {
+        let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
+        let send = SendInput { asked_at, window: window.clone(), failed: 0 };
+        let answer = step(&mut dice, &mut zombies, || {
+            let send = send.clone();
+            Box::pin(async move { activities.deliver(&send, futures::future::pending()).await })
+        })
+        .await?;
+        if let Some(Sent::Closed(closed)) = answer {
+            sent = Some(closed);
+            break;
+        }
+    }
+    let closed = sent.context("six attempts did not deliver it")?;
+    ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
+    futures::future::join_all(zombies).await;
+    check(activities, relay, &digest, &to).await
+}
+
+/// Answers how many mails more than one there were.
+async fn check(activities: &DigestActivities, relay: &Relay, digest: &Digest, to: &str) -> Result<usize> {
+    let digest_id = digest.window.digest_id;
+    let mails: Vec<_> = relay.mails().into_iter().filter(|mail| mail.to == [to]).collect();
+    let record = activities.store.digest(digest_id).await?.context("the ledger does not know the digest")?;
+    let ambiguous = usize::try_from(record.ambiguous)?;
+    ensure!(!mails.is_empty(), "no mail");
+    ensure!(mails.len() <= 1 + ambiguous, "{} mails, {ambiguous} ambiguous attempts", mails.len());
+    ensure!(mails.iter().all(|mail| mail.bytes() == mails[0].bytes()), "the attempts sent different bytes");
+    ensure!(record.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent), "{record:?}");
+    ensure!(record.items == digest.events.len() as u64, "{record:?}");
+    let text = String::from_utf8(mails[0].bytes())?;
+    ensure!(text.contains(&format!("X-Tidings-Events: {}\r\n", digest.events.len())), "the mail counts differently");
+    Ok(mails.len() - 1)
+}
+
+/// One digest after the other: what is stopped holds connections and locks, and only its own digest wakes it.
+async fn many_digests(store: Arc<dyn Store>, drops: bool) -> Result<()> {
+    let relay = Relay::start().await?;
+    let activities = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
+    let seeds = match env::var("TIDINGS_SEED") {
+        Ok(seed) => vec![seed.parse()?],
+        Err(_) => (0..env::var("TIDINGS_SEEDS").map_or(Ok(SEEDS), |seeds| seeds.parse())?).collect(),
+    };
+    let count = seeds.len();
+    let (activities, relay) = (&activities, &relay);
+    let results = stream::iter(seeds).map(|seed| async move {
+        let one =
+            tokio::time::timeout(Duration::from_secs(120), one_digest(activities, relay, Dice::new(seed, drops), seed));
+        one.await.map_err(Into::into).flatten().with_context(|| format!("TIDINGS_SEED={seed}"))
+    });
+    let second_mails: usize =
+        results.buffered(1).collect::<Vec<_>>().await.into_iter().collect::<Result<Vec<_>>>()?.into_iter().sum();
+    println!(
+        "{count} digests, {} mails, {second_mails} of them second mails of ambiguous attempts",
+        relay.mails().len()
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_on_sqlite() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    many_digests(sqlite(folder.path()).await?, true).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_on_postgres() -> Result<()> {
+    let Some(url) = tidings_harness::postgres::database().await? else { return Ok(()) };
+    let store = Postgres::connect(&url).await?;
+    store.migrate().await?;
+    many_digests(Arc::new(store), false).await
+}

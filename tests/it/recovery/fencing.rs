@@ -1,0 +1,48 @@
+//! Rule 26 with real processes: a worker that stands still before it records that it is past the dot, another one that sends
+//! meanwhile, and the first one again.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context, Result};
+use tidings_activities::store::{Sqlite, Store};
+use tidings_harness::{
+    outside::Outside,
+    relay::{Act, At, Fault},
+    stage::{eventually, key, mails},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_stopped_before_the_record_sends_nothing_when_it_goes_on() -> Result<()> {
+    let mut outside = Outside::start("instant").await?;
+    let ann = key("activity", "ann");
+    outside.import(&BTreeSet::from([ann.clone()])).await?;
+    outside.start_worker()?;
+    // It has said DATA, and waits for leave to send the content.
+    outside.relay.fault(Fault::new(At::Data, Act::Slow(Duration::from_secs(3))).times(1));
+    outside
+        .run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"])
+        .await?;
+    outside.relay.until("it says DATA", |relay| relay.commands().iter().any(|command| command == "DATA")).await?;
+    let first = outside.pause_worker()?;
+
+    outside.start_worker()?;
+    mails(&outside.relay, 1, MINUTE).await?;
+    let store = Sqlite::connect(&format!("sqlite://{}", outside.ledger().display())).await?;
+    let digest = async || Ok(store.digests(&ann, 1).await?.pop().filter(|digest| digest.is_sent()));
+    let digest = eventually("the digest is sent", MINUTE, digest).await?;
+
+    first.go_on()?;
+    let ended = async || {
+        let attempts = store.attempts(digest.digest_id).await?;
+        let first = attempts.first().context("no attempt")?;
+        Ok(first.late.is_some().then(|| attempts.clone()))
+    };
+    let attempts = eventually("the first attempt ends", MINUTE, ended).await?;
+    let classes: Vec<_> = attempts.iter().map(|attempt| attempt.class.as_deref().unwrap_or_default()).collect();
+    assert_eq!(classes, ["fenced", "sent"]);
+    assert!(attempts[0].past_the_dot_at.is_none());
+    assert_eq!(outside.relay.mails().len(), 1, "a second mail");
+    Ok(())
+}

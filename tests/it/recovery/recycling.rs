@@ -1,0 +1,69 @@
+//! A worker gives way to a new one in the same process.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tidings::{recycle, registration, sdk};
+use tidings_harness::{
+    relay::{Act, At, Fault},
+    stage::{Stage, activities, event, eventually, key, settings},
+};
+use tidings_workflows::names;
+use tokio_util::sync::CancellationToken;
+
+const DIGESTS: usize = 6;
+/// Less than two digests have: plan, load, render and send, each.
+const ACTIVITIES: u64 = 7;
+/// Longer than a worker that ends gives what is under way.
+const SLOW: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<()> {
+    let stage = Stage::without_worker(settings("instant", "after 3s")).await?;
+    let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+    let options = registration::digests(names::TASK_QUEUE, activities)?;
+    let runtime = sdk::runtime()?;
+    let shutdown = CancellationToken::new();
+
+    let feeding = async {
+        let (waiting, slow) = (key("alerts", "ann"), key("activity", "slow"));
+        stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW)).to("slow@dev.invalid"));
+        stage.events.emit(event(&slow, "e1")).await?;
+        eventually("the slow delivery is past the dot", SLOW, async || {
+            let past = "SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL";
+            Ok((stage.count(past).await? == 1).then_some(()))
+        })
+        .await?;
+        stage.events.emit(event(&waiting, "e1")).await?;
+        for n in 0..DIGESTS {
+            let key = key("activity", &format!("user-{n}"));
+            stage.events.emit(event(&key, "e1")).await?;
+            stage.completed(&key).await?;
+        }
+        stage.completed(&waiting).await?;
+        ensure!(stage.relay.arrival("slow@dev.invalid").is_none(), "the others waited for a slow delivery");
+        stage.completed(&slow).await?;
+        shutdown.cancel();
+        Ok(())
+    };
+    let workers = recycle::run(&runtime, &stage.temporal, &options, ACTIVITIES, &shutdown);
+    let (workers, ()) = tokio::try_join!(workers, feeding)?;
+
+    assert!(workers >= 3, "{workers} workers for {DIGESTS} digests");
+    assert_eq!(left_behind()?, 0, "threads of workers that have ended");
+    assert_eq!(stage.relay.mails().len(), DIGESTS + 2);
+    let sent = "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
+    assert_eq!(stage.count(sent).await?, i64::try_from(DIGESTS + 2)?);
+    Ok(())
+}
+
+/// Each worker of the SDK has a thread that looks at the machine.
+fn left_behind() -> Result<usize> {
+    let mut threads = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        // One that ends meanwhile has no name any more.
+        let name = std::fs::read_to_string(thread?.path().join("comm")).unwrap_or_default();
+        threads += usize::from(name.starts_with("temporal-real-s"));
+    }
+    Ok(threads)
+}

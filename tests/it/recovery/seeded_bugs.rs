@@ -1,0 +1,163 @@
+//! The checker is worth something: bugs that Tidings does not have are put in, and it finds each of them. The
+//! same events without the bug leave it nothing to say.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
+use tidings::registration;
+use tidings_activities::store::Store;
+use tidings_harness::{
+    broken::{BrokenStore, Bug, Forgetful},
+    checker::{self, Verdict},
+    stage::{Running, Stage, activities, event, eventually, key, settings, signal},
+};
+use tidings_proto::v1;
+use tidings_workflows::{Inbound, Key, names};
+
+/// More than one run takes: it continues as new, with events pending.
+const SIGNALS: usize = 1_200;
+const AT_ONCE: usize = 16;
+
+fn ledger(stage: &Stage) -> PathBuf {
+    stage.folder.path().join("tidings.db")
+}
+
+fn worker(stage: &Stage, bug: Option<Bug>) -> Result<Running> {
+    let store: Arc<dyn Store> = match bug {
+        Some(bug) => Arc::new(BrokenStore::new(stage.store.clone(), bug)),
+        None => stage.store.clone(),
+    };
+    let activities = activities(store, &stage.relay.url(), stage.settings.clone())?;
+    Running::start(stage.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)
+}
+
+async fn idle(stage: &Stage, key: &Key) -> Result<()> {
+    let idle = async || Ok(stage.is_idle(key).await?.then_some(()));
+    match eventually("the key is idle", Duration::from_secs(60), idle).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.context(format!("{:?}", stage.status(key).await))),
+    }
+}
+
+/// Emits each event into a window of its own, and answers with what the checker says.
+async fn one_by_one(stage: &Stage, key: &Key, events: &[v1::Event]) -> Result<Verdict> {
+    for event in events {
+        stage.events.emit(event.clone()).await?;
+        idle(stage, key).await?;
+    }
+    let acknowledged: String = events.iter().map(|event| checker::acknowledged(key, &event.event_id)).collect();
+    checker::check(&acknowledged, &stage.relay.mails(), &ledger(stage))
+}
+
+fn assert_nothing_is_found(verdict: &Verdict) {
+    println!("without the bug: {verdict:?}");
+    assert_eq!((verdict.code, verdict.violations.len()), (Some(0), 0));
+}
+
+fn assert_is_found(verdict: &Verdict, rule: &str) {
+    println!("with the bug: {} violations", verdict.violations.len());
+    for violation in verdict.violations.iter().take(3) {
+        println!("  {}: {}", violation.rule, violation.detail);
+    }
+    assert_eq!(verdict.code, Some(1));
+    assert!(verdict.violations.iter().any(|violation| violation.rule == rule), "not among them: {rule}");
+}
+
+async fn three_digests(bug: Option<Bug>) -> Result<Verdict> {
+    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+    let _worker = worker(&stage, bug)?;
+    let key = key("activity", "ann");
+    one_by_one(&stage, &key, &["e1", "e2", "e3"].map(|event_id| event(&key, event_id))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_is_not_recorded_is_found() -> Result<()> {
+    assert_nothing_is_found(&three_digests(None).await?);
+    assert_is_found(&three_digests(Some(Bug::OutcomeNotRecorded)).await?, "digest has no recorded outcome");
+    Ok(())
+}
+
+/// Takes from the ledger what keeps an event from being in two digests: its table is empty still, and is made anew.
+async fn lift_the_key_of_events(stage: &Stage) -> Result<()> {
+    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", ledger(stage).display())).await?;
+    let create: String =
+        sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetch_one(&mut ledger).await?;
+    let (key, lifted) = ("user_id, event_id)", "user_id, event_id, digest_id)");
+    ensure!(create.contains(key), "the ledger keeps events apart in another way");
+    let again = format!("DROP TABLE events; {}", create.replace(key, lifted));
+    sqlx::raw_sql(AssertSqlSafe(again)).execute(&mut ledger).await?;
+    Ok(ledger.close().await?)
+}
+
+async fn the_same_event_after_its_digest(bug: Option<Bug>) -> Result<Verdict> {
+    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+    if bug.is_some() {
+        lift_the_key_of_events(&stage).await?;
+    }
+    let _worker = worker(&stage, bug)?;
+    let key = key("activity", "ann");
+    one_by_one(&stage, &key, &["e1", "e1"].map(|event_id| event(&key, event_id))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_deduplication_is_found() -> Result<()> {
+    assert_nothing_is_found(&the_same_event_after_its_digest(None).await?);
+    let verdict = the_same_event_after_its_digest(Some(Bug::NoDeduplication)).await?;
+    assert_is_found(&verdict, "event is in more than one digest");
+    Ok(())
+}
+
+/// Takes an event back, and emits it then.
+async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
+    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+    let _worker = worker(&stage, bug)?;
+    let key = key("activity", "ann");
+    let retract = r#"{"event_id": "e1"}"#;
+    signal(&stage.temporal, &key, Inbound::from_json([], [retract])).await?;
+    idle(&stage, &key).await?;
+    stage.events.emit(event(&key, "e1")).await?;
+    idle(&stage, &key).await?;
+    let id = checker::acknowledged(&key, "e1");
+    checker::check_retracted(&id, &id, &stage.relay.mails(), &ledger(&stage))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retract_that_is_forgotten_is_found() -> Result<()> {
+    assert_nothing_is_found(&an_event_after_its_retract(None).await?);
+    let verdict = an_event_after_its_retract(Some(Bug::RetractForgotten)).await?;
+    assert_is_found(&verdict, "retracted event is in a digest that was sent");
+    Ok(())
+}
+
+/// One key takes more signals than a run does while its window is open.
+async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
+    let stage = Stage::without_worker(settings("after 10s", "after 1s")).await?;
+    let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+    let mut options = registration::digests(names::TASK_QUEUE, activities)?;
+    if forgets {
+        options.workflow_interceptor(WorkflowInterceptorConstructor::new(|_| Forgetful));
+    }
+    let _worker = Running::start(stage.temporal.clone(), options)?;
+    let key = key("activity", "ann");
+
+    let ids: Vec<_> = (0..SIGNALS).map(|n| format!("e{n}")).collect();
+    let signals = ids.iter().map(|event_id| {
+        let json = serde_json::to_string(&event(&key, event_id));
+        let (temporal, key) = (&stage.temporal, &key);
+        async move { signal(temporal, key, Inbound::from_json_events([json?.as_str()])).await }
+    });
+    stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    idle(&stage, &key).await?;
+    let acknowledged: String = ids.iter().map(|event_id| checker::acknowledged(&key, event_id)).collect();
+    checker::check(&acknowledged, &stage.relay.mails(), &ledger(&stage))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_continue_as_new_that_forgets_pending_events_is_found() -> Result<()> {
+    assert_nothing_is_found(&over_continue_as_new(false).await?);
+    assert_is_found(&over_continue_as_new(true).await?, "acknowledged event is not in the ledger");
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! A run that was terminated: what it collected and what it had on its way goes out after all (rule 31).
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
+use temporalio_client::{
+    NamespacedClient as _, WorkflowDescribeOptions, WorkflowTerminateOptions, tonic::IntoRequest as _,
+};
+use temporalio_common::protos::temporal::api::{
+    common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest,
+};
+use tidings::{Recovered, Recovery};
+use tidings_activities::store::{Postgres, Store};
+use tidings_client::{Client, Config, v1};
+use tidings_harness::{
+    postgres::{database, waits},
+    relay::{Act, At, Fault, told},
+    stage::{Stage, event, eventually, key, mails, settings, signal},
+};
+use tidings_workflows::{Inbound, Key, command::Order, contract::Outcome};
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// After so many bytes of signals a run continues as new.
+const BYTES_OF_A_RUN: usize = 4 * 1024 * 1024;
+const BYTES_OF_A_SIGNAL: usize = 240 * 1024;
+
+fn order() -> Order {
+    Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
+}
+
+fn recovery<'a, S: Store>(stage: &'a Stage<S>, key: &'a Key) -> Recovery<'a> {
+    Recovery { temporal: &stage.temporal, events: &stage.events, store: &*stage.store, key, run_id: None }
+}
+
+fn retract(key: &Key, event_id: &str) -> v1::Retract {
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    v1::Retract { tenant, digest, user, event_id: event_id.to_owned(), ..v1::Retract::default() }
+}
+
+async fn terminated<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    Ok(stage.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
+    eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
+    for event_id in ["e2", "e3", "e4"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    stage.events.retract(retract(&key, "e4")).await?;
+    terminated(&stage, &key).await?;
+
+    let planned = recovery(&stage, &key).dry_run().await?;
+    assert!(stage.is_idle(&key).await?, "a dry run starts nothing");
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!(recovered, planned, "and says what the recovery then does");
+    let Recovered { ended, digests, events, retracts, .. } = recovered;
+    assert_eq!((ended, events, retracts), ("terminated", 4, 1));
+    assert_eq!(digests.iter().map(|digest| (digest.events, &digest.refused)).collect::<Vec<_>>(), [(1, &None)]);
+
+    mails(&stage.relay, 2, MINUTE).await?;
+    stage.completed(&key).await?;
+    let mut told: Vec<_> = told(&stage.relay.mails())?.into_values().collect();
+    told.sort_unstable();
+    assert_eq!(told, [1, 2], "e1 alone, then e2 and e3 together; e4 was taken back");
+    let sent: Vec<_> = stage.store.digests(&key, 10).await?.into_iter().filter(|digest| digest.is_sent()).collect();
+    assert_eq!(sent.iter().map(|digest| digest.items).sum::<u64>(), 3);
+    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'recover'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let key = key("alerts", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    let run_id = stage.run(&key).await?;
+    terminated(&stage, &key).await?;
+    let by_id = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) };
+    by_id.run(&order()).await?;
+    stage.completed(&key).await?;
+    by_id.run(&order()).await?;
+    stage.completed(&key).await?;
+    let outcomes: Vec<_> =
+        stage.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1, "{outcomes:?}");
+    assert_eq!(stage.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
+    let key = key("activity", "ann");
+    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
+    stage.events.emit(event(&key, "e1")).await?;
+    eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
+    let run_id = stage.run(&key).await?;
+    let left_behind = stage.status(&key).await?.delivering.map(|delivery| delivery.digest_id);
+    terminated(&stage, &key).await?;
+    stage.events.emit(event(&key, "e2")).await?;
+    eventually("a later run's digest waits for its next attempt", MINUTE, retrying).await?;
+
+    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) }.dry_run().await?;
+    let digests: Vec<_> = recovered.digests.iter().map(|digest| Some(digest.digest_id)).collect();
+    assert_eq!(digests, [left_behind]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let running = key("activity", "ann");
+    stage.events.emit(event(&running, "e1")).await?;
+    let error = recovery(&stage, &running).run(&order()).await.unwrap_err();
+    assert!(error.to_string().contains("goes on; --run names an earlier one"), "{error}");
+
+    let completed = key("alerts", "ann");
+    stage.events.emit(event(&completed, "e1")).await?;
+    stage.completed(&completed).await?;
+    let error = recovery(&stage, &completed).dry_run().await.unwrap_err();
+    assert!(error.to_string().contains("came to its end by itself"), "{error}");
+
+    let error = recovery(&stage, &key("alerts", "nobody")).dry_run().await.unwrap_err();
+    assert!(error.to_string().contains("Temporal has no such run"), "{error}");
+    Ok(())
+}
+
+/// A run that could neither carry nor stash its events left them to the next, which was terminated before it could read them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recovered() -> Result<()> {
+    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let key = key("activity", "ann");
+    let file = stage.folder.path().join("tidings.db");
+    let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+    let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
+    stage.events.emit(event(&key, "e1")).await?;
+    let first = stage.run(&key).await?;
+    for n in 0..BYTES_OF_A_RUN / BYTES_OF_A_SIGNAL + 1 {
+        signal(&stage.temporal, &key, bulky(n)).await?;
+    }
+    eventually("the run continues as new", MINUTE, async || Ok((stage.run(&key).await? != first).then_some(())))
+        .await?;
+    stage.events.emit(event(&key, "last")).await?;
+    terminated(&stage, &key).await?;
+    let execution = WorkflowExecution { workflow_id: key.workflow_id(), run_id: first.clone() };
+    let namespace = stage.temporal.namespace();
+    let delete = DeleteWorkflowExecutionRequest { namespace, workflow_execution: Some(execution) };
+    stage.temporal.connection().workflow_service().delete_workflow_execution(delete.into_request()).await?;
+    let run = stage.run_handle(&key, Some(&first));
+    eventually("the history is gone", MINUTE, async || {
+        Ok(run.describe(WorkflowDescribeOptions::default()).await.is_err().then_some(()))
+    })
+    .await?;
+    locked.rollback().await?;
+
+    let planned = recovery(&stage, &key).dry_run().await?;
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!(recovered, planned);
+    assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
+    assert_eq!(stage.status(&key).await?.pending, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_a_key_takes_within_the_clients_deadline_is_emitted_again_all_the_same() -> Result<()> {
+    let mut stage = Stage::without_worker(settings("after 1h", "after 1s")).await?;
+    let key = key("activity", "ann");
+    // Each is a batch of its own, and five of them travel in a second.
+    for n in 0..60 {
+        signal(&stage.temporal, &key, bulky(n)).await?;
+    }
+    terminated(&stage, &key).await?;
+    let deadline = Duration::from_secs(8);
+    stage.events = Client::new(stage.temporal.clone(), Config { deadline, ..Config::default() });
+    assert_eq!(recovery(&stage, &key).run(&order()).await?.events, 60 * 16);
+    Ok(())
+}
+
+/// Sixteen events of nearly the largest payload.
+fn bulky(n: usize) -> Inbound {
+    let event = |of: usize| {
+        let excerpt = "x".repeat(BYTES_OF_A_SIGNAL / 16);
+        format!(
+            r#"{{"event_id":"b{n}-{of}","category":"comment","entity_type":"page","entity_id":"p1","occurred_at":1767225600,
+                "payload":{{"excerpt":"{excerpt}"}}}}"#
+        )
+    };
+    let events: Vec<_> = (0..16).map(event).collect();
+    Inbound::from_json_events(events.iter().map(String::as_str))
+}
+
+/// The claim of a run that is terminated waits for a lock, and comes through when its events were emitted again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<()> {
+    let Some(url) = database().await? else { return Ok(()) };
+    let store = Postgres::connect(&url).await?;
+    store.migrate().await?;
+    let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    stage.start_worker()?;
+    let key = key("activity", "ann");
+    let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);
+    let mut holding = locking.begin().await?;
+    holding.execute("LOCK TABLE events IN SHARE MODE").await?;
+    for event_id in ["e1", "e2"] {
+        stage.events.emit(event(&key, event_id)).await?;
+    }
+    eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
+    terminated(&stage, &key).await?;
+    let recovered = recovery(&stage, &key).run(&order()).await?;
+    assert_eq!((recovered.digests, recovered.events), (Vec::new(), 2), "nothing is in the ledger yet");
+    holding.rollback().await?;
+
+    mails(&stage.relay, 1, MINUTE).await?;
+    stage.completed(&key).await?;
+    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    let digests = stage.store.digests(&key, 10).await?;
+    assert!(digests.iter().all(|digest| digest.items == 0 || digest.is_sent()), "{digests:?}");
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! A digest's DKIM signature, from the event to the relay, judged by dkimpy: a verifier that we did not write.
+
+use std::{
+    ffi::OsString,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+use tidings_activities::{mailer::Dkim, relays::Provider};
+use tidings_harness::{
+    python::python,
+    stage::{Stage, event, key, mails, settings},
+};
+use uuid::Uuid;
+
+const RSA: &str = include_str!("../../data/dkim/rsa.pem");
+const ED25519: &str = include_str!("../../data/dkim/ed25519.pem");
+
+/// The names in `h=` of every digest: those that are there, and once more those that nobody may add.
+const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id:date:subject:to:from:\
+                      from:to:subject:date:message-id:reply-to";
+
+/// The mail of one event, as the relay got it.
+async fn digest(dkim: &Dkim) -> Result<String> {
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.dkim = Some(dkim.clone());
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "event-1")).await?;
+    mails(&stage.relay, 1, Duration::from_secs(60)).await?;
+    let mail = stage.relay.mails().pop().context("no mail")?;
+    Ok(String::from_utf8(mail.bytes())?)
+}
+
+/// Of each mail, whether the signature holds.
+fn verify(python: &OsString, dkim: &Dkim, mails: &[String]) -> Result<Vec<bool>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/verify_dkim.py");
+    let mut child =
+        Command::new(python).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().context("no input")?;
+    for mail in mails {
+        let message = BASE64_STANDARD.encode(mail);
+        writeln!(input, "{}", json!({"message": message, "name": dkim.record_name(), "record": dkim.record()}))?;
+    }
+    drop(input);
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "verify_dkim.py: {}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    ensure!(said.lines().count() == mails.len(), "{said:?}");
+    Ok(said.lines().map(|line| line == "holds").collect())
+}
+
+/// `mail` with `from` replaced; it must be there once.
+fn changed(mail: &str, from: &str, to: &str) -> Result<String> {
+    ensure!(mail.matches(from).count() == 1, "{from:?} is not there once in\n{mail}");
+    Ok(mail.replace(from, to))
+}
+
+/// What nobody may do to a mail, and what relays do to it.
+fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let last = mail.rfind("</html>").context("no HTML")?;
+    let forged = vec![
+        format!("{}H{}", &mail[..last + 2], &mail[last + 3..]),
+        changed(mail, "\r\nSubject: ", "\r\nSubject: Re: ")?,
+        changed(mail, "\r\nTo: ", "\r\nTo: eve@example.org, ")?,
+        changed(mail, "\r\nList-Id: <", "\r\nList-Id: <x")?,
+        changed(mail, "\r\nFeedback-ID: ", "\r\nFeedback-ID: x")?,
+        changed(mail, "\r\nAuto-Submitted: auto-generated", "\r\nAuto-Submitted: no")?,
+        changed(mail, "\r\nMIME-Version: 1.0", "\r\nMIME-Version: 1.1")?,
+        format!("From: eve@example.org\r\n{mail}"),
+        format!("Reply-To: eve@example.org\r\n{mail}"),
+        format!("Subject: urgent\r\n{mail}"),
+    ];
+    let headers = Provider::ALL.map(|provider| provider.headers(Uuid::from_u128(7), Some("marketing")) + mail);
+    let mut relayed = headers.to_vec();
+    relayed.extend([
+        mail.to_owned(),
+        format!("Received: from a by b\r\n{mail}"),
+        format!("{mail}\r\n\r\n"),
+        changed(mail, "\r\nSubject: ", "\r\nSUBJECT:\r\n\t ")?,
+        changed(mail, "\r\nX-Tidings-Events: 1", "\r\nX-Tidings-Events: 2")?,
+        format!("List-Unsubscribe: <mailto:leave@relay.example>\r\n{mail}"),
+    ]);
+    Ok((forged, relayed))
+}
+
+async fn holds_until_somebody_changes_the_mail(pem: &str, algorithm: &str) -> Result<()> {
+    let Some(python) = python() else { return Ok(()) };
+    let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
+    let mail = digest(&dkim).await?;
+    assert!(mail.starts_with(&format!("DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed;")), "{mail}");
+    let header = mail.split("\r\nFrom: ").next().unwrap_or_default();
+    let header: String = header.split_whitespace().collect();
+    assert!(header.contains(&format!("h={SIGNED};")), "{header}");
+
+    let (forged, relayed) = forged_and_relayed(&mail)?;
+    assert_eq!(verify(&python, &dkim, &relayed)?, vec![true; relayed.len()]);
+    assert_eq!(verify(&python, &dkim, &forged)?, vec![false; forged.len()]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_rsa_signature_holds_at_the_relay_until_somebody_changes_the_mail() -> Result<()> {
+    holds_until_somebody_changes_the_mail(RSA, "rsa-sha256").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ed25519_signature_holds_at_the_relay_until_somebody_changes_the_mail() -> Result<()> {
+    holds_until_somebody_changes_the_mail(ED25519, "ed25519-sha256").await
+}

@@ -1,0 +1,271 @@
+//! Every row of the table of SMTP outcomes, over a real connection.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tidings_activities::mailer::{Class, Limits, Phase, Timeouts, Withdrawal};
+use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with};
+
+const ANN: &str = "ann@example.net";
+
+fn reply(text: &str) -> Act {
+    Act::Reply(text.to_owned())
+}
+
+#[tokio::test]
+async fn a_reply_means_what_the_table_says_and_the_next_message_goes_out() -> Result<()> {
+    use Class::*;
+    for (at, text, phase, class) in [
+        (At::Greeting, "554 5.3.2 no service", Phase::Greeting, Deferred),
+        (At::Greeting, "421 4.3.2 busy", Phase::Greeting, Deferred),
+        (At::Ehlo, "550 5.7.1 go away", Phase::Ehlo, Deferred),
+        (At::Mail, "421 4.3.2 shutting down", Phase::Mail, Deferred),
+        (At::Mail, "454 Throttling failure: Maximum sending rate exceeded.", Phase::Mail, Throttled),
+        (At::Mail, "530 5.7.0 authentication required", Phase::Mail, Configuration),
+        (At::Mail, "553 5.1.7 no such sender", Phase::Mail, Failed),
+        (At::Mail, "552 too big", Phase::Mail, TooLarge),
+        (At::Rcpt, "450 4.2.0 greylisted", Phase::Rcpt, Deferred),
+        (At::Rcpt, "550 5.1.1 no such user", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "550-5.1.1 no such user\r\n550 5.1.1 see help", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "550 5.1.2 no such host", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "550 5.1.3 bad syntax", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "550 5.1.6 moved", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "550 5.1.10 null MX", Phase::Rcpt, HardBounce),
+        (At::Rcpt, "552 5.2.2 mailbox full", Phase::Rcpt, MailboxFull),
+        (At::Rcpt, "550 5.7.1 relaying denied", Phase::Rcpt, Policy),
+        (At::Rcpt, "550 no", Phase::Rcpt, Failed),
+        (At::Data, "451 4.3.0 try later", Phase::Data, Deferred),
+        (At::Data, "554 5.5.1 no valid recipients", Phase::Data, Failed),
+        (At::Data, "250 2.0.0 what?", Phase::Data, Deferred),
+        (At::Dot, "421 4.3.2 shutting down", Phase::Dot, Deferred),
+        (At::Dot, "451 4.7.1 greylisted", Phase::Dot, Deferred),
+        (At::Dot, "550 5.1.1 no such user", Phase::Dot, HardBounce),
+        (At::Dot, "550 5.7.26 unauthenticated", Phase::Dot, Policy),
+        (At::Dot, "550 5.7.515 access denied", Phase::Dot, Policy),
+        (At::Dot, "552 5.3.4 too big", Phase::Dot, TooLarge),
+        (At::Dot, "554 5.6.0 no", Phase::Dot, Failed),
+    ] {
+        let relay = Relay::start().await?;
+        relay.fault(Fault::new(at, reply(text)).times(1));
+        let mailer = mailer(&relay.url())?;
+        let delivery = deliver(&mailer, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (class, phase), "{at:?} {text}: {delivery:?}");
+        assert_eq!(delivery.reply.map(|reply| reply.code), text.get(..3).and_then(|code| code.parse().ok()), "{text}");
+        assert_eq!(relay.mails(), [], "{text}");
+
+        assert_eq!(deliver(&mailer, ANN).await.class, Sent, "after {at:?} {text}");
+        assert_eq!(relay.mails().len(), 1, "after {at:?} {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_lost_before_the_dot_is_safe_to_retry() -> Result<()> {
+    for (at, phase) in [
+        (At::Greeting, Phase::Greeting),
+        (At::Ehlo, Phase::Ehlo),
+        (At::Mail, Phase::Mail),
+        (At::Rcpt, Phase::Rcpt),
+        (At::Data, Phase::Data),
+    ] {
+        for act in [Act::Close, Act::HalfClose, reply("what?"), reply("\u{fffd}\u{fffd}"), reply("25")] {
+            let relay = Relay::start().await?;
+            relay.fault(Fault::new(at, act.clone()));
+            let delivery = deliver(&mailer(&relay.url())?, ANN).await;
+            assert_eq!((delivery.class, delivery.phase), (Class::Deferred, phase), "{at:?} {act:?}: {delivery:?}");
+            assert_eq!(relay.mails(), []);
+        }
+    }
+    let gone = Relay::start().await?.url();
+    let delivery = deliver(&mailer(&gone)?, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Connect));
+    let nowhere = deliver(&mailer("smtp://host.invalid?tls=none")?, ANN).await;
+    assert_eq!((nowhere.class, nowhere.phase), (Class::Deferred, Phase::Connect));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_lost_within_the_content_is_safe_to_retry() -> Result<()> {
+    let relay = Relay::start().await?;
+    relay.fault(Fault::new(At::Body, Act::Close));
+    // More than the buffers of both sides hold.
+    let large = b"Three new comments\r\n".repeat(1_000_000);
+    let delivery = mailer(&relay.url())?.offer(FROM, ANN, &large).await.err().expect("the relay is gone");
+    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Body));
+    assert_eq!(relay.mails(), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_the_mail_or_not() -> Result<()> {
+    for (act, kept) in [
+        (Act::Close, 0),
+        (Act::HalfClose, 0),
+        (Act::KeepAndClose, 1),
+        (Act::KeepAndReply("what?".into()), 1),
+        (Act::KeepAndReply("354 go on".into()), 1),
+        (Act::KeepAndReply("25".into()), 1),
+    ] {
+        let relay = Relay::start().await?;
+        relay.fault(Fault::new(At::Dot, act.clone()).times(1));
+        let mailer = mailer(&relay.url())?;
+        let delivery = deliver(&mailer, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (Class::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
+        assert_eq!(relay.mails().len(), kept, "{act:?}");
+        assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {act:?}");
+        assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_may_say_no_more_than_codes_and_blanks() -> Result<()> {
+    let extensions = vec!["  ".to_owned(), "SIZE 1000  ".to_owned(), "\t".to_owned()];
+    let relay = Relay::with(Settings { extensions, ..Settings::default() }).await?;
+    for (at, code) in [(At::Greeting, "220"), (At::Mail, "250"), (At::Rcpt, "250"), (At::Data, "354")] {
+        relay.fault(Fault::new(at, Act::Slip(code.into())).times(1));
+    }
+    relay.fault(Fault::new(At::Dot, Act::KeepAndReply("250".into())).times(1));
+    let mailer = mailer(&relay.url())?;
+    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(relay.mails().len(), 1);
+    let large = mailer.offer(FROM, ANN, &b"0123456789\r\n".repeat(100)).await.err();
+    assert_eq!(large.map(|delivery| delivery.class), Some(Class::TooLarge));
+    Ok(())
+}
+
+#[tokio::test]
+async fn silence_ends_each_phase_after_its_own_time() -> Result<()> {
+    let short = Duration::from_millis(200);
+    let all = Timeouts::default();
+    for (at, timeouts, phase, class) in [
+        (At::Greeting, Timeouts { greeting: short, ..all }, Phase::Greeting, Class::Deferred),
+        (At::Ehlo, Timeouts { greeting: short, ..all }, Phase::Ehlo, Class::Deferred),
+        (At::Mail, Timeouts { command: short, ..all }, Phase::Mail, Class::Deferred),
+        (At::Rcpt, Timeouts { command: short, ..all }, Phase::Rcpt, Class::Deferred),
+        (At::Data, Timeouts { data: short, ..all }, Phase::Data, Class::Deferred),
+        (At::Dot, Timeouts { dot: short, ..all }, Phase::Dot, Class::Ambiguous),
+    ] {
+        let relay = Relay::start().await?;
+        relay.fault(Fault::new(at, Act::Silent));
+        let delivery = deliver(&mailer_with(&relay.url(), Limits::default(), timeouts)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (class, phase), "{at:?}: {delivery:?}");
+        assert!(delivery.detail.contains("no answer within 200ms"), "{delivery:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_that_stops_reading_the_content_is_given_up_before_the_dot() -> Result<()> {
+    let relay = Relay::start().await?;
+    relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_mins(1))));
+    let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
+    let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
+    let large = b"Three new comments\r\n".repeat(1_000_000);
+    let delivery = mailer.offer(FROM, ANN, &large).await.err().expect("the relay does not read");
+    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Body));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slow_relay_is_waited_for() -> Result<()> {
+    let relay = Relay::start().await?;
+    for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Body, At::Dot] {
+        relay.fault(Fault::new(at, Act::Slow(Duration::from_millis(50))));
+    }
+    assert_eq!(deliver(&mailer(&relay.url())?, ANN).await.class, Class::Sent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_that_is_withdrawn_before_the_dot_makes_no_mail() -> Result<()> {
+    let relay = Relay::start().await?;
+    let mailer = mailer(&relay.url())?;
+    for (why, class) in [
+        (Some(Withdrawal::Fenced), Class::Fenced),
+        (Some(Withdrawal::Cancelled), Class::Cancelled),
+        (Some(Withdrawal::Unrecorded("the store is unavailable".into())), Class::Deferred),
+        (None, Class::Cancelled),
+    ] {
+        let ready = mailer.offer(FROM, ANN, &bytes("Three new comments")).await.expect("a relay that takes it");
+        match why {
+            Some(why) => assert_eq!(ready.withdraw(why).class, class),
+            None => drop(ready),
+        }
+        relay.until("the connection closes", |relay| relay.open_connections() == 0).await?;
+    }
+    assert_eq!(relay.mails(), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_offer_that_is_dropped_anywhere_makes_no_mail_and_frees_its_connection() -> Result<()> {
+    let relay = Relay::start().await?;
+    let mailer = mailer_with(&relay.url(), Limits { connections: 1, ..Limits::default() }, Timeouts::default())?;
+    for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data] {
+        relay.fault(Fault::new(at, Act::Silent));
+        let cut = tokio::time::timeout(Duration::from_millis(50), deliver(&mailer, ANN)).await;
+        assert!(cut.is_err(), "{at:?}");
+        relay.until("the connection closes", |relay| relay.open_connections() == 0).await?;
+        relay.heal();
+    }
+    assert_eq!(relay.mails(), []);
+    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_relay_gets_the_very_bytes_every_time() -> Result<()> {
+    let relay = Relay::start().await?;
+    let mailer = mailer(&relay.url())?;
+    let large = "A line of text.\n.\n..and dots\n".repeat(20_000);
+    for message in [bytes("."), bytes(&large), bytes(&"ü".repeat(100_000)), b".\r\n.\r\n..\r\n".to_vec()] {
+        for _ in 0..2 {
+            let ready = mailer.offer(FROM, ANN, &message).await.expect("a relay that takes it");
+            assert_eq!(ready.dot().await.class, Class::Sent);
+            let kept = relay.mails().pop().expect("a mail");
+            assert!(kept.bytes() == message, "{} bytes became {}", message.len(), kept.bytes().len());
+            assert_eq!((kept.from.as_str(), kept.to.as_slice()), (FROM, &[ANN.to_owned()][..]));
+        }
+    }
+    assert_eq!(relay.connections(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_size_limit_is_respected_before_anything_is_sent() -> Result<()> {
+    let relay = Relay::with(Settings { extensions: vec!["SIZE 2000".into()], ..Settings::default() }).await?;
+    let mailer = mailer(&relay.url())?;
+    let delivery = mailer.offer(FROM, ANN, &bytes(&"long ".repeat(1000))).await.err().expect("it is too large");
+    assert_eq!(delivery.class, Class::TooLarge);
+    assert!(!relay.commands().contains(&"MAIL".to_owned()));
+    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_international_address_needs_smtputf8() -> Result<()> {
+    let without = Relay::start().await?;
+    let delivery = deliver(&mailer(&without.url())?, "zoë@example.net").await;
+    assert_eq!((delivery.class, delivery.phase), (Class::Failed, Phase::Rcpt));
+    assert!(delivery.detail.contains("SMTPUTF8"), "{}", delivery.detail);
+
+    let with = Relay::with(Settings { extensions: vec!["SMTPUTF8".into(), "8BITMIME".into()], ..Settings::default() });
+    let with = with.await?;
+    assert_eq!(deliver(&mailer(&with.url())?, "zoë@example.net").await.class, Class::Sent);
+    assert_eq!(with.mails()[0].to, ["zoë@example.net"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_relay_says_about_an_address_is_kept_without_the_address() -> Result<()> {
+    let relay = Relay::start().await?;
+    relay.fault(Fault::new(At::Rcpt, reply("550 5.1.1 <ann@example.net>: no such user")));
+    let delivery = deliver(&mailer(&relay.url())?, ANN).await;
+    assert_eq!(
+        delivery.reply.clone().map(|reply| reply.to_string()).as_deref(),
+        Some("550 5.1.1 <address>: no such user")
+    );
+    assert!(!format!("{delivery:?}").contains("ann@"), "{delivery:?}");
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! TLS and AUTH: a password or a message never goes where it should not.
+
+use anyhow::Result;
+use tempfile::TempDir;
+use tidings_activities::mailer::{Class, Mailer, Phase};
+use tidings_harness::relay::{Act, At, Authority, Fault, Privacy, Relay, Settings, deliver, mailer};
+
+const ANN: &str = "ann@example.net";
+
+/// A relay that wants TLS and a login, and a URL to it.
+struct Guarded {
+    relay: Relay,
+    ca: TempDir,
+}
+
+impl Guarded {
+    async fn start(privacy: Privacy, host: &str) -> Result<Self> {
+        let ca = TempDir::new()?;
+        let authority = Authority::new(host)?;
+        authority.write(&ca.path().join("ca.pem"))?;
+        let login = Some(("tidings".to_owned(), "p@ss word".to_owned()));
+        let settings = Settings { privacy, authority: Some(authority), login, ..Settings::default() };
+        Ok(Self { relay: Relay::with(settings).await?, ca })
+    }
+
+    fn mailer(&self, privacy: Privacy, login: &str) -> Result<Mailer> {
+        let scheme = if privacy == Privacy::Implicit { "smtps" } else { "smtp" };
+        let tls = if privacy == Privacy::StartTls { "tls=required&" } else { "" };
+        let ca = self.ca.path().join("ca.pem");
+        let port = self.relay.address().port();
+        mailer(&format!("{scheme}://{login}localhost:{port}?{tls}ca={}", ca.display()))
+    }
+}
+
+const LOGIN: &str = "tidings:p%40ss%20word@";
+
+#[tokio::test]
+async fn mail_goes_out_over_starttls_and_implicit_tls_with_a_login() -> Result<()> {
+    for privacy in [Privacy::StartTls, Privacy::Implicit] {
+        let guarded = Guarded::start(privacy, "localhost").await?;
+        let mailer = guarded.mailer(privacy, LOGIN)?;
+        for _ in 0..3 {
+            let delivery = deliver(&mailer, ANN).await;
+            assert_eq!(delivery.class, Class::Sent, "{privacy:?}: {delivery:?}");
+        }
+        assert_eq!((guarded.relay.mails().len(), guarded.relay.connections()), (3, 1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn login_is_used_where_plain_is_not_offered() -> Result<()> {
+    let login = Some(("tidings".to_owned(), "secret".to_owned()));
+    let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
+    relay.fault(Fault::new(At::Ehlo, Act::Reply("250-relay.test\r\n250 AUTH LOGIN".into())));
+    let url = relay.url().replace("smtp://", "smtp://tidings:secret@");
+    assert_eq!(deliver(&mailer(&url)?, ANN).await.class, Class::Sent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn wrong_or_missing_credentials_are_a_matter_of_configuration() -> Result<()> {
+    let guarded = Guarded::start(Privacy::Implicit, "localhost").await?;
+    for (login, phase, code) in [("tidings:wrong@", Phase::Auth, 535), ("", Phase::Mail, 530)] {
+        let delivery = deliver(&guarded.mailer(Privacy::Implicit, login)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (Class::Configuration, phase), "{delivery:?}");
+        assert_eq!(delivery.reply.map(|reply| reply.code), Some(code));
+    }
+    let plain = Relay::start().await?;
+    let url = plain.url().replace("smtp://", "smtp://tidings:secret@");
+    let delivery = deliver(&mailer(&url)?, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), (Class::Configuration, Phase::Auth), "no AUTH offered");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_to_auth_that_asks_for_patience_throttles_the_relay() -> Result<()> {
+    for (text, class) in [
+        ("454 4.7.0 Temporary authentication failure", Class::Throttled),
+        ("421 4.3.2 shutting down", Class::Deferred),
+        ("534 5.7.9 mechanism too weak", Class::Configuration),
+    ] {
+        let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
+        guarded.relay.fault(Fault::new(At::Auth, Act::Reply(text.into())));
+        let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (class, Phase::Auth), "{text}: {delivery:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn starttls_that_is_taken_away_is_an_error_and_nothing_goes_out_in_the_clear() -> Result<()> {
+    let relay = Relay::start().await?;
+    let url = format!("smtp://tidings:secret@localhost:{}?tls=required", relay.address().port());
+    let delivery = deliver(&mailer(&url)?, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls));
+    assert!(delivery.detail.contains("does not offer STARTTLS"), "{}", delivery.detail);
+    assert_eq!(relay.commands(), ["EHLO"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn starttls_that_is_refused_or_broken_off_is_an_error_and_nothing_goes_out_in_the_clear() -> Result<()> {
+    for act in [Act::Reply("454 4.7.0 TLS not available".into()), Act::Reply("502 5.5.1 no".into()), Act::Close] {
+        let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
+        guarded.relay.fault(Fault::new(At::StartTls, act.clone()));
+        let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{act:?}: {delivery:?}");
+        assert!(!guarded.relay.commands().contains(&"AUTH".to_owned()), "{act:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_slipped_in_before_tls_is_not_believed() -> Result<()> {
+    let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
+    // In one segment with the go-ahead: replies that would be read as those to EHLO, had they come over TLS.
+    let act = Act::Slip("220 2.0.0 go ahead\r\n220 evil\r\n250-evil\r\n250 SIZE 1".into());
+    guarded.relay.fault(Fault::new(At::StartTls, act));
+    let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
+    assert_eq!(delivery.class, Class::Sent, "{delivery:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_name_or_authority_is_not_trusted() -> Result<()> {
+    for privacy in [Privacy::StartTls, Privacy::Implicit] {
+        let other_name = Guarded::start(privacy, "mail.example.com").await?;
+        let delivery = deliver(&other_name.mailer(privacy, LOGIN)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+
+        let right = Guarded::start(privacy, "localhost").await?;
+        let wrong_ca = Guarded { relay: right.relay, ca: other_name.ca };
+        let delivery = deliver(&wrong_ca.mailer(privacy, LOGIN)?, ANN).await;
+        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+        assert!(!wrong_ca.relay.commands().contains(&"AUTH".to_owned()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn opportunistic_tls_is_used_where_offered_and_done_without_elsewhere() -> Result<()> {
+    let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
+    let ca = guarded.ca.path().join("ca.pem");
+    for relay in [&guarded.relay, &Relay::start().await?] {
+        let login = if std::ptr::eq(relay, &raw const guarded.relay) { LOGIN } else { "" };
+        let url = format!("smtp://{login}localhost:{}?tls=opportunistic&ca={}", relay.address().port(), ca.display());
+        assert_eq!(deliver(&mailer(&url)?, ANN).await.class, Class::Sent);
+    }
+    assert!(guarded.relay.commands().contains(&"STARTTLS".to_owned()));
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! Relays that fail, and what becomes of the mail: it goes by the next relay or waits, and every event is in one mail.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use futures::future::{join_all, try_join_all};
+use jiff::{SignedDuration, Timestamp};
+use tempfile::TempDir;
+use tidings_activities::{
+    mailer::{Class, Delivery, Timeouts},
+    relays::{Cause, Choice, Order, Provider, Relays, Route},
+    settings::{Per, Rate, RelaySettings, Settings},
+    store::{Sqlite, Store},
+};
+use tidings_harness::{
+    broken::{BrokenStore, Bug},
+    outside::Outside,
+    relay::{self, Act, At, FROM, Fault, Relay, told},
+    stage::{Stage, event, eventually, key, mails, settings, sqlite},
+};
+use tidings_workflows::contract::Outcome;
+use uuid::Uuid;
+
+const ANN: &str = "ann@example.net";
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Bulk goes by these, the first of them preferred.
+fn by(relays: &[(&str, RelaySettings)]) -> Settings {
+    let mut settings = settings("instant", "instant");
+    settings.relays = relays.iter().map(|(name, relay)| ((*name).to_owned(), relay.clone())).collect();
+    settings.streams.bulk.relays = relays.iter().map(|(name, _)| (*name).to_owned()).collect();
+    settings
+}
+
+fn at(relay: &Relay) -> Result<RelaySettings> {
+    Ok(RelaySettings::new(relay.url().parse()?))
+}
+
+/// Why the relay is left alone.
+async fn cause(store: &dyn Store, name: &str) -> Result<Option<Cause>> {
+    let mut breakers = store.breakers().await?;
+    Ok(breakers.remove(name).and_then(|kept| kept.breaker.open).map(|open| open.cause))
+}
+
+fn policy() -> Fault {
+    Fault::new(At::Rcpt, Act::Reply("550 5.7.1 we do not like you".into()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_open_a_relay_and_mail_goes_by_the_next_one_also_after_a_restart() -> Result<()> {
+    let login = Some(("ann".to_owned(), "right".to_owned()));
+    let (first, second) =
+        (Relay::with(relay::Settings { login, ..relay::Settings::default() }).await?, Relay::start().await?);
+    let wrong = first.url().replace("smtp://", "smtp://ann:wrong@");
+    let wrong = RelaySettings::new(wrong.parse()?);
+    let mut stage = Stage::start(by(&[("first", wrong), ("second", at(&second)?)])).await?;
+    stage.events.emit(event(&key("activity", "ann"), "e1")).await?;
+    mails(&second, 1, MINUTE).await?;
+    assert_eq!(cause(&*stage.store, "first").await?, Some(Cause::Configuration));
+    assert_eq!(cause(&*stage.store, "second").await?, None);
+    stage.completed(&key("activity", "ann")).await?;
+    for (query, count) in [
+        ("SELECT COUNT(*) FROM attempts WHERE relay = 'first' AND class = 'configuration' AND phase = 'auth'", 1),
+        ("SELECT COUNT(*) FROM attempts WHERE relay = 'second' AND class = 'sent'", 1),
+        ("SELECT COUNT(*) FROM suppressions", 0),
+    ] {
+        assert_eq!(stage.count(query).await?, count, "{query}");
+    }
+
+    let connections = first.connections();
+    for restart in [false, true] {
+        if restart {
+            stage.stop_worker()?;
+            stage.start_worker()?;
+        }
+        let before = second.mails().len();
+        stage.events.emit(event(&key("alerts", "bo"), &format!("{restart}"))).await?;
+        mails(&second, before + 1, MINUTE).await?;
+    }
+    assert_eq!((first.connections(), first.mails().len(), second.mails().len()), (connections, 0, 3));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed() -> Result<()> {
+    let (first, second) = (Relay::start().await?, Relay::start().await?);
+    first.fault(policy());
+    second.fault(policy());
+    let stage = Stage::start(by(&[("first", at(&first)?), ("second", at(&second)?)])).await?;
+    let keys: Vec<_> = (0..8).map(|n| key("activity", &format!("u{n}"))).collect();
+    try_join_all(keys.iter().map(|key| stage.events.emit(event(key, "e1")))).await?;
+    eventually("both relays are left alone", MINUTE, async || {
+        let both = (cause(&*stage.store, "first").await?, cause(&*stage.store, "second").await?);
+        Ok((both == (Some(Cause::Policy), Some(Cause::Policy))).then_some(()))
+    })
+    .await?;
+    eventually("every digest waits", MINUTE, async || {
+        let waiting = stage.status(&keys[7]).await?;
+        Ok(waiting.delivering.is_some_and(|digest| digest.why.contains("550 5.7.1")).then_some(()))
+    })
+    .await?;
+    // What comes meanwhile waits for the next digest of its key.
+    stage.events.emit(event(&keys[0], "e2")).await?;
+    assert_eq!((first.mails().len(), second.mails().len()), (0, 0));
+    assert_eq!(stage.count("SELECT COUNT(*) FROM suppressions").await?, 0);
+
+    second.heal();
+    Order::Close.carry_out(&*stage.store, "second", "carol", "ticket 812", Timestamp::now()).await?;
+    mails(&second, 9, 2 * MINUTE).await?;
+    for key in &keys {
+        stage.completed(key).await?;
+    }
+    let told = told(&second.mails())?;
+    assert_eq!((told.len(), told.values().sum::<u64>(), second.mails().len()), (9, 9, 9));
+    assert!(first.mails().is_empty());
+    assert_eq!(
+        stage.count("SELECT COUNT(*) FROM audit WHERE action = 'relay_close second' AND actor = 'carol'").await?,
+        1
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_is_retried_as_its_stream_says_and_then_gives_its_events_to_the_next() -> Result<()> {
+    let relay = Relay::start().await?;
+    relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(3));
+    let mut settings = by(&[("own", at(&relay)?)]);
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(1), Duration::ZERO];
+    let stage = Stage::start(settings).await?;
+    let key = key("activity", "ann");
+    stage.events.emit(event(&key, "e1")).await?;
+    stage.completed(&key).await?;
+    let digests = stage.store.digests(&key, 10).await?;
+    assert!(
+        matches!(&digests[..], [d] if d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Failed)),
+        "{digests:?}"
+    );
+    assert_eq!(stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
+
+    stage.events.emit(event(&key, "e2")).await?;
+    mails(&relay, 1, MINUTE).await?;
+    assert_eq!(told(&relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    Ok(())
+}
+
+/// A worker's view of one relay.
+fn worker(relay: &Relay, provider: Provider) -> Result<Relays> {
+    let settings = RelaySettings { provider, ..at(relay)? };
+    Ok(Relays::new(&BTreeMap::from([("own".to_owned(), settings)]), Timeouts::default())?)
+}
+
+async fn store() -> Result<(Arc<Sqlite>, TempDir)> {
+    let folder = TempDir::new()?;
+    Ok((sqlite(folder.path()).await?, folder))
+}
+
+fn names() -> Vec<String> {
+    vec!["own".to_owned()]
+}
+
+async fn attempt(route: &Route<'_>) -> Delivery {
+    match route.offer(FROM, ANN, &relay::bytes("Three new comments")).await {
+        Ok(ready) => ready.dot().await,
+        Err(delivery) => delivery,
+    }
+}
+
+/// Chooses, tries, and tells the breaker.
+async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) -> Result<Option<Class>> {
+    let Choice::By(route) = relays.choose(store, &names(), Uuid::from_u128(message), now).await? else {
+        return Ok(None);
+    };
+    let delivery = attempt(&route).await;
+    relays.learn(store, &route, &delivery, now).await;
+    Ok(Some(delivery.class))
+}
+
+#[tokio::test]
+async fn one_message_of_all_workers_tries_a_relay_that_was_left_alone() -> Result<()> {
+    let relay = Relay::start().await?;
+    let (store, _folder) = store().await?;
+    let workers = [worker(&relay, Provider::Other)?, worker(&relay, Provider::Other)?];
+    relay.fault(policy());
+    let start = Timestamp::now();
+    assert_eq!(send(&workers[0], &store, 1, start).await?, Some(Class::Policy));
+    assert_eq!(send(&workers[1], &store, 2, start).await?, None, "the other worker knows");
+    relay.heal();
+
+    let over = start + SignedDuration::from_mins(5);
+    let names = names();
+    let ask = |n: u128| {
+        let (worker, store, names) = (&workers[usize::from(n.is_multiple_of(2))], &store, &names);
+        async move { worker.choose(&**store, names, Uuid::from_u128(n), over).await }
+    };
+    let mut tries = Vec::new();
+    for choice in join_all((10..30).map(ask)).await {
+        if let Choice::By(route) = choice? {
+            tries.push(route);
+        }
+    }
+    let [route] = &tries[..] else { bail!("{} messages try it", tries.len()) };
+    let delivery = attempt(route).await;
+    assert_eq!(delivery.class, Class::Sent);
+    workers[0].learn(&*store, route, &delivery, over).await;
+    assert_eq!(cause(&*store, "own").await?, None);
+    for message in 40..44 {
+        assert_eq!(send(&workers[0], &store, message, over).await?, Some(Class::Sent));
+    }
+    Ok(())
+}
+
+/// Also when the process stands still before it has the answer for some of them.
+#[tokio::test]
+async fn of_messages_that_a_relay_takes_at_once_each_counts_once() -> Result<()> {
+    // Fewer than the outcomes of which the older half is forgotten.
+    const MESSAGES: u32 = 60;
+    let relay = Relay::start().await?;
+    let (store, _folder) = store().await?;
+    let store = BrokenStore::new(store, Bug::LateAnswers);
+    let relays = worker(&relay, Provider::Other)?;
+    let route = relays.route("own", Uuid::nil()).context("it is configured")?;
+    let delivery = attempt(&route).await;
+    assert_eq!(delivery.class, Class::Sent);
+    join_all((0..MESSAGES).map(|_| relays.learn(&store, &route, &delivery, Timestamp::now()))).await;
+    let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
+    // The latest wait until there are more of them.
+    assert!((MESSAGES / 2..=MESSAGES).contains(&sent), "{sent} of {MESSAGES} are counted");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_that_cannot_be_reached_is_left_alone_and_used_again_when_it_is_back() -> Result<()> {
+    let relay = Relay::start().await?;
+    let (store, _folder) = store().await?;
+    let relays = worker(&relay, Provider::Other)?;
+    relay.fault(Fault::new(At::Greeting, Act::ReplyAndClose("421 4.3.2 shutting down".into())));
+    let mut now = Timestamp::now();
+    for message in 0..5 {
+        assert_eq!(send(&relays, &store, message, now).await?, Some(Class::Deferred));
+    }
+    assert_eq!(cause(&*store, "own").await?, Some(Cause::Outage));
+    // Hours later, with one attempt in five minutes.
+    let connections = relay.connections();
+    for second in 0..3 * 3600 / 30 {
+        now += SignedDuration::from_secs(30);
+        send(&relays, &store, 100 + second, now).await?;
+    }
+    let tries = relay.connections() - connections;
+    assert!((30..45).contains(&tries), "{tries} tries in three hours");
+
+    relay.heal();
+    now += SignedDuration::from_mins(5);
+    assert_eq!(send(&relays, &store, 1000, now).await?, Some(Class::Sent));
+    assert_eq!(send(&relays, &store, 1001, now).await?, Some(Class::Sent));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_provider_hears_its_headers_before_the_stored_bytes_the_same_every_time() -> Result<()> {
+    let stored = relay::bytes("Three new comments");
+    for provider in Provider::ALL {
+        let relay = Relay::start().await?;
+        let (store, _folder) = store().await?;
+        let relays = worker(&relay, provider)?;
+        for _ in 0..2 {
+            assert_eq!(send(&relays, &store, 7, Timestamp::now()).await?, Some(Class::Sent));
+        }
+        let headers = provider.headers(Uuid::from_u128(7), None);
+        let expected = [headers.as_bytes(), &stored].concat();
+        assert!(relay.mails().iter().all(|mail| mail.bytes() == expected), "{}", provider.name());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_gets_no_more_mails_in_a_second_than_its_rate() -> Result<()> {
+    let relay = Relay::start().await?;
+    let rate = Some(Rate { mails: 5, per: Per::Second });
+    let stage = Stage::start(by(&[("slow", RelaySettings { rate, ..at(&relay)? })])).await?;
+    let keys: Vec<_> = (0..40).map(|n| key("activity", &format!("u{n}"))).collect();
+    try_join_all(keys.iter().map(|key| stage.events.emit(event(key, "e1")))).await?;
+    mails(&relay, 40, 2 * MINUTE).await?;
+    let mails = relay.mails();
+    let (first, last) = (mails.first().context("no mail")?.at, mails.last().context("no mail")?.at);
+    let took = last.duration_since(first);
+    // The server lets a second's worth through at once.
+    assert!(took >= SignedDuration::from_secs(6), "40 mails took {took}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_lists_tests_opens_and_closes_relays() -> Result<()> {
+    let outside = Outside::start("instant").await?;
+    let (code, said) = outside.ask(&["relays", "list"]).await?;
+    assert_eq!((code, said), (0, format!("default  {}  bulk, transactional: in use\n", outside.relay.url())));
+
+    let (code, said) = outside.ask(&["relays", "test", "default", "--to", ANN]).await?;
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("connect: ok\ngreeting: ok\nehlo: ok\nnoop: ok\nmail: ok, 250"), "{said}");
+    assert_eq!(outside.relay.mails().len(), 1);
+    assert_eq!(outside.relay.mails()[0].to, [ANN]);
+
+    let opportunistic = format!("{}?tls=opportunistic", outside.relay.url());
+    let mut test = outside.tidings();
+    let output = test.env("TIDINGS_SMTP_URL", opportunistic).args(["relays", "test", "default"]).output().await?;
+    let said = String::from_utf8(output.stdout)?;
+    let phases = "connect: ok\ngreeting: ok\nehlo: ok\ntls: ok, not offered: all goes in the clear\nnoop: ok\n";
+    assert_eq!(said, phases, "{}", String::from_utf8_lossy(&output.stderr));
+
+    outside.relay.fault(Fault::new(At::Ehlo, Act::Reply("550 5.7.1 go away".into())));
+    let (code, said) = outside.ask(&["relays", "test", "default"]).await?;
+    assert_eq!((code, said.as_str()), (1, "connect: ok\ngreeting: ok\nehlo: failed, 550 5.7.1 go away\n"));
+    outside.relay.heal();
+
+    let (code, said) = outside.ask(&["relays", "open", "default", "--by", "carol", "--why", "ticket 812"]).await?;
+    assert_eq!(code, 0);
+    assert!(said.contains("operator: ticket 812; until `tidings relays close default`"), "{said}");
+    let (_, said) = outside.ask(&["relays", "list", "--json"]).await?;
+    let shown: serde_json::Value = serde_json::from_str(&said)?;
+    assert_eq!((&shown[0]["state"], &shown[0]["cause"]), (&"open".into(), &"operator".into()), "{said}");
+    let (code, said) = outside.ask(&["relays", "close", "default", "--json"]).await?;
+    let shown: serde_json::Value = serde_json::from_str(&said)?;
+    assert_eq!((code, &shown["state"]), (0, &"closed".into()));
+    let (code, said) = outside.ask(&["relays", "close", "defautl"]).await?;
+    assert_eq!((code, said.as_str()), (2, ""));
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What SpamAssassin thinks of a digest as it leaves, without its network tests.
+
+use std::{
+    env,
+    io::Write,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use tidings_harness::{
+    relay::Mail,
+    stage::{Stage, event, key, mails, settings},
+};
+use tidings_proto::v1;
+use tidings_workflows::Key;
+
+/// 5 is spam.
+const BOUND: f64 = 1.0;
+
+/// The score, and the tests that made it.
+fn score(spamassassin: &str, mail: &[u8]) -> Result<(f64, String)> {
+    let mut child = Command::new(spamassassin)
+        .args(["--local", "--test-mode"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    child.stdin.take().context("no input")?.write_all(mail)?;
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "spamassassin failed");
+    let said = String::from_utf8_lossy(&output.stdout).replace("\n\t", " ");
+    let status = said.lines().find_map(|line| line.strip_prefix("X-Spam-Status: ")).context("no X-Spam-Status")?;
+    let score = status.split_whitespace().find_map(|word| word.strip_prefix("score=")).context("no score")?;
+    Ok((score.parse()?, status.to_owned()))
+}
+
+async fn digest(stage: &Stage, key: &Key, events: usize) -> Result<Mail> {
+    let before = stage.relay.mails().len();
+    let events = (0..events).map(|n| {
+        let entity_id = format!("PR-{}", n / 3);
+        stage.events.emit(v1::Event { entity_id, ..event(key, &format!("e{n}")) })
+    });
+    try_join_all(events).await?;
+    mails(&stage.relay, before + 1, Duration::from_secs(60)).await?;
+    stage.relay.mails().pop().context("no mail")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_is_far_from_being_spam() -> Result<()> {
+    let Ok(spamassassin) = env::var("TIDINGS_TEST_SPAMASSASSIN") else {
+        assert!(env::var("CI").as_deref() != Ok("true"), "TIDINGS_TEST_SPAMASSASSIN is not set, and this is CI");
+        println!("left out: TIDINGS_TEST_SPAMASSASSIN is not set");
+        return Ok(());
+    };
+    let stage = Stage::start(settings("after 2s", "instant")).await?;
+    for (digest_type, events) in [("activity", 40), ("alerts", 1)] {
+        let mail = digest(&stage, &key(digest_type, "ann"), events).await?;
+        let (score, status) = score(&spamassassin, &mail.bytes())?;
+        println!("{digest_type}: {status}");
+        ensure!(score < BOUND, "{digest_type}: {status}");
+    }
+
+    // It can tell.
+    let gtube = "Subject: x\r\n\r\nXJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD-ANTI-UBE-TEST-EMAIL*C.34X\r\n";
+    ensure!(score(&spamassassin, gtube.as_bytes())?.0 > 100.0, "SpamAssassin does not work");
+    Ok(())
+}

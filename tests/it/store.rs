@@ -1,0 +1,5 @@
+//! The database and the files on disk.
+
+mod full_disk;
+mod outage;
+mod retention;

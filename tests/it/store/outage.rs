@@ -1,0 +1,127 @@
+//! The database stops answering while events arrive, windows fall due and an operator cancels: all of it is late, and
+//! none of it is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use sqlx::{Connection, PgConnection};
+use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
+use tidings_activities::store::{Postgres, Store};
+use tidings_harness::{
+    postgres::database,
+    proxy::Proxy,
+    relay::told,
+    stage::{Stage, event, eventually, key, settings, signal},
+};
+use tidings_workflows::{Inbound, Key, contract::Outcome};
+
+const KEYS: usize = 100;
+/// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.
+const FLOOD: usize = 1_200;
+const AT_ONCE: usize = 16;
+const SOON: Duration = Duration::from_secs(60);
+
+/// A flood's event: a kilobyte, so that a thousand of them are too much for the next run's start argument.
+fn bulky(key: &Key, n: usize) -> String {
+    format!(
+        r#"{{"event_id":"flood-{n}","category":"comment","entity_type":"page","entity_id":"p{}","occurred_at":1767225600,
+            "payload":{{"tenant":"{}","excerpt":"{}"}}}}"#,
+        n % 7,
+        key.tenant,
+        "x".repeat(1024)
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
+    let Some(url) = database().await? else { return Ok(()) };
+    let url = url.parse()?;
+    let proxy = Proxy::start(&url).await?;
+    let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
+    store.migrate().await?;
+    let mut stage = Stage::with_store(settings("after 3s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    stage.start_worker()?;
+    let stage = &stage;
+    let keys: Vec<_> = (0..KEYS).map(|n| key("activity", &format!("u{n}"))).collect();
+    let flooded = key("activity", "flooded");
+    let cancelled = key("alerts", "cancelled");
+    let emit = async |event_id: &str| -> Result<()> {
+        try_join_all(keys.iter().map(|key| stage.events.emit(event(key, event_id)))).await?;
+        Ok(())
+    };
+
+    emit("before").await?;
+    stage.events.emit(event(&cancelled, "before")).await?;
+    stage.events.emit(event(&flooded, "before")).await?;
+    collecting(stage, &cancelled).await?;
+    proxy.freeze();
+    emit("during").await?;
+
+    // A run that cannot stash goes on as a new one, with a pointer to what it leaves behind.
+    let first_run = stage.run(&flooded).await?;
+    let flood = (0..FLOOD).map(|n| {
+        let (event, flooded) = (bulky(&flooded, n), &flooded);
+        async move { signal(&stage.temporal, flooded, Inbound::from_json_events([event.as_str()])).await }
+    });
+    stream::iter(flood).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    eventually("the flooded run continues as new", SOON, async || {
+        Ok((stage.run(&flooded).await? != first_run).then_some(()))
+    })
+    .await?;
+    let carried = started_with(&stage.history(&flooded).await?);
+    assert!(carried < 64 * 1024, "the next run was handed {carried} bytes");
+    let status = stage.status(&flooded).await?;
+    assert!(status.pending > FLOOD as u64 / 2, "the next run has forgotten events: {status:?}");
+    assert!(status.pending <= FLOOD as u64 + 1, "the next run counts events twice: {status:?}");
+
+    // A cancel is seen at once, and is done when the ledger can be told.
+    stage.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
+    eventually("the cancel is under way", SOON, async || {
+        Ok((stage.status(&cancelled).await?.state == "cancelling").then_some(()))
+    })
+    .await?;
+
+    proxy.thaw();
+    for key in keys.iter().chain([&flooded, &cancelled]) {
+        eventually("every key is idle", 3 * SOON, async || Ok(stage.is_idle(key).await?.then_some(())))
+            .await
+            .with_context(|| key.to_string())?;
+    }
+    assert_eq!(stage.run_status(&cancelled).await?, WorkflowExecutionStatus::Canceled);
+    let dropped = stage.store.digests(&cancelled, 10).await?;
+    assert!(
+        matches!(&dropped[..], [d] if d.items == 1 && d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped))
+    );
+
+    let longest =
+        try_join_all(keys.iter().map(async |key| stage.history(key).await.map(|events| events.len()))).await?;
+    println!("history events of a run: {:?} at most", longest.iter().max());
+    assert!(longest.iter().all(|length| *length < 100), "the outage has grown a history: {longest:?}");
+
+    let sent = 2 * KEYS + 1 + FLOOD;
+    let mails = stage.relay.mails();
+    let told = told(&mails)?;
+    println!("{} mails of {} digests tell of {sent} events", mails.len(), told.len());
+    assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
+    assert_eq!(told.values().sum::<u64>(), sent as u64);
+    let mut ledger = PgConnection::connect(url.as_str()).await?;
+    let recorded: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM events").fetch_one(&mut ledger).await?;
+    assert_eq!(recorded, sent as i64 + 1);
+    Ok(())
+}
+
+/// Bytes of a run's start argument.
+fn started_with(history: &[HistoryEvent]) -> usize {
+    let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) =
+        history.first().and_then(|event| event.attributes.as_ref())
+    else {
+        panic!("a history starts with the start");
+    };
+    started.input.iter().flat_map(|input| &input.payloads).map(|payload| payload.data.len()).sum()
+}
+
+async fn collecting<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+    eventually("collecting", SOON, async || Ok((stage.status(key).await?.state == "collecting").then_some(()))).await
+}

@@ -1,0 +1,191 @@
+//! Upkeep, end to end: a schedule starts it, what is too old goes to the archive, and nothing goes twice or too early.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{Time, time},
+    tz::TimeZone,
+};
+use temporalio_client::{
+    Client, RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
+    WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
+};
+use tidings::upkeep::schedule::{self, Nightly};
+use tidings_activities::{archive::Archive, upkeep::Retention};
+use tidings_harness::{
+    server::DevServer,
+    stage::{Stage, event, eventually, key, settings},
+};
+use tidings_workflows::{
+    Upkeep, names,
+    upkeep::{Report, contract::Kind},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn nightly(at: Time) -> Nightly<'static> {
+    Nightly { task_queue: names::TASK_QUEUE, at }
+}
+
+/// Everything for an hour, and into `folder` then.
+fn an_hour(folder: &Path) -> Retention {
+    let hour = Some(Duration::from_secs(3_600));
+    Retention { events: hour, messages: hour, delivery_events: hour, archive: Some(Archive::new(folder.to_owned())) }
+}
+
+fn two_hours_ago() -> Timestamp {
+    Timestamp::now() - SignedDuration::from_hours(2)
+}
+
+fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("e{n:05}")).collect()
+}
+
+/// Those that are whole: a name that begins with a dot is of one that is not.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for day in fs::read_dir(folder)? {
+        for file in fs::read_dir(day?.path())? {
+            let file = file?;
+            if !file.file_name().as_encoded_bytes().starts_with(b".") {
+                files.push(file.path());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The event ids of all lines, sorted.
+fn archived(folder: &Path) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for file in files(folder)? {
+        for line in io::read_to_string(GzDecoder::new(fs::File::open(file)?))?.lines() {
+            let line: serde_json::Value = serde_json::from_str(line)?;
+            ids.push(line["event_id"].as_str().context("an event")?.to_owned());
+        }
+    }
+    ids.sort();
+    Ok(ids)
+}
+
+async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
+    let result = upkeep.get_result(WorkflowGetResultOptions::default());
+    Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_another_time() -> Result<()> {
+    let server = DevServer::start().await?;
+    let client = server.client().await?;
+    let missing = schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
+    ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
+    let schedule = client.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
+    let describe = async || schedule.describe(RpcOptions::default()).await;
+    let (one, other) = (nightly(time(3, 30, 0, 0)), nightly(time(3, 30, 0, 0)));
+    tokio::try_join!(one.ensure(&client), other.ensure(&client))?;
+    let made = describe().await?;
+    let next: Vec<_> = made.future_action_times();
+    let next = Timestamp::try_from(*next.first().context("it never starts")?)?.to_zoned(TimeZone::UTC).time();
+    ensure!(next == time(3, 30, 0, 0), "{next}");
+    let policies = made.raw().schedule.clone().and_then(|schedule| schedule.policies).unwrap_or_default();
+    ensure!(policies.catchup_window.is_some_and(|window| window.seconds == 12 * 3_600), "no year of nights at once");
+    ensure!(policies.overlap_policy == 1, "skip");
+
+    schedule.pause(Some("the disk is being moved"), PauseScheduleOptions::default()).await?;
+    let paused = describe().await?;
+    nightly(time(3, 30, 0, 0)).ensure(&client).await?;
+    let after: Option<SystemTime> = describe().await?.update_time();
+    ensure!(after == paused.update_time(), "what is as wanted is not touched");
+
+    let (one, other) = (nightly(time(4, 15, 0, 0)), nightly(time(4, 15, 0, 0)));
+    tokio::try_join!(one.ensure(&client), other.ensure(&client))?;
+    let moved = describe().await?;
+    ensure!(moved.paused() && moved.note() == Some("the disk is being moved"), "{:?}", moved.note());
+    let next = Timestamp::try_from(*moved.future_action_times().first().context("it never starts")?)?;
+    let next = next.to_zoned(TimeZone::UTC).time();
+    ensure!(next == time(4, 15, 0, 0), "{next}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Result<()> {
+    let mut stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let folder = stage.folder.path().join("archive");
+    fs::create_dir(&folder)?;
+    let worker = stage.start_upkeep(an_hour(&folder))?;
+    let (old, open) = (key("activity", "old"), key("alerts", "open"));
+    stage.sent_before(&old, 0, &ids(700), two_hours_ago()).await?;
+    let young = ["young".to_owned()];
+    stage.sent_before(&old, 1, &young, Timestamp::now()).await?;
+    stage.events.emit(event(&open, "pending")).await?;
+    let collecting = async || Ok((stage.status(&open).await?.state == "collecting").then_some(()));
+    eventually("the window is open", MINUTE, collecting).await?;
+
+    nightly(time(3, 30, 0, 0)).ensure(&stage.temporal).await?;
+    let by_hand = async || {
+        let id = schedule::start(&stage.temporal, names::TASK_QUEUE).await?;
+        report(&stage.temporal.get_workflow_handle(id)).await
+    };
+    let report = by_hand().await?;
+    let counts: Vec<_> = report.kinds.iter().map(|(kind, tally)| (*kind, tally.purged, tally.archived)).collect();
+    ensure!(counts[..2] == [(Kind::Events, 700, 700), (Kind::Retracts, 0, 0)], "{counts:?}");
+    ensure!(archived(&folder)? == ids(700), "each once");
+    ensure!(stage.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
+    ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 1);
+    ensure!(stage.status(&open).await?.state == "collecting", "the window goes on");
+    let report = by_hand().await?;
+    ensure!(report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
+    worker.stop()?;
+    stage.stop_worker()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upkeep_that_is_stopped_in_the_middle_is_made_up_for_by_the_next() -> Result<()> {
+    let stage = Stage::without_worker(settings("after 1s", "after 1h")).await?;
+    let (folder, elsewhere) = (stage.folder.path().join("archive"), stage.folder.path().join("elsewhere"));
+    fs::create_dir(&folder)?;
+    let key = key("activity", "old");
+    let ids = ids(20_000);
+    for (number, page) in (0..).zip(ids.chunks(1_000)) {
+        stage.sent_before(&key, number, page, two_hours_ago()).await?;
+    }
+    let worker = stage.start_upkeep(an_hour(&folder))?;
+    stage.run_upkeep().await?;
+    let begun = async || Ok((!files(&folder)?.is_empty()).then_some(()));
+    eventually("the first batch is archived", MINUTE, begun).await?;
+    // The disk goes away, and with it the next batch's attempts.
+    fs::rename(&folder, &elsewhere)?;
+    let stuck = async || {
+        let described = stage.upkeep().describe(WorkflowDescribeOptions::default()).await?;
+        let failures = described.raw().pending_activities.iter().filter_map(|activity| activity.last_failure.clone());
+        Ok(failures.map(|failure| failure.message).next())
+    };
+    let said = eventually("it says what is wrong", MINUTE, stuck).await?;
+    ensure!(said.contains("archive") && said.contains("nothing is deleted"), "{said}");
+    let done = stage.upkeep().query(Upkeep::status, (), WorkflowQueryOptions::default()).await?;
+    let left = stage.count("SELECT COUNT(*) FROM events").await?;
+    ensure!(left > 0 && i64::try_from(done.kinds[&Kind::Events].purged)? + left == 20_000, "{done:?}, {left}");
+    stage.upkeep().cancel(WorkflowCancelOptions::default()).await?;
+    let cancelled = async || {
+        let status = stage.upkeep().describe(WorkflowDescribeOptions::default()).await?.status();
+        Ok((status == WorkflowExecutionStatus::Canceled).then_some(()))
+    };
+    eventually("it is cancelled", MINUTE, cancelled).await?;
+    worker.stop()?;
+
+    fs::rename(&elsewhere, &folder)?;
+    let _worker = stage.start_upkeep(an_hour(&folder))?;
+    stage.run_upkeep().await?;
+    let report = report(&stage.upkeep()).await?;
+    ensure!(i64::try_from(report.kinds[&Kind::Events].archived)? == left, "{report}");
+    ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 0);
+    ensure!(archived(&folder)? == ids, "each once");
+    Ok(())
+}

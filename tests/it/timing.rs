@@ -1,0 +1,6 @@
+//! The due times of windows, over days and weeks.
+
+mod calendar;
+mod edited_configuration;
+mod preferences;
+mod zoneinfo;

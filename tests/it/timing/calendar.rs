@@ -1,0 +1,334 @@
+//! Days and weeks in seconds, on the time-skipping server.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result};
+use jiff::{
+    SignedDuration, Timestamp, ToSpan as _, Unit,
+    civil::{Date, DateTime, Weekday},
+    tz::{AmbiguousOffset, TimeZone},
+};
+use temporalio_client::WorkflowDescribeOptions;
+use tidings_activities::{
+    settings::{Cap, DigestSettings, Settings, UnknownRecipients},
+    store::{DigestRecord, Recipient, Store},
+};
+use tidings_harness::{
+    days::Days,
+    stage::{key, settings},
+};
+use tidings_workflows::{
+    Digest,
+    contract::{Closed, Outcome, Window},
+};
+
+fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
+    later.duration_since(earlier).as_hours()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
+    let days = Days::start(settings("after 1d", "after 1d")).await?;
+    let key = key("activity", "ann");
+    let mut sent = Vec::new();
+    for event_id in ["monday", "a week later"] {
+        days.emit(&key, event_id).await?;
+        let summary = days.completed(&key).await?;
+        let last = summary.last.context("no digest")?;
+        assert_eq!(last.closed.outcome, Outcome::Sent);
+        sent.push(days.store.digest(last.digest_id).await?.context("not in the ledger")?);
+        days.server.sleep(Duration::from_secs(7 * 24 * 3600)).await?;
+    }
+    for digest in &sent {
+        assert_eq!(digest.items, 1);
+        assert_eq!(hours_between(digest.opened_at, digest.due_at), 24);
+    }
+    assert!(hours_between(sent[0].due_at, sent[1].opened_at) >= 7 * 24);
+    assert_eq!(days.relay.mails().len(), 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_sends_nothing_and_the_ledger_says_why() -> Result<()> {
+    let days = Days::start(settings("never", "never")).await?;
+    let key = key("activity", "ann");
+    days.emit(&key, "unwanted").await?;
+    days.completed(&key).await?;
+    let digests = days.store.digests(&key, 10).await?;
+    let closed = digests.into_iter().map(|digest| digest.closed.context("never closed"));
+    let skipped =
+        Closed { outcome: Outcome::Skipped, why: "never: the digest type has a cadence that sends nothing".to_owned() };
+    assert_eq!(closed.collect::<Result<Vec<_>>>()?, [skipped]);
+    assert_eq!(days.relay.mails().len(), 0);
+    Ok(())
+}
+
+/// What Hilary's design of 2014 says of delays: comments may wait 1, shares 2. A unit is an hour here. Answers with when
+/// each mail went out, and with how many events of each category.
+async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64>)>> {
+    let hours = |count: f64| SignedDuration::from_secs_f64(count * 3600.0);
+    let mut settings = settings("instant", "instant");
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    activity.delay = [("comment", 1), ("share", 2)].map(|(name, h)| (name.to_owned(), Duration::from_hours(h))).into();
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    for (n, (at, category)) in events.iter().enumerate() {
+        days.server.sleep_until(start + hours(*at)).await?;
+        days.emit_of(&key, &n.to_string(), category).await?;
+    }
+    days.server.sleep_until(start + hours(24.0)).await?;
+
+    let mut mails = Vec::new();
+    for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in days.store.digests(&key, 10).await? {
+        assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
+        let contents = days.store.contents(&Window { key, digest_id, opened_at, due_at }, 50).await?;
+        let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
+        mails.push((at, contents.lines.into_iter().map(|line| (line.category, line.count)).collect()));
+    }
+    mails.reverse();
+    Ok(mails)
+}
+
+fn of(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    counts.iter().map(|(category, count)| ((*category).to_owned(), *count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hilary_s_first_example_of_2014() -> Result<()> {
+    let (comment, share) = ("comment", "share");
+    let events =
+        [(2.0, share), (2.5, share), (3.0, share), (3.0, comment), (3.5, share), (5.0, comment), (5.5, comment)];
+    let mails = [(4.0, of(&[(share, 4), (comment, 1)])), (6.0, of(&[(comment, 2)]))];
+    assert_eq!(hilary(&events).await?, mails);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hilary_s_second_example_of_2014() -> Result<()> {
+    let (comment, share) = ("comment", "share");
+    let events = [(2.0, comment), (2.5, share), (4.0, share), (5.0, share)];
+    let mails = [(3.0, of(&[(share, 1), (comment, 1)])), (6.0, of(&[(share, 2)]))];
+    assert_eq!(hilary(&events).await?, mails);
+    Ok(())
+}
+
+/// `first_now` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_silence_the_first_event_goes_out_at_once_and_a_throttle_keeps_the_next_apart() -> Result<()> {
+    let mut settings = settings("after 10m", "instant");
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    (activity.first_now, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    for minute in [0, 5, 70, 600] {
+        days.server.sleep_until(start + minute.minutes()).await?;
+        days.emit(&key, &minute.to_string()).await?;
+    }
+    days.server.sleep_until(start + 24.hours()).await?;
+    let mut sent = Vec::new();
+    for digest in days.store.digests(&key, 10).await? {
+        sent.push(digest.closed_at.context("never closed")?.duration_since(start).as_mins());
+    }
+    sent.reverse();
+    // 5 is due at 15 and throttled to 60; 70 is due at 80 and throttled to 120; 600 comes after a silence.
+    assert_eq!(sent, [0, 60, 120, 600]);
+    Ok(())
+}
+
+/// Every calendar cadence. An hour's slot is at :30 wherever offsets are whole hours.
+const CALENDAR: [(&str, &str); 5] = [
+    ("hourly", "hourly at :30"),
+    ("daily", "daily 08:00"),
+    ("weekdays", "weekdays 08:00"),
+    ("weekly", "weekly sun 02:30"),
+    ("cron", "cron 30 2,14 * * *"),
+];
+
+/// Digest types of these names, in Berlin's time.
+fn berlin() -> Result<Settings> {
+    let mut settings = settings("instant", "instant");
+    let plain = settings.digests["activity"].clone();
+    for (name, cadence) in CALENDAR {
+        let zone = Some("Europe/Berlin".to_owned());
+        settings.digests.insert(name.to_owned(), DigestSettings { cadence: cadence.parse()?, zone, ..plain.clone() });
+    }
+    Ok(settings)
+}
+
+/// The local times of a day's slots; the hours follow their events instead.
+fn times(name: &str, day: Date) -> Vec<DateTime> {
+    let weekend = matches!(day.weekday(), Weekday::Saturday | Weekday::Sunday);
+    match name {
+        "weekdays" if weekend => Vec::new(),
+        "daily" | "weekdays" => vec![day.at(8, 0, 0, 0)],
+        "weekly" if day.weekday() == Weekday::Sunday => vec![day.at(2, 30, 0, 0)],
+        "cron" => vec![day.at(2, 30, 0, 0), day.at(14, 30, 0, 0)],
+        _ => Vec::new(),
+    }
+}
+
+/// The slots after the first event, and the first after the last one. The night of the change has no 02:30, or two.
+fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Timestamp>> {
+    let zone = TimeZone::get("Europe/Berlin")?;
+    if name == "hourly" {
+        return Ok(events.iter().map(|event| *event + 10.minutes()).collect());
+    }
+    let (first, last) = (events[0], events[events.len() - 1]);
+    let days = zone.to_datetime(first).date().series(1.day()).take(40);
+    let instant = |time| match zone.to_ambiguous_timestamp(time) {
+        skipped if matches!(skipped.offset(), AmbiguousOffset::Gap { .. }) => Ok(change),
+        shown => shown.earlier(),
+    };
+    let slots = days.flat_map(|day| times(name, day)).map(instant).collect::<Result<Vec<_>, _>>()?;
+    let mut slots: Vec<_> = slots.into_iter().filter(|slot| *slot > first).collect();
+    slots.truncate(slots.iter().filter(|slot| **slot < last).count() + 1);
+    Ok(slots)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_month_of_each_calendar_cadence_over_a_dst_change() -> Result<()> {
+    let days = Days::start(berlin()?).await?;
+    let (day, fortnight) = (24.hours(), (14 * 24).hours());
+    let soon = days.server.now().await? + fortnight;
+    let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
+
+    // An event for each key every six hours, and in the two days in the middle one every hour for that of the hours.
+    let mut events: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+    let begin = change - fortnight + 20.minutes();
+    for hour in 0..28 * 24 {
+        let at = begin + hour.hours();
+        let near = change - day < at && at < change + day;
+        let names = CALENDAR.map(|(name, _)| name).into_iter();
+        let names: Vec<_> = names.filter(|name| if *name == "hourly" { near } else { hour % 6 == 0 }).collect();
+        if !names.is_empty() {
+            days.server.sleep_until(at).await?;
+        }
+        for name in names {
+            days.emit(&key(name, "ann"), &format!("{name} {at}")).await?;
+            events.entry(name).or_default().push(at);
+        }
+    }
+    days.server.sleep_until(change + fortnight + (7 * 24).hours()).await?;
+
+    for (name, cadence) in CALENDAR {
+        let mut digests = days.store.digests(&key(name, "ann"), 200).await?;
+        digests.sort_by_key(|digest| digest.due_at);
+        let due: Vec<_> = digests.iter().map(|digest| digest.due_at).collect();
+        assert_eq!(due, slots(name, change, &events[name])?, "{cadence}");
+        for DigestRecord { due_at, closed, closed_at, .. } in digests {
+            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            let late = closed_at.context("never closed")?.duration_since(due_at);
+            assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
+        }
+    }
+    Ok(())
+}
+
+/// Every cadence that counts from events, with the minutes of a day's mails and how many events each tells of. Events come
+/// twenty minutes past these hours.
+const HOURS: [i64; 6] = [0, 1, 2, 3, 5, 12];
+type Mails = &'static [(i64, u64)];
+const WAITING: [(&str, &str, Mails); 3] = [
+    ("instant", "instant", &[(20, 1), (80, 1), (140, 1), (200, 1), (320, 1), (740, 1)]),
+    ("after", "after 90m", &[(110, 2), (230, 2), (410, 1), (830, 1)]),
+    // Without `max` the first mail would wait until 290.
+    ("sliding", "sliding 90m max 4h", &[(260, 4), (410, 1), (830, 1)]),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    let plain = settings.digests["activity"].clone();
+    for (name, cadence, _) in WAITING {
+        let zone = Some("Europe/Berlin".to_owned());
+        settings.digests.insert(name.to_owned(), DigestSettings { cadence: cadence.parse()?, zone, ..plain.clone() });
+    }
+    let days = Days::start(settings).await?;
+    let (day, fortnight) = (24.hours(), (14 * 24).hours());
+    let soon = days.server.now().await? + fortnight;
+    let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
+    let begin = change - fortnight;
+    let midnights: Vec<_> = (0..28).map(|n| begin + (n * 24).hours()).collect();
+    for midnight in &midnights {
+        for hour in HOURS {
+            days.server.sleep_until(*midnight + (60 * hour + 20).minutes()).await?;
+            for (name, ..) in WAITING {
+                days.emit(&key(name, "ann"), &format!("{midnight} {hour}")).await?;
+            }
+        }
+    }
+    days.server.sleep_until(change + fortnight + day).await?;
+
+    for (name, cadence, mails) in WAITING {
+        let mut digests = days.store.digests(&key(name, "ann"), 500).await?;
+        digests.sort_by_key(|digest| digest.due_at);
+        let expected = midnights.iter().flat_map(|day| mails.iter().map(|(at, events)| (*day + at.minutes(), *events)));
+        let minute = |at: Timestamp| at.round(Unit::Minute);
+        let due =
+            digests.iter().map(|digest| Ok((minute(digest.due_at)?, digest.items))).collect::<Result<Vec<_>>>()?;
+        assert_eq!(due, expected.collect::<Vec<_>>(), "{cadence}");
+        for DigestRecord { due_at, closed, closed_at, .. } in digests {
+            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            let late = closed_at.context("never closed")?.duration_since(due_at);
+            assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    settings.cap = Some(Cap { most: 2, within: Duration::from_hours(24) });
+    settings.unknown_recipients = UnknownRecipients::Wait;
+    let days = Days::start(settings).await?;
+    let start = days.server.now().await?;
+    for user in ["ann", "bo"] {
+        let key = key("activity", user);
+        days.store.put_recipients(&[Recipient::invented(&key)], start).await?;
+    }
+    for (hour, digest_type, user) in [
+        (0, "activity", "ann"),
+        (1, "alerts", "ann"),
+        (2, "activity", "ann"),
+        (2, "activity", "bo"),
+        (3, "alerts", "ann"),
+    ] {
+        days.server.sleep_until(start + hour.hours()).await?;
+        days.emit(&key(digest_type, user), &hour.to_string()).await?;
+    }
+    days.server.sleep_until(start + 72.hours()).await?;
+    let mut sent = Vec::new();
+    for (digest_type, user) in [("activity", "ann"), ("alerts", "ann"), ("activity", "bo")] {
+        for digest in days.store.digests(&key(digest_type, user), 10).await? {
+            let closed_at = digest.closed_at.context("never closed")?;
+            sent.push((closed_at.duration_since(start).as_hours(), user));
+        }
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, [(0, "ann"), (1, "ann"), (2, "bo"), (24, "ann"), (25, "ann")]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_lingers_for_the_next_event_and_no_longer() -> Result<()> {
+    let mut settings = settings("after 1m", "instant");
+    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
+    let days = Days::start(settings).await?;
+    let key = key("activity", "ann");
+    let start = days.server.now().await?;
+    let mut runs = Vec::new();
+    for minute in [0, 10, 60] {
+        days.server.sleep_until(start + minute.minutes()).await?;
+        days.emit(&key, &minute.to_string()).await?;
+        let workflow = days.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        runs.push(workflow.describe(WorkflowDescribeOptions::default()).await?.run_id().to_owned());
+    }
+    assert_eq!(runs[0], runs[1], "nine minutes after its digest the run was still there");
+    assert_ne!(runs[1], runs[2], "49 minutes after it was not");
+    let summary = days.completed(&key).await?;
+    assert_eq!((summary.digests, days.relay.mails().len()), (1, 3));
+    Ok(())
+}

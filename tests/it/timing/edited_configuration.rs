@@ -1,0 +1,46 @@
+//! `tidings.toml` is edited and the worker starts again: windows that are open keep their deadline (rule 16).
+
+use std::time::Duration;
+
+use anyhow::Result;
+use temporalio_client::WorkflowQueryOptions;
+use tidings_client::{Client, Config};
+use tidings_harness::{
+    outside::Outside,
+    stage::{event, eventually, key},
+};
+use tidings_workflows::{Digest, Key, Status};
+
+async fn collecting(outside: &Outside, key: &Key, events: u64) -> Result<Status> {
+    let temporal = outside.server.client().await?;
+    let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
+    eventually("the key collects", Duration::from_secs(60), async || {
+        // Nobody answers while no worker runs.
+        let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
+        Ok(status.filter(|status| status.state == "collecting" && status.pending == events && status.due_at.is_some()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_with_a_restart_leaves_an_open_window_s_deadline_alone() -> Result<()> {
+    let mut outside = Outside::start("daily 08:00").await?;
+    outside.start_worker()?;
+    let events = Client::new(outside.server.client().await?, Config::default());
+    let (old, new) = (key("activity", "ann"), key("activity", "bo"));
+    events.emit(event(&old, "e1")).await?;
+    let before = collecting(&outside, &old, 1).await?;
+    assert!(before.why.starts_with("daily 08:00 UTC -> "), "{}", before.why);
+
+    outside.kill_worker()?;
+    outside.configure("after 20s")?;
+    outside.start_worker()?;
+    events.emit(event(&old, "e2")).await?;
+    let after = collecting(&outside, &old, 2).await?;
+    assert_eq!((after.due_at, after.why), (before.due_at, before.why));
+
+    events.emit(event(&new, "e1")).await?;
+    let fresh = collecting(&outside, &new, 1).await?;
+    assert!(fresh.why.starts_with("after 20s -> "), "a window that opens later follows the edit: {}", fresh.why);
+    Ok(())
+}

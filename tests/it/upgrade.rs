@@ -1,0 +1,4 @@
+//! Work that one version of Tidings leaves to another.
+
+mod replay;
+mod versions;

@@ -1,0 +1,201 @@
+//! Recorded histories of every shape replay with today's workflow, and a changed workflow is caught.
+//!
+//! `tests/histories/` holds histories of earlier shapes: they are never rewritten, only added to. To record those shapes of
+//! today that have no file there: `TIDINGS_RECORD=1 cargo nextest run --workspace -E 'test(record_the_shapes)'`. A shape that
+//! changes gets another name.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use temporalio_client::{
+    Client, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHistory,
+};
+use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
+use temporalio_workflow::workflow_interceptors::{
+    CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
+    WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
+};
+use tidings_activities::{store::MessageState, upkeep::Retention};
+use tidings_harness::{
+    post::{Post, of, order, submission, waits},
+    relay::{Act, At, Fault},
+    server::run_handle,
+    stage::{Stage, event, eventually, key, mails, settings, signal},
+};
+use tidings_workflows::{
+    Digest, Inbound, Key, Message, Upkeep,
+    command::{Hold, Retime},
+    names,
+    upkeep::contract::Kind,
+};
+
+/// A replay that hangs is a failure, too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("histories")
+}
+
+fn recorded(path: &Path) -> Result<WorkflowHistory> {
+    Ok(WorkflowHistory::from_json(&fs::read(path).with_context(|| path.display().to_string())?)?)
+}
+
+async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> Result<()> {
+    let replayer = WorkflowReplayer::new(options)?;
+    Ok(tokio::time::timeout(PATIENCE, replayer.replay_workflow(history)).await.context("the replay hangs")??)
+}
+
+fn today() -> Result<WorkflowReplayerOptions> {
+    let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?;
+    Ok(options.register_workflow::<Message>()?.register_workflow::<Upkeep>()?.build())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_recorded_history_replays_with_today_s_workflow() -> Result<()> {
+    let mut shapes = 0;
+    for entry in fs::read_dir(folder())? {
+        let path = entry?.path();
+        replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
+        shapes += 1;
+    }
+    ensure!(shapes >= 7, "{shapes} histories in {}", folder().display());
+    Ok(())
+}
+
+/// A workflow that calls another activity where `load` was.
+struct Changed;
+
+impl WorkflowInterceptor for Changed {
+    fn schedule_local_activity(
+        &self,
+        _: WorkflowInterceptorContext,
+        mut input: ScheduleLocalActivityInput,
+        next: WorkflowNext<
+            'static,
+            ScheduleLocalActivityInput,
+            CancellableWorkflowOutboundFuture<ScheduleActivityResult>,
+        >,
+    ) -> CancellableWorkflowOutboundFuture<ScheduleActivityResult> {
+        if input.activity_type() == "load" {
+            "prefetch".clone_into(input.activity_type_mut());
+        }
+        next.run(input)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_workflow_is_caught() -> Result<()> {
+    let changed = WorkflowInterceptorConstructor::new(|_| Changed);
+    let options = WorkflowReplayerOptions::new().workflow_interceptor(changed).register_workflow::<Digest>()?.build();
+    let Err(error) = replay(recorded(&folder().join("completed.json"))?, options).await else {
+        bail!("nobody noticed")
+    };
+    let error = format!("{error:#}");
+    println!("{error}");
+    ensure!(error.contains("TMPRL1100"), "{error}");
+    Ok(())
+}
+
+/// Makes each shape on a real server, checks that it replays, and keeps it when asked to.
+#[tokio::test(flavor = "multi_thread")]
+async fn record_the_shapes_of_today() -> Result<()> {
+    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let minute = Duration::from_secs(60);
+
+    let completed = key("activity", "completed");
+    stage.events.emit(event(&completed, "e1")).await?;
+    stage.completed(&completed).await?;
+
+    let open = key("alerts", "open");
+    stage.events.emit(event(&open, "e1")).await?;
+    let planned = async || Ok((stage.history(&open).await?.len() >= 7).then_some(()));
+    eventually("the window is planned", minute, planned).await?;
+
+    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("failed@dev.invalid").times(1));
+    let failed = key("activity", "failed");
+    stage.events.emit(event(&failed, "e1")).await?;
+    let retrying = async || Ok((stage.status(&failed).await?.state == "retrying").then_some(()));
+    eventually("the send is retried", minute, retrying).await?;
+
+    let continued = key("alerts", "continued");
+    let first = {
+        signal(&stage.temporal, &continued, Inbound::from_json_events([EVENT])).await?;
+        stage.run(&continued).await?
+    };
+    let signals = (0..1_005).map(|_| signal(&stage.temporal, &continued, Inbound::from_json_events([EVENT])));
+    stream::iter(signals).buffer_unordered(4).try_collect::<()>().await?;
+    let rolled = async || Ok((stage.run(&continued).await? != first).then_some(()));
+    eventually("the run continues as new", minute, rolled).await?;
+    mails(&stage.relay, 1, minute).await?;
+
+    let commanded = key("alerts", "commanded");
+    command(&stage, &commanded).await?;
+    let upkeep = upkeep(&stage).await?;
+    let (_post, message) = message().await?;
+
+    for (shape, handle) in [
+        ("completed", stage.run_handle(&completed, None)),
+        ("open", stage.run_handle(&open, None)),
+        ("failed_send", stage.run_handle(&failed, None)),
+        ("continued_as_new", stage.run_handle(&continued, Some(&first))),
+        ("commanded", stage.run_handle(&commanded, None)),
+        ("upkeep", upkeep),
+        ("message", message),
+    ] {
+        let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
+        replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
+        let path = folder().join(format!("{shape}.json"));
+        if env::var_os("TIDINGS_RECORD").is_some() && !path.exists() {
+            fs::write(path, history().to_json().await?)?;
+        }
+    }
+    Ok(())
+}
+
+/// A digest that is held, given another deadline, released, flushed, and sent.
+async fn command(stage: &Stage, key: &Key) -> Result<()> {
+    let update = WorkflowExecuteUpdateOptions::default;
+    stage.events.emit(event(key, "e1")).await?;
+    let workflow = stage.workflow(key);
+    let held = workflow.execute_update(Digest::hold, Hold { order: order(), until: None }, update()).await?;
+    ensure!(held.events == 1, "{held:?}");
+    let later = Timestamp::now() + Duration::from_hours(2);
+    let retime = Retime { order: order(), at: Some(later) };
+    let retimed = workflow.execute_update(Digest::retime, retime, update()).await?;
+    ensure!(retimed.due_at.is_some(), "{retimed:?}");
+    workflow.execute_update(Digest::release, order(), update()).await?;
+    workflow.execute_update(Digest::flush, order(), update()).await?;
+    stage.completed(key).await?;
+    Ok(())
+}
+
+/// A single message that the relay takes at the second attempt.
+async fn message() -> Result<(Post, UntypedWorkflowHandle<Client>)> {
+    let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
+    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let key = of("message");
+    post.send(&submission(&key.key)).await?;
+    ensure!(post.ended(&key).await? == MessageState::Sent, "it is not sent");
+    let handle = run_handle(&post.stage.temporal, key.workflow_id(), None);
+    Ok((post, handle))
+}
+
+/// An upkeep of several batches.
+async fn upkeep(stage: &Stage) -> Result<UntypedWorkflowHandle<Client>> {
+    let ids: Vec<_> = (0..600).map(|n| n.to_string()).collect();
+    stage.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
+    let _worker = stage.start_upkeep(Retention::default())?;
+    stage.run_upkeep().await?;
+    let report = stage.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
+    ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
+    Ok(run_handle(&stage.temporal, names::upkeep(names::TASK_QUEUE), None))
+}
+
+const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

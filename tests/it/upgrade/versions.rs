@@ -1,0 +1,206 @@
+//! What an upgrade, and the way back, rely on: state and tables of a later version are taken by an earlier one, and the other
+//! way round. `./dev upgrade` shows the rest.
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use anyhow::{Context, Result};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use sqlx::{Connection, SqliteConnection};
+use temporalio_client::WorkflowExecutionStatus;
+use temporalio_common::{
+    data_converters::RawValue,
+    error::ApplicationFailure,
+    protos::temporal::api::{
+        common::v1::{Payload, Payloads},
+        history::v1::{HistoryEvent, WorkflowExecutionStartedEventAttributes as Started, history_event::Attributes},
+    },
+};
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_sdk::{
+    ContinueAsNewOptions, SyncWorkflowContext, WorkerOptions, WorkflowContext, WorkflowContextView, WorkflowResult,
+};
+use tidings_harness::{
+    checker,
+    outside::Outside,
+    stage::{Running, Stage, event, eventually, key, settings},
+};
+use tidings_workflows::{Carried, Unreadable, names};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The state that a recorded run handed to the next one.
+fn recorded() -> Result<Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/histories/continued_as_new.json");
+    let history: Value = serde_json::from_slice(&fs::read(path)?)?;
+    let events = history["events"].as_array().context("events")?;
+    let last = events.last().and_then(|event| find(event, "WorkflowExecutionContinuedAsNewEventAttributes"));
+    let data = last.and_then(|last| last["input"]["payloads"][0]["data"].as_str()).context("a state")?;
+    Ok(serde_json::from_slice(&BASE64_STANDARD.decode(data)?)?)
+}
+
+fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    value.get(name).or_else(|| value.as_object()?.values().find_map(|value| find(value, name)))
+}
+
+/// How many events of a state are taken over, by the first run or by one that another one `continued`.
+fn carried(state: &Value, continued: bool) -> Result<usize, Unreadable> {
+    let payload = Payload { data: state.to_string().into_bytes(), ..Payload::default() };
+    let before = if continued { "a run" } else { "" };
+    let input = Some(Payloads { payloads: vec![payload] });
+    let started = Started { input, continued_execution_run_id: before.to_owned(), ..Started::default() };
+    Carried::told(started).map(|told| told.events.len())
+}
+
+#[test]
+fn what_a_later_version_adds_to_the_state_is_left_out() -> Result<()> {
+    let mut state = recorded()?;
+    assert_eq!(carried(&state, true), Ok(1));
+    for place in ["", "/open", "/open/window", "/open/plan", "/pending/0", "/pending/0/event", "/summary"] {
+        state.pointer_mut(place).with_context(|| place.to_owned())?["later"] = json!({"since": 2});
+    }
+    assert_eq!(carried(&state, true), Ok(1));
+    Ok(())
+}
+
+#[test]
+fn only_what_every_version_wrote_is_required_of_the_state() -> Result<()> {
+    let recorded = recorded()?;
+    let mut required = BTreeSet::new();
+    for name in recorded.as_object().context("an object")?.keys().filter(|name| *name != "pending") {
+        let mut state = recorded.clone();
+        state.as_object_mut().context("an object")?.remove(name);
+        if carried(&state, true).is_err() {
+            required.insert(name.clone());
+        }
+    }
+    assert_eq!(required, BTreeSet::from(["first_run_id", "windows"].map(str::to_owned)));
+    Ok(())
+}
+
+/// What this version cannot read: a new word, and other kinds of value.
+fn later() -> Result<Vec<Value>> {
+    let unknown_word = json!({"digest_id": uuid::Uuid::nil(), "outcome": "postponed"});
+    let changes = [("/summary/last", unknown_word), ("/windows", json!("1")), ("/open/runs", json!({}))];
+    changes
+        .into_iter()
+        .map(|(place, value)| {
+            let mut state = recorded()?;
+            *state.pointer_mut(place).with_context(|| place.to_owned())? = value;
+            Ok(state)
+        })
+        .collect()
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_an_error_and_a_start_argument_of_a_producer_is_none() -> Result<()> {
+    for state in later()? {
+        let problem = carried(&state, true).unwrap_err().to_string();
+        assert!(problem.contains("a later version of the worker wrote it"), "{problem}");
+        assert_eq!(carried(&state, false), Ok(0), "{state}");
+    }
+    Ok(())
+}
+
+/// The digest workflow of a later version. After a signal it hands over what this version cannot read; after another one, which
+/// needs no more than to have read it, it ends.
+#[workflow]
+struct Later {
+    continued: bool,
+    signals: u32,
+}
+
+#[workflow_methods]
+impl Later {
+    #[init]
+    fn new(ctx: &WorkflowContextView, _: RawValue) -> Self {
+        Self { continued: ctx.continued_from_run_id().is_some(), signals: 0 }
+    }
+
+    #[run(name = "digest")]
+    async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<()> {
+        ctx.wait_condition(|w| w.signals > 0).await?;
+        if !ctx.state(|w| w.continued) {
+            let state = later().map_err(|error| ApplicationFailure::non_retryable(error.to_string()))?;
+            let payloads = state.first().map(|state| Payload { data: state.to_string().into(), ..Payload::default() });
+            ctx.continue_as_new(RawValue::new(payloads.into_iter().collect()), ContinueAsNewOptions::default())?;
+        }
+        Ok(())
+    }
+
+    #[signal(name = "events")]
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: RawValue) {
+        self.signals += 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_of_a_later_version_waits_for_a_worker_that_can_read_it() -> Result<()> {
+    let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;
+    let ann = key("activity", "ann");
+    let later = || anyhow::Ok(WorkerOptions::new(names::TASK_QUEUE).register_workflow::<Later>()?.build());
+
+    let worker = Running::start(stage.temporal.clone(), later()?)?;
+    stage.events.emit(event(&ann, "e1")).await?;
+    let first = stage.run(&ann).await?;
+    let next = async || Ok((stage.run(&ann).await? != first).then_some(()));
+    eventually("it continues as new", MINUTE, next).await?;
+    worker.stop()?;
+
+    stage.start_worker()?;
+    stage.events.emit(event(&ann, "e2")).await?;
+    let failed =
+        eventually("the workflow task fails", MINUTE, async || Ok(task_failure(&stage.history(&ann).await?))).await?;
+    assert!(failed.contains("a later version of the worker wrote it") && !failed.contains("postponed"), "{failed}");
+    stage.stop_worker()?;
+    assert!(!stage.is_idle(&ann).await?);
+
+    let worker = Running::start(stage.temporal.clone(), later()?)?;
+    let ended = async || Ok(stage.is_idle(&ann).await?.then_some(()));
+    eventually("a worker that can read it goes on", MINUTE, ended).await?;
+    assert_eq!(stage.run_status(&ann).await?, WorkflowExecutionStatus::Completed);
+    worker.stop()
+}
+
+fn task_failure(history: &[HistoryEvent]) -> Option<String> {
+    history.iter().find_map(|event| match &event.attributes {
+        Some(Attributes::WorkflowTaskFailedEventAttributes(failed)) => Some(failed.failure.clone()?.message),
+        _ => None,
+    })
+}
+
+/// What a later migration may do: a table, and columns with a default.
+async fn migrate_further(outside: &Outside) -> Result<()> {
+    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", outside.ledger().display())).await?;
+    let mut statements = "CREATE TABLE later (id INTEGER PRIMARY KEY);\n".to_owned();
+    let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'
+                  AND name NOT LIKE 'sqlite%'";
+    for (table,) in sqlx::query_as::<_, (String,)>(tables).fetch_all(&mut ledger).await? {
+        statements += &format!("ALTER TABLE {table} ADD COLUMN later TEXT NOT NULL DEFAULT '';\n");
+    }
+    statements += "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                   SELECT MAX(version) + 1, 'later', TRUE, x'00', 0 FROM _sqlx_migrations;";
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut ledger).await?;
+    Ok(ledger.close().await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_works_on_the_tables_of_a_later_version_and_only_migrate_refuses_them() -> Result<()> {
+    let mut outside = Outside::start("after 1s").await?;
+    let ann = key("activity", "ann");
+    outside.import(&BTreeSet::from([ann.clone()])).await?;
+    migrate_further(&outside).await?;
+    outside.start_worker()?;
+    let line = json!({"tenant": ann.tenant, "digest": ann.digest_type, "user": ann.user, "event_id": "e1",
+                      "category": "comment", "occurred_at": jiff::Timestamp::now()});
+    let events = outside.folder.path().join("events.ndjson");
+    fs::write(&events, format!("{line}\n"))?;
+    outside.emit(&events).await?;
+    outside.settled(&BTreeSet::from([ann.clone()]), MINUTE).await?;
+    let verdict = outside.check(&checker::acknowledged(&ann, "e1"))?;
+    assert_eq!((verdict.code, verdict.mails), (Some(0), 1), "{:?}", verdict.violations);
+    let refused = outside.run(&["migrate"]).await.unwrap_err().to_string();
+    println!("{refused}");
+    assert!(refused.contains("a later version of Tidings migrated the database (migration 2)"), "{refused}");
+    Ok(())
+}
