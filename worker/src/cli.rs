@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tidings_activities::settings::UnknownRecipients;
 use tidings_workflows::Key;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
-    choices, config::Config, dev, emit, log, messages, migrate, operate, recipients, relays, retract, run, send, show,
-    suppressions, template, upkeep,
+    commands::{
+        config, consent, digest, emit, flush, messages, migrate, preferences, recipients, recover, relays, retract,
+        send, status, suppressions, template, upkeep, worker,
+    },
+    config::Config,
+    dev, log,
 };
 
 const EXAMPLES: &str = "\
@@ -69,23 +70,23 @@ enum Command {
     Flush(KeyOptions),
     /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
-    Digest(operate::command::Command),
+    Digest(digest::Command),
     /// Sends one e-mail, from a template or from ready parts
     Send(Box<send::Options>),
     /// What became of each e-mail: list, show, retry, cancel
     #[command(subcommand)]
     Messages(messages::Command),
     /// Takes up what a terminated run left behind
-    Recover(operate::recover::Options),
+    Recover(recover::Options),
     /// The directory of those who get mail
     #[command(subcommand)]
     Recipients(recipients::Command),
     /// What recipients chose for a digest type
     #[command(subcommand)]
-    Preferences(choices::preferences::Command),
+    Preferences(preferences::Command),
     /// Whether recipients want a digest type at all
     #[command(subcommand)]
-    Consent(choices::consent::Command),
+    Consent(consent::Command),
     /// The relays that mail goes by
     #[command(subcommand)]
     Relays(relays::Command),
@@ -99,7 +100,7 @@ enum Command {
     Migrate,
     /// The configuration
     #[command(subcommand)]
-    Config(show::Command),
+    Config(config::Command),
     /// The templates of the mails
     #[command(subcommand)]
     Template(template::Command),
@@ -115,65 +116,35 @@ struct KeyOptions {
     json: bool,
 }
 
-/// The command was used in a way that cannot work. Says what would.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
 impl Arguments {
     /// Does what was asked. `false`: it was done in part, or what was checked is not right.
     ///
     /// # Errors
-    /// [`Usage`] and [`crate::config::Error`] where the caller must change something; all else is a failure.
+    /// [`crate::error::Usage`] and [`crate::config::Error`] where the caller must change something; all else is a failure.
     pub async fn run(self) -> anyhow::Result<bool> {
-        let config = || Config::load(self.config.as_deref());
+        let load = || Config::load(self.config.as_deref());
         match self.command {
             Command::Dev(args) => dev::run(args, self.config.as_deref()).await.map(|()| true),
-            Command::Worker => {
-                let config = config()?.ready_to_send()?;
-                run::run(config, UnknownRecipients::Wait, until_signalled()?).await.map(|()| true)
-            }
-            Command::Emit(options) => emit::run(*options, &config()?).await,
-            Command::Retract(options) => retract::run(options, &config()?).await,
-            Command::Status(asked) => operate::status(&config()?, &asked.key, asked.json).await,
-            Command::Flush(asked) => operate::command::flush_unasked(&config()?, &asked.key, asked.json).await,
-            Command::Digest(command) => operate::command::run(command, &config()?).await,
-            Command::Send(options) => send::run(*options, &config()?.ready_to_send()?).await,
-            Command::Messages(command) => messages::run(command, &config()?).await,
-            Command::Recover(options) => operate::recover::run(options, &config()?).await,
-            Command::Recipients(command) => recipients::run(command, &config()?).await,
-            Command::Preferences(command) => choices::preferences::run(command, &config()?).await,
-            Command::Consent(command) => choices::consent::run(command, &config()?).await,
-            Command::Relays(command) => relays::run(command, &config()?).await,
-            Command::Suppressions(command) => suppressions::run(command, &config()?).await,
-            Command::Upkeep(command) => upkeep::run(command, &config()?).await,
-            Command::Migrate => migrate::run(&config()?).await.map(|()| true),
-            Command::Config(command) => show::run(&command, config),
-            Command::Template(command) => template::run(command, &config()?),
+            Command::Worker => worker::run(load()?).await.map(|()| true),
+            Command::Emit(options) => emit::run(*options, &load()?).await,
+            Command::Retract(options) => retract::run(options, &load()?).await,
+            Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
+            Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
+            Command::Digest(command) => digest::run(command, &load()?).await,
+            Command::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
+            Command::Messages(command) => messages::run(command, &load()?).await,
+            Command::Recover(options) => recover::run(options, &load()?).await,
+            Command::Recipients(command) => recipients::run(command, &load()?).await,
+            Command::Preferences(command) => preferences::run(command, &load()?).await,
+            Command::Consent(command) => consent::run(command, &load()?).await,
+            Command::Relays(command) => relays::run(command, &load()?).await,
+            Command::Suppressions(command) => suppressions::run(command, &load()?).await,
+            Command::Upkeep(command) => upkeep::run(command, &load()?).await,
+            Command::Migrate => migrate::run(&load()?).await.map(|()| true),
+            Command::Config(command) => config::run(&command, load),
+            Command::Template(command) => template::run(command, &load()?),
         }
     }
-}
-
-/// A token that SIGTERM or Ctrl-C cancels. A second one ends the process at once.
-fn until_signalled() -> anyhow::Result<CancellationToken> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let shutdown = CancellationToken::new();
-    let token = shutdown.clone();
-    tokio::spawn(async move {
-        for hurry in [false, true] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if hurry {
-                std::process::exit(1);
-            }
-            tracing::info!("shutting down: activities in progress finish first; once more to stop at once");
-            token.cancel();
-        }
-    });
-    Ok(shutdown)
 }
 
 #[cfg(test)]

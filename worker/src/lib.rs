@@ -1,34 +1,26 @@
 //! The binary `tidings` as a library: configuration, the worker's run loop and the commands, for `main` and for tests.
 
-mod choices;
+mod args;
+mod byte_budget;
 pub mod cli;
+mod client;
+mod commands;
 pub mod config;
+mod csv_table;
 mod dev;
-pub mod emit;
-mod failures;
-mod intake;
+pub mod error;
+mod key_workflow;
+mod line_input;
 pub mod log;
-mod messages;
-mod metrics;
-mod migrate;
-mod operate;
-mod recipients;
-pub mod recycle;
-pub mod registration;
-mod relays;
-mod retract;
-mod run;
-pub mod sdk;
-mod send;
-mod show;
-mod slots;
+mod phrases;
+mod preference_store;
 mod storage;
-mod suppressions;
-mod table;
-mod template;
-pub mod upkeep;
+mod worker;
 
+pub use commands::{
+    emit,
+    recover::{Recovered, Recovery},
+};
 pub use config::Config;
-pub use operate::recover::{Recovered, Recovery};
-pub use run::run;
 pub use storage::Storage;
+pub use worker::{recycle, registration, retention_schedule, run, sdk};

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, stderr};
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::Usage;
+use crate::error::Usage;
 
 /// What every command can be told about its log.
 #[derive(Debug, Args)]

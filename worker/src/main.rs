@@ -3,10 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use tidings::{
-    cli::{Arguments, Usage},
-    config, log,
-};
+use tidings::{cli::Arguments, error::exit_code, log};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -23,8 +20,7 @@ async fn main() -> ExitCode {
 
 fn failed(error: &anyhow::Error) -> ExitCode {
     anstream::eprintln!("{RED}error:{RED:#} {error:#}");
-    let usage = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
-    ExitCode::from(if usage { 2 } else { 1 })
+    exit_code(error)
 }
 
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();

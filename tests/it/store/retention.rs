@@ -17,7 +17,7 @@ use temporalio_client::{
     Client, RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
     WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
-use tidings::upkeep::schedule::{self, Nightly};
+use tidings::retention_schedule::{self, Nightly};
 use tidings_activities::{archive::Archive, upkeep::Retention};
 use tidings_harness::{
     server::DevServer,
@@ -84,7 +84,7 @@ async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
 async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_another_time() -> Result<()> {
     let server = DevServer::start().await?;
     let client = server.client().await?;
-    let missing = schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
+    let missing = retention_schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
     ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
     let schedule = client.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
     let describe = async || schedule.describe(RpcOptions::default()).await;
@@ -130,7 +130,7 @@ async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Resu
 
     nightly(time(3, 30, 0, 0)).ensure(&stage.temporal).await?;
     let by_hand = async || {
-        let id = schedule::start(&stage.temporal, names::TASK_QUEUE).await?;
+        let id = retention_schedule::start(&stage.temporal, names::TASK_QUEUE).await?;
         report(&stage.temporal.get_workflow_handle(id)).await
     };
     let report = by_hand().await?;

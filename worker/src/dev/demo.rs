@@ -10,7 +10,7 @@ use tidings_client::{Client, v1};
 use tidings_workflows::Key;
 use tokio::time::{Instant, sleep};
 
-use super::{account::Account, mailbox::Mailbox};
+use super::{mailbox::Mailbox, reconcile::Account};
 use crate::{Config, Storage};
 
 /// A day of three people's changes, taken from a real repository's history, and of two people's alerts.

@@ -1,0 +1,90 @@
+//! Arguments that several commands share.
+
+use std::env;
+
+use clap::Args;
+use jiff::{Span, Timestamp, tz::TimeZone};
+use tidings_workflows::command::Order;
+
+use crate::error::Usage;
+
+/// Who and why.
+#[derive(Debug, Args)]
+pub(crate) struct Reason {
+    /// Why, for the audit trail and workflow history, which must not keep addresses
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    /// Who, for the audit trail: a login, no address [default: yours on this machine]
+    #[arg(long, value_name = "LOGIN")]
+    by: Option<String>,
+}
+
+impl Reason {
+    /// Who gives a command, and why. Without a name it is the login.
+    ///
+    /// # Errors
+    /// [`Usage`] where one of them will not do.
+    pub(crate) fn order(self) -> Result<Order, Usage> {
+        let by = self.by.or_else(login).ok_or_else(|| Usage(BY_WHOM.to_owned()))?;
+        let order = Order { by, why: self.why };
+        order.check().map_err(|error| Usage(format!("--{error}")))?;
+        Ok(order)
+    }
+}
+
+/// Who, and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OptionalReason {
+    /// Who, for the audit trail: a login, no address [default: yours on this machine]
+    #[arg(long, value_name = "LOGIN")]
+    by: Option<String>,
+    /// Why, for the audit trail [default: the command]
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+impl OptionalReason {
+    pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
+        let by = self.by.or_else(login).unwrap_or_else(|| "unknown".to_owned());
+        let order = Order { by, why: self.why.unwrap_or_else(|| command.to_owned()) };
+        order.check().map_err(|error| Usage(format!("--{error}")))?;
+        Ok(order)
+    }
+}
+
+/// There is no login to take instead.
+const BY_WHOM: &str =
+    "--by: is required, because neither USER nor LOGNAME says who you are; write for example --by ann";
+
+pub(crate) fn login() -> Option<String> {
+    ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
+}
+
+/// A time, or a span from now, in which a day is 24 hours.
+pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
+    let now = Timestamp::now();
+    let from_now = |span: Span| now.to_zoned(TimeZone::UTC).checked_add(span).map(|at| at.timestamp()).ok();
+    let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
+    let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, 2h or 14d")?;
+    if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_one_or_a_span_from_now_and_never_in_the_past() {
+        let in_hours = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
+        for (span, hours) in [("2h 30m", 2), ("1d", 24), ("14d", 336), ("1d 2h", 26), ("500d", 12_000), ("1w", 168)] {
+            let at = later(span).unwrap();
+            assert!(in_hours(hours - 1) < at && at < in_hours(hours + 1), "{span}: {at}");
+        }
+        assert_eq!(later("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        for wrong in ["2001-01-01T00:00:00Z", "-2h", "tomorrow", "", "99999999d", "9999999999999999999h"] {
+            assert!(later(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! One file for each subcommand.
+
+pub(crate) mod config;
+pub(crate) mod consent;
+pub(crate) mod digest;
+pub mod emit;
+pub(crate) mod flush;
+pub(crate) mod messages;
+pub(crate) mod migrate;
+pub(crate) mod preferences;
+pub(crate) mod recipients;
+pub(crate) mod recover;
+pub(crate) mod relays;
+pub(crate) mod retract;
+pub(crate) mod send;
+pub(crate) mod status;
+pub(crate) mod suppressions;
+pub(crate) mod template;
+pub(crate) mod upkeep;
+pub(crate) mod worker;

@@ -1,0 +1,319 @@
+//! `tidings config`: is the configuration right, and what is in force?
+
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+
+use anyhow::Context as _;
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Serialize;
+use tidings_activities::{
+    archive::Archive,
+    mailer::Dkim,
+    renderer::{self, Renderer},
+    settings::{DigestSettings, Sender},
+};
+use tidings_workflows::{ParseError, words};
+
+use crate::{
+    Config,
+    config::{self, Problem, Signing},
+    error::Usage,
+};
+
+mod next_slots;
+mod streams;
+
+use next_slots::Slots;
+
+/// The commands about the configuration.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Checks tidings.toml, the environment and the templates, and prints what is in force
+    #[command(after_help = "Examples:\n  \
+        tidings config check --config /etc/tidings/tidings.toml\n  \
+        tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
+        Passwords and keys are shown as ***. Nothing is connected to.")]
+    Check {
+        /// Check these words instead, and show the next three slots
+        #[arg(long, value_name = "WORDS")]
+        cadence: Option<String>,
+        /// The IANA time zone of the slots
+        #[arg(long, requires = "cadence", default_value = "UTC")]
+        zone: String,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out the command. `config` is read only where it is asked about.
+///
+/// # Errors
+/// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
+/// serve; [`Usage`] when the words are no cadence or the zone is none.
+pub(crate) fn run(
+    Command::Check { cadence, zone, json }: &Command,
+    config: impl FnOnce() -> Result<Config, config::Error>,
+) -> anyhow::Result<bool> {
+    match cadence {
+        Some(words) => check_cadence(words, zone, *json)?,
+        None => check(&config()?.ready_to_send()?, *json)?,
+    }
+    Ok(true)
+}
+
+fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
+    let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
+    config::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
+    let slots = Slots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
+    let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
+    anstream::println!("{shown}");
+    Ok(())
+}
+
+fn check(config: &Config, json: bool) -> anyhow::Result<()> {
+    let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
+    let mut problems = missing_templates(config, &names);
+    let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
+        Ok(dkim) => Some((signing, dkim)),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    });
+    let (streams, unsigned) = streams::streams(config);
+    problems.extend(unsigned);
+    if !problems.is_empty() {
+        return Err(config::Error::Wrong(problems).into());
+    }
+    let shown = Shown::new(config, streams, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
+    let shown = if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
+    anstream::println!("{}", shown.trim_end());
+    if config.digests.is_empty() {
+        anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
+    }
+    for warning in config.warnings() {
+        anstream::eprintln!("warning: {warning}");
+    }
+    Ok(())
+}
+
+fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
+    let everybodys = config.digests.iter().map(|(name, digest)| (format!("digest.{name}.template"), digest));
+    let tenants = config.tenants.iter().flat_map(|(tenant, digests)| {
+        digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}.template"), digest))
+    });
+    let missing = everybodys.chain(tenants).filter(|(_, digest)| !names.contains(&digest.template));
+    missing
+        .map(|(key, digest)| Problem {
+            place: "templates".to_owned(),
+            key,
+            value: digest.template.clone(),
+            problem: format!(
+                "there is no such template; there are: {}. {:?} would stand in for it",
+                names.join(", "),
+                renderer::DEFAULT
+            ),
+        })
+        .collect()
+}
+
+/// The configuration as `tidings.toml` would say it, without passwords and keys.
+#[derive(Serialize)]
+struct Shown<'a> {
+    database_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    templates: Option<&'a Path>,
+    task_queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics_listen: Option<SocketAddr>,
+    mail: ShownMail<'a>,
+    relay: BTreeMap<&'a str, streams::ShownRelay>,
+    stream: streams::ShownStreams<'a>,
+    recipients: ShownRecipients,
+    retention: ShownRetention<'a>,
+    digest: ShownDigests<'a>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tenant: BTreeMap<&'a str, ShownTenant<'a>>,
+    temporal: ShownTemporal<'a>,
+}
+
+type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
+
+#[derive(Serialize)]
+struct ShownRecipients {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cap: Option<String>,
+    soft_bounces: u32,
+}
+
+#[derive(Serialize)]
+struct ShownRetention<'a> {
+    events: String,
+    messages: String,
+    delivery_events: String,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<&'a Path>,
+}
+
+/// All that is in force for a tenant's digest types, taken over or not.
+#[derive(Serialize)]
+struct ShownTenant<'a> {
+    digest: ShownDigests<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownMail<'a> {
+    from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<&'a str>,
+    domain: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dkim: Option<ShownDkim<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownDkim<'a> {
+    selector: &'a str,
+    domain: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_file: Option<&'a Path>,
+    algorithm: &'static str,
+    dns: Record,
+}
+
+/// What the operator publishes so that receivers can verify.
+#[derive(Serialize)]
+struct Record {
+    name: String,
+    r#type: &'static str,
+    value: String,
+}
+
+#[derive(Serialize)]
+struct ShownDigest<'a> {
+    cadence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_now: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttled: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linger: Option<String>,
+    zone: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quiet: Vec<String>,
+    template: &'a str,
+    max_items: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_events: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_url: Option<&'a str>,
+    choices: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    delay: BTreeMap<&'a str, String>,
+}
+
+/// Not of `tidings.toml`, but of Temporal's environment variables and file.
+#[derive(Serialize)]
+struct ShownTemporal<'a> {
+    address: String,
+    namespace: &'a str,
+    tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<&'static str>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(config: &'a Config, stream: streams::ShownStreams<'a>, dkim: Option<ShownDkim<'a>>) -> Self {
+        Self {
+            database_url: config.database_url.to_string(),
+            templates: config.templates.as_deref(),
+            task_queue: &config.task_queue,
+            metrics_listen: config.metrics_listen,
+            mail: ShownMail::new(&config.sender, dkim),
+            relay: streams::relays(config),
+            stream,
+            recipients: ShownRecipients {
+                cap: config.cap.map(|cap| cap.to_string()),
+                soft_bounces: config.soft_bounces,
+            },
+            retention: ShownRetention::new(&config.retention),
+            digest: shown(&config.digests),
+            tenant: config
+                .tenants
+                .iter()
+                .map(|(name, own)| (name.as_str(), ShownTenant { digest: shown(own) }))
+                .collect(),
+            temporal: ShownTemporal {
+                address: config.temporal.address(),
+                namespace: config.temporal.namespace(),
+                tls: config.temporal.connection.tls_options.is_some(),
+                api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
+            },
+        }
+    }
+}
+
+impl<'a> ShownRetention<'a> {
+    fn new(retention: &'a config::Retention) -> Self {
+        let settings = &retention.settings;
+        Self {
+            events: config::written_age(settings.events),
+            messages: config::written_age(settings.messages),
+            delivery_events: config::written_age(settings.delivery_events),
+            at: retention.at.strftime("%H:%M").to_string(),
+            archive: settings.archive.as_ref().map(Archive::folder),
+        }
+    }
+}
+
+fn shown(digests: &BTreeMap<String, DigestSettings>) -> ShownDigests<'_> {
+    digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
+}
+
+impl<'a> ShownMail<'a> {
+    fn new(sender: &'a Sender, dkim: Option<ShownDkim<'a>>) -> Self {
+        Self { from: from(sender), reply_to: sender.reply_to.as_deref(), domain: &sender.domain, dkim }
+    }
+}
+
+fn from(Sender { name, address, .. }: &Sender) -> String {
+    if name.is_empty() { address.clone() } else { format!("{name} <{address}>") }
+}
+
+impl<'a> ShownDkim<'a> {
+    fn new(signing: &'a Signing, dkim: &Dkim) -> Self {
+        Self {
+            selector: &signing.selector,
+            domain: &signing.domain,
+            key_file: signing.key_file(),
+            algorithm: dkim.algorithm(),
+            dns: Record { name: dkim.record_name(), r#type: "TXT", value: dkim.record() },
+        }
+    }
+}
+
+impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
+    fn from(digest: &'a DigestSettings) -> Self {
+        Self {
+            cadence: digest.cadence.to_string(),
+            first_now: digest.first_now.map(words::written),
+            throttle: digest.throttle.map(words::written),
+            throttled: digest.throttle.map(|_| digest.throttled.name()),
+            linger: digest.linger.map(words::written),
+            zone: digest.zone.as_deref().unwrap_or("UTC"),
+            spread: digest.spread.map(words::written),
+            quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
+            template: &digest.template,
+            max_items: digest.max_items,
+            max_events: digest.max_events,
+            more_url: digest.more_url.as_deref(),
+            choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
+            delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
+        }
+    }
+}

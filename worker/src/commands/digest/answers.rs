@@ -1,0 +1,118 @@
+//! What a key's workflow answered to a command, in words.
+
+use jiff::Timestamp;
+use tidings_workflows::{
+    Key,
+    command::{Dropped, Flushed, Held, Released, Retimed},
+};
+use uuid::Uuid;
+
+use crate::phrases::{counted, local, nothing_pending};
+
+pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
+    let events = counted(flushed.events, "event");
+    match flushed {
+        Flushed { events: 0, behind: None, .. } => nothing_pending(key),
+        Flushed { events: 0, behind: Some(digest), .. } => {
+            format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
+        }
+        Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
+        // Whether the recipient paused or opted out is seen when the window is claimed.
+        Flushed { behind: None, .. } => {
+            format!("{key}: sending {events} now, unless the recipient's choices forbid it")
+        }
+        Flushed { behind: Some(digest), .. } => {
+            format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
+        }
+    }
+}
+
+pub(super) fn held(key: &Key, held: &Held, until: Option<Timestamp>) -> String {
+    if *held == Held::default() {
+        return nothing_pending(key);
+    }
+    let until = until.map_or_else(|| "it is released".to_owned(), local);
+    format!("{key}: on hold until {until}; {} waiting{}", counted(held.events, "event"), and_digest(held.delivering))
+}
+
+pub(super) fn released(key: &Key, released: &Released, now: Timestamp) -> String {
+    if !released.held {
+        return format!("{key}: was not on hold");
+    }
+    let events = counted(released.events, "event");
+    match released.due_at {
+        Some(due_at) if due_at > now => format!("{key}: released; {events} due at {}", local(due_at)),
+        _ => format!("{key}: released; sending {events} now"),
+    }
+}
+
+pub(super) fn dropped(key: &Key, dropped: &Dropped) -> String {
+    if *dropped == Dropped::default() {
+        return nothing_pending(key);
+    }
+    let events = counted(dropped.events, "event");
+    format!("{key}: dropped {events}{}; the ledger keeps them", and_digest(dropped.delivering))
+}
+
+pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
+    let Retimed { events, was, due_at, why } = retimed;
+    // Events behind a digest that is on its way have no deadline yet.
+    let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
+    let events = counted(*events, "event");
+    match was {
+        Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
+        Some(was) => format!("{key}: {events} due at {}, not at {}: {why}", local(*due_at), local(*was)),
+        None => format!("{key}: {events} due at {}: {why}", local(*due_at)),
+    }
+}
+
+fn and_digest(delivering: Option<Uuid>) -> String {
+    delivering.map(|digest| format!(" and digest {digest}, which was on its way")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn key() -> Key {
+        "acme/activity/ann".parse().unwrap()
+    }
+
+    #[test]
+    fn a_flush_says_what_goes_out_and_what_is_on_its_way() {
+        let digest = Some(Uuid::nil());
+        for (events, behind, held, said) in [
+            (0, None, false, "acme/activity/ann: nothing pending"),
+            (0, digest, false, "nothing pending; digest 00000000-0000-0000-0000-000000000000 is on its way"),
+            (1, None, false, "acme/activity/ann: sending 1 event now, unless the recipient's choices forbid it"),
+            (1, None, true, "on hold; 1 event will be sent when that ends"),
+            (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
+        ] {
+            let words = flushed(&key(), &Flushed { events, behind, held });
+            assert!(words.contains(said), "{words}");
+        }
+    }
+
+    #[test]
+    fn each_command_says_what_it_did_or_that_there_was_nothing_to_do() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12);
+        let timed = |was| Retimed { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
+        let digest = Some(Uuid::nil());
+        for (words, said) in [
+            (held(&key(), &Held::default(), None), "nothing pending"),
+            (held(&key(), &Held { events: 2, delivering: None }, None), "until it is released; 2 events waiting"),
+            (released(&key(), &Released::default(), now), "was not on hold"),
+            (released(&key(), &Released { held: true, events: 1, due_at: Some(now) }, now), "sending 1 event now"),
+            (dropped(&key(), &Dropped::default()), "nothing pending"),
+            (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
+            (retimed(&key(), &Retimed::default()), "no window is open"),
+            (retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
+            (retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
+            (retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),
+        ] {
+            assert!(words.contains(said), "{words}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One command to many keys: found, told at a pace, and summed up. Safe to run again: a key with nothing to do says so.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde_json::json;
+use tidings_workflows::Key;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{
+    key_filter::Selection,
+    update::{Answer, Deed},
+};
+use crate::{Config, phrases::counted};
+
+/// Keys that may be silent at once before the others wait.
+const IN_FLIGHT: usize = 32;
+
+/// Tells every selected key. `false`: one of them failed.
+///
+/// # Errors
+/// Temporal does not answer at all.
+pub(super) async fn run(
+    config: &Config,
+    selection: &Selection,
+    deed: &Deed,
+    rate: u32,
+    json: bool,
+) -> anyhow::Result<bool> {
+    let temporal = config.temporal.connect().await?;
+    let keys = selection.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let mut report = Report::new(keys.len(), json)?;
+    let mut keys = keys.into_iter();
+    let mut turn = interval(Duration::from_secs(1) / rate);
+    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = FuturesUnordered::new();
+    while keys.len() > 0 || !told.is_empty() {
+        tokio::select! {
+            _ = turn.tick(), if keys.len() > 0 && told.len() < IN_FLIGHT => {
+                told.extend(keys.next().map(async |key| (deed.tell(config, &temporal, &key).await, key)));
+            }
+            Some((answer, key)) = told.next() => report.told(&key, answer),
+        }
+    }
+    Ok(report.end())
+}
+
+/// Says which keys are selected, and tells none.
+///
+/// # Errors
+/// Temporal does not answer.
+pub(super) async fn list(config: &Config, selection: &Selection, as_json: bool) -> anyhow::Result<bool> {
+    let temporal = config.temporal.connect().await?;
+    let keys = selection.keys(&temporal).await.context("Temporal does not list the keys")?;
+    anstream::println!("{}", listed(&keys, as_json));
+    Ok(true)
+}
+
+fn listed(keys: &BTreeSet<Key>, as_json: bool) -> String {
+    let names: Vec<_> = keys.iter().map(ToString::to_string).collect();
+    if as_json {
+        return json!({"keys": names}).to_string();
+    }
+    let last = format!("{}; none was told anything (--dry-run)", counted(names.len() as u64, "key"));
+    names.into_iter().chain([last]).collect::<Vec<_>>().join("\n")
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+struct Summary {
+    done: u64,
+    nothing_to_do: u64,
+    failed: u64,
+}
+
+/// A bar on a terminal, each failure as it happens, the totals at the end.
+struct Report {
+    json: bool,
+    bar: ProgressBar,
+    summary: Summary,
+}
+
+impl Report {
+    fn new(keys: usize, json: bool) -> anyhow::Result<Self> {
+        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys, {eta} left")?;
+        Ok(Self { json, bar: ProgressBar::new(keys as u64).with_style(style), summary: Summary::default() })
+    }
+
+    fn told(&mut self, key: &Key, answer: anyhow::Result<Answer>) {
+        let name = key.to_string();
+        let said = match &answer {
+            Ok(answer) => json!({"key": name, "answer": answer.json}),
+            Err(error) => json!({"key": name, "failed": format!("{error:#}")}),
+        };
+        match &answer {
+            Ok(Answer { nothing: false, .. }) => self.summary.done += 1,
+            Ok(_) => self.summary.nothing_to_do += 1,
+            Err(_) => self.summary.failed += 1,
+        }
+        self.bar.suspend(|| match answer {
+            _ if self.json => anstream::println!("{said}"),
+            Err(error) => anstream::eprintln!("{RED}failed{RED:#}: {error:#}"),
+            Ok(_) => {}
+        });
+        self.bar.inc(1);
+    }
+
+    fn end(self) -> bool {
+        self.bar.finish_and_clear();
+        let Summary { done, nothing_to_do, failed } = self.summary;
+        if self.json {
+            anstream::println!("{}", json!(self.summary));
+        } else {
+            let keys = counted(done + nothing_to_do + failed, "key");
+            anstream::println!("{keys}: {done} done, {nothing_to_do} with nothing to do, {failed} failed");
+        }
+        failed == 0
+    }
+}
+
+const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_failed_is_the_only_one_that_spoils_the_run() {
+        let key: Key = "acme/alerts/ann".parse().unwrap();
+        let answer = |nothing| Ok(Answer { json: json!({}), words: String::new(), nothing });
+        let mut report = Report::new(3, false).unwrap();
+        report.told(&key, answer(false));
+        report.told(&key, answer(true));
+        assert_eq!(report.summary, Summary { done: 1, nothing_to_do: 1, failed: 0 });
+        report.told(&key, Err(anyhow!("no answer")));
+        assert_eq!(report.summary.failed, 1);
+        assert!(!report.end());
+    }
+
+    #[test]
+    fn a_dry_run_shows_the_keys_and_how_many() {
+        let keys = ["acme/alerts/ann", "acme/alerts/bob"].map(|key| key.parse().unwrap()).into();
+        assert_eq!(
+            listed(&keys, false),
+            "acme/alerts/ann\nacme/alerts/bob\n2 keys; none was told anything (--dry-run)"
+        );
+        assert_eq!(listed(&keys, true), r#"{"keys":["acme/alerts/ann","acme/alerts/bob"]}"#);
+        assert_eq!(listed(&BTreeSet::new(), false), "0 keys; none was told anything (--dry-run)");
+    }
+}

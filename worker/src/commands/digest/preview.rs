@@ -1,0 +1,139 @@
+//! `tidings digest preview`: the mail of the open window, as it would go out now. Nothing is claimed, stored or sent.
+
+use std::{path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_activities::{
+    DigestActivities, Preview,
+    mailer::Timeouts,
+    relays::Relays,
+    renderer::{Rendered, Renderer},
+    settings::UnknownRecipients,
+};
+use tidings_workflows::{Digest, Key, command::Due, contract::LoadInput};
+
+use crate::{Config, Storage, commands::template, key_workflow::query, phrases::counted};
+
+/// Which key, and what of its mail.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    tidings digest preview acme/activity/ann\n  \
+    tidings digest preview acme/activity/ann --out preview\n  \
+    tidings digest preview acme/activity/ann --part html > mail.html")]
+pub struct Options {
+    /// The key
+    #[arg(value_name = "TENANT/TYPE/USER")]
+    key: Key,
+    /// Write subject.txt, body.html and body.txt to this folder instead of printing the text
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print nothing but this part
+    #[arg(long, conflicts_with = "out")]
+    part: Option<Part>,
+    /// Answer in JSON; `null` when no window is open
+    #[arg(long, conflicts_with_all = ["out", "part"])]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Part {
+    Subject,
+    Text,
+    Html,
+}
+
+/// Shows the mail.
+///
+/// # Errors
+/// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
+pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Some(due) = query(config, &options.key, Digest::due).await?.flatten() else {
+        let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
+        anstream::println!("{nothing}");
+        return Ok(true);
+    };
+    let Due { window, events, more } = due.clone();
+    let asked_at = Timestamp::now();
+    let input = LoadInput { asked_at, window, events, flushed: true, urgent: false, revision: 0 };
+    let preview = activities(config).await?.preview(input).await?;
+    if options.json {
+        anstream::println!("{}", as_json(&due, &preview));
+        return Ok(true);
+    }
+    for note in notes(&preview, more) {
+        anstream::eprintln!("{}: {note}", options.key);
+    }
+    match (&preview.mail, options.part) {
+        (None, _) => {}
+        (Some(mail), Some(part)) => anstream::println!("{}", one(mail, part).trim_end()),
+        (Some(mail), None) => template::show(mail, options.out.as_deref())?,
+    }
+    Ok(true)
+}
+
+/// What makes the mail. Nothing is signed, so that the DKIM key may be elsewhere.
+async fn activities(config: &Config) -> anyhow::Result<DigestActivities> {
+    let settings = Config { dkim: None, ..config.clone() }.settings(UnknownRecipients::Wait)?;
+    Ok(DigestActivities {
+        store: Storage::connect(&config.database_url).await?.ready().await?,
+        renderer: Renderer::new(config.templates.as_deref())?,
+        relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
+        settings,
+    })
+}
+
+fn one(mail: &Rendered, part: Part) -> &str {
+    match part {
+        Part::Subject => &mail.subject,
+        Part::Text => &mail.text,
+        Part::Html => &mail.html,
+    }
+}
+
+/// What the mail does not say itself.
+fn notes(preview: &Preview, more: u64) -> Vec<String> {
+    let Preview { mail, but, .. } = preview;
+    let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());
+    let but = but.as_ref().map(|why| format!("nothing would go out now: {why}"));
+    let fallback = mail.as_ref().and_then(|mail| mail.fallback.as_ref());
+    let fallback = fallback.map(|why| format!("another template stands in: {why}"));
+    let more = (more > 0).then(|| format!("without {} on their way to the store", counted(more, "event")));
+    [nothing, but, fallback, more].into_iter().flatten().collect()
+}
+
+fn as_json(due: &Due, preview: &Preview) -> String {
+    let Preview { mail, events, but } = preview;
+    let Due { window, more, .. } = due;
+    let part = |part| mail.as_ref().map(|mail| one(mail, part));
+    json!({
+        "digest_id": window.digest_id,
+        "due_at": window.due_at,
+        "events": events,
+        "more": more,
+        "but": but,
+        "subject": part(Part::Subject),
+        "text": part(Part::Text),
+        "html": part(Part::Html),
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notes_say_why_no_mail_would_go_out() {
+        let preview = |but: Option<&str>| Preview { mail: None, events: 0, but: but.map(str::to_owned) };
+        assert_eq!(notes(&preview(None), 0), ["nothing would be left to send"]);
+        assert_eq!(
+            notes(&preview(Some("paused until then")), 2),
+            [
+                "nothing would be left to send",
+                "nothing would go out now: paused until then",
+                "without 2 events on their way to the store"
+            ]
+        );
+    }
+}

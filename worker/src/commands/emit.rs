@@ -1,0 +1,153 @@
+//! `tidings emit`: events from a file, a pipe or the command line, handed over and acknowledged.
+
+use std::{
+    fs::File,
+    io::{IsTerminal as _, Write as _, stdin},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use serde_json::json;
+use tidings_client::Client;
+use tidings_proto::v1;
+use tokio::sync::mpsc;
+
+use crate::{
+    Config,
+    byte_budget::Room,
+    client,
+    error::Usage,
+    line_input::{self, Report},
+};
+
+mod lines;
+mod single;
+
+pub use crate::line_input::{Rejection, unpacked};
+pub use lines::{Key, Lines, Read};
+
+/// Events on their way at once. The client takes them in the order in which they are handed over, and keeps that
+/// order for each key.
+const IN_FLIGHT: usize = 2_000;
+/// The options of `tidings emit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// File with one event a line, as JSON, gzipped or not; `-` is standard input
+    #[arg(value_name = "FILE|-", conflicts_with = "category")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    key: lines::Key,
+    #[command(flatten)]
+    event: single::Fields,
+    /// Write the key and the id of each event to this file as soon as Temporal has acknowledged it
+    #[arg(long, value_name = "FILE")]
+    acknowledged: Option<PathBuf>,
+    /// Print the rejected lines and the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings emit events.ndjson.gz
+  tidings emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'
+  echo '{\"event_id\": \"1\", \"category\": \"comment\", \"occurred_at\": \"2026-01-31T08:00:00Z\"}' |
+    tidings emit --tenant acme --user ann --digest activity -
+
+An event that arrives twice counts once: after a failure, emit the same file again.";
+
+/// Emits all of it. `false`: something was rejected.
+///
+/// # Errors
+/// The input cannot be read, or Temporal does not answer at all.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let (mut emitting, lines) = Emitting::start(&options, config)?;
+    emitting.all(lines).await?;
+    Ok(emitting.report.end("events"))
+}
+
+struct Emitting<'a> {
+    config: &'a Config,
+    /// Connected with the first event that is right.
+    client: Option<Client>,
+    report: Report,
+    acknowledged: Option<File>,
+}
+
+impl<'a> Emitting<'a> {
+    fn start(options: &Options, config: &'a Config) -> anyhow::Result<(Self, mpsc::Receiver<anyhow::Result<Read>>)> {
+        let acknowledged = options.acknowledged.as_deref().map(create).transpose()?;
+        let (bar, lines) = if let Some(event) = options.event.to_event(&options.key) {
+            (indicatif::ProgressBar::hidden(), lines::only(event))
+        } else {
+            let (bar, input) = line_input::open(&source(options)?)?;
+            (bar, lines::ahead(Lines::new(input, options.key.clone())))
+        };
+        let report = Report::new(options.json, bar);
+        Ok((Self { config, client: None, report, acknowledged }, lines))
+    }
+
+    async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
+        let room = &Room::new();
+        let mut on_their_way = FuturesUnordered::new();
+        let mut open = true;
+        while open || !on_their_way.is_empty() {
+            tokio::select! {
+                line = lines.recv(), if open && on_their_way.len() < IN_FLIGHT => match line.transpose()? {
+                    None => open = false,
+                    Some(Err(rejection)) => self.report.rejected(&rejection),
+                    Some(Ok((line, event))) => {
+                        let client = self.client().await?;
+                        on_their_way.push(async move { (line, room.emit(&client, event.clone()).await, event) });
+                    }
+                },
+                Some((line, result, event)) = on_their_way.next() => self.ended(line, result, &event)?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn client(&mut self) -> anyhow::Result<Client> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        Ok(self.client.insert(client::connect(self.config).await?).clone())
+    }
+
+    fn ended(&mut self, line: u64, result: Result<(), tidings_client::Error>, event: &v1::Event) -> anyhow::Result<()> {
+        match result {
+            Ok(()) => {
+                self.report.accepted(1);
+                self.acknowledge(event)
+            }
+            Err(error) => {
+                self.report.rejected(&Rejection::new(line, "", &error.to_string()));
+                Ok(())
+            }
+        }
+    }
+
+    /// One write for each event and no buffer: what is in the file outlives this process.
+    fn acknowledge(&mut self, event: &v1::Event) -> anyhow::Result<()> {
+        let Some(file) = &mut self.acknowledged else { return Ok(()) };
+        let v1::Event { tenant, user, digest, event_id, .. } = event;
+        let line = format!("{}\n", json!({"tenant": tenant, "user": user, "digest": digest, "event_id": event_id}));
+        file.write_all(line.as_bytes()).context("the --acknowledged file cannot be written")
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<File> {
+    File::create(path).map_err(|error| Usage(format!("--acknowledged {}: {error}", path.display())).into())
+}
+
+fn source(options: &Options) -> Result<PathBuf, Usage> {
+    match &options.file {
+        Some(file) => Ok(file.clone()),
+        None if stdin().is_terminal() => {
+            Err(Usage("name a file, or describe one event with --category; `tidings emit --help` has examples".into()))
+        }
+        None => Ok(PathBuf::from("-")),
+    }
+}

@@ -1,0 +1,192 @@
+//! From lines of NDJSON to events.
+
+use std::io::{self, BufRead, Read as _};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value};
+use tidings_proto::v1;
+use tidings_workflows::Event;
+use tokio::sync::mpsc;
+
+use crate::line_input::Rejection;
+
+/// A line that was read: its number, and the event in it.
+pub type Read = Result<(u64, v1::Event), Rejection>;
+
+/// Bytes of a line: many times what the contract allows an event, however it is spaced and escaped.
+const LINE_BYTES: usize = 256 * 1024;
+/// Lines that are read ahead.
+const AHEAD: usize = 1_000;
+
+/// The parts of the key that events may leave out.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Key {
+    /// The tenant of events that name none
+    #[arg(long)]
+    pub tenant: Option<String>,
+    /// The user of events that name none
+    #[arg(long)]
+    pub user: Option<String>,
+    /// The digest type of events that name none
+    #[arg(long, value_name = "TYPE")]
+    pub digest: Option<String>,
+}
+
+impl Key {
+    /// Fills in what the event leaves out.
+    pub(super) fn complete(&self, event: &mut v1::Event) {
+        let parts =
+            [(&mut event.tenant, &self.tenant), (&mut event.user, &self.user), (&mut event.digest, &self.digest)];
+        for (own, inherited) in parts {
+            if let (true, Some(inherited)) = (own.is_empty(), inherited) {
+                own.clone_from(inherited);
+            }
+        }
+    }
+}
+
+/// The lines of an input: each is an event, or the reason why it is none. Blank ones are passed over. An error in reading
+/// names the line, too, and ends it.
+pub struct Lines {
+    input: Box<dyn BufRead + Send>,
+    key: Key,
+    /// Of the latest line, from 1.
+    number: u64,
+    over: bool,
+}
+
+impl Lines {
+    /// The lines of `input`, with `key` for what events leave out.
+    #[must_use]
+    pub fn new(input: Box<dyn BufRead + Send>, key: Key) -> Self {
+        Self { input, key, number: 0, over: false }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Read>> {
+        while let Some(line) = next_line(&mut self.input)? {
+            self.number += 1;
+            if !line.trim_ascii().is_empty() || line.len() > LINE_BYTES {
+                return Ok(Some(event_of(self.number, &line, &self.key)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = anyhow::Result<Read>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let read = self.read().with_context(|| format!("line {} cannot be read", self.number + 1));
+        self.over = !matches!(read, Ok(Some(_)));
+        read.transpose()
+    }
+}
+
+/// Reads ahead on a thread of its own, and not on one of the runtime, which would wait for the next line at its end.
+pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    std::thread::spawn(move || {
+        for line in lines {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Nothing but this event, which is checked like any other.
+pub(super) fn only(event: v1::Event) -> mpsc::Receiver<anyhow::Result<Read>> {
+    let (sender, lines) = mpsc::channel(1);
+    // The channel has room for one, and its receiver is still here.
+    let _ = sender.try_send(Ok(checked(1, event)));
+    lines
+}
+
+/// The next line, or its first [`LINE_BYTES`] and one byte when it is longer.
+fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let most = u64::try_from(LINE_BYTES + 1).unwrap_or(u64::MAX);
+    if input.take(most).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() > LINE_BYTES && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+    }
+    Ok(Some(line))
+}
+
+fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
+    let rejected = |field: &str, problem: &str| Rejection::new(line, field, problem);
+    if json.len() > LINE_BYTES {
+        return Err(rejected("", &format!("is longer than {LINE_BYTES} bytes")));
+    }
+    let mut event: v1::Event = serde_json::from_slice(json)
+        .map_err(|error| rejected(&wrong_field(json).unwrap_or_default(), &error.to_string()))?;
+    key.complete(&mut event);
+    checked(line, event)
+}
+
+/// The limits of the contract, before anything is sent. An event that passes is sent as it is.
+fn checked(line: u64, event: v1::Event) -> Read {
+    match Event::from_wire(event.clone(), None) {
+        Ok(_) => Ok((line, event)),
+        Err(invalid) => Err(Rejection::new(line, &invalid.field, &invalid.problem)),
+    }
+}
+
+/// Which field a line was refused for: the one that is no event by itself.
+fn wrong_field(json: &[u8]) -> Option<String> {
+    let fields: Map<String, Value> = serde_json::from_slice(json).ok()?;
+    fields.into_iter().find_map(|(name, value)| {
+        let alone = Value::Object(Map::from_iter([(name.clone(), value)]));
+        serde_json::from_value::<v1::Event>(alone).is_err().then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = r#"{"event_id": "1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}"#;
+
+    fn key() -> Key {
+        Key { tenant: Some("acme".into()), user: Some("ann".into()), digest: Some("activity".into()) }
+    }
+
+    #[test]
+    fn a_missing_part_of_the_key_comes_from_the_command_line() {
+        let json = RIGHT.replace('{', r#"{"user": "bob", "#);
+        let (_, event) = event_of(1, json.as_bytes(), &key()).unwrap();
+        assert_eq!([event.tenant, event.user, event.digest], ["acme", "bob", "activity"]);
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_what_would_be_right() {
+        let long = "x".repeat(256);
+        for (json, field, says) in [
+            ("{}".to_owned(), "event_id", "is required"),
+            ("not json".to_owned(), "", "expected"),
+            (RIGHT.replace("comment", &long), "category", "256 bytes, the limit is 255"),
+            (RIGHT.replace("2026-01-31T08:00:00Z", "yesterday"), "occurred_at", "an RFC 3339 time"),
+            (RIGHT.replace("category", "kategory"), "kategory", "unknown field"),
+            (" ".repeat(LINE_BYTES + 1), "", "longer than"),
+        ] {
+            let rejection = event_of(7, json.as_bytes(), &key()).unwrap_err();
+            assert_eq!((rejection.line, rejection.field.as_str()), (7, field), "{}", rejection.problem);
+            assert!(rejection.problem.contains(says), "{}", rejection.problem);
+        }
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_skipped_to_its_end() {
+        let mut input = io::Cursor::new(format!("{}\nnext\n", "x".repeat(LINE_BYTES * 2)));
+        assert_eq!(next_line(&mut input).unwrap().unwrap().len(), LINE_BYTES + 1);
+        assert_eq!(next_line(&mut input).unwrap().unwrap(), b"next\n");
+        assert_eq!(next_line(&mut input).unwrap(), None);
+    }
+}

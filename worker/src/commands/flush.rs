@@ -1,0 +1,18 @@
+//! `tidings flush`: short for `tidings digest flush`.
+
+use tidings_workflows::{Key, command::Order};
+
+use crate::{
+    Config,
+    args::login,
+    commands::digest::{Deed, one},
+};
+
+/// `tidings flush`, which asks neither who nor why.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let order = Order { by: login().unwrap_or_else(|| "unknown".to_owned()), why: "tidings flush".to_owned() };
+    one(config, key, &Deed::Flush(order), as_json).await
+}

@@ -1,0 +1,366 @@
+//! `tidings messages`: what became of each e-mail, and what an operator can do about it. Reading asks the outbox; commands go
+//! to the workflow that owns the message, which for a digest's is the key's.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::{Context as _, bail};
+use clap::builder::PossibleValuesParser;
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use temporalio_client::errors::{WorkflowUpdateError, WorkflowUpdateWithStartError};
+use tidings_activities::{
+    delivery_events::ReportRecord,
+    message::Addressed,
+    store::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin, Store},
+};
+use tidings_workflows::{
+    command::Reopen,
+    message::{command::Retry, contract::Retried},
+};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::{
+    Config,
+    args::Reason,
+    commands::digest::{drop_digest, reopen::reopen},
+    error::Usage,
+    key_workflow::PATIENCE,
+    storage::Storage,
+};
+
+/// Between two looks at a message that is about to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  tidings messages list --state failed --limit 20
+  tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2
+  tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox mended'
+  tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'")]
+pub enum Command {
+    /// Lists messages, the latest first
+    #[command(after_help = "Example: tidings messages list --tenant acme --state ambiguous")]
+    List {
+        /// Only this tenant's
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+        /// Only those in this state
+        #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(MessageState::ALL.map(MessageState::name)))]
+        state: Option<String>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value = "50")]
+        limit: u32,
+        /// Answer in JSON, one line each; without addresses
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows a message with every attempt to deliver it, and what was reported of it; it prints the address
+    #[command(after_help = "Example: tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2")]
+    Show {
+        /// The message; a digest's has the digest's id
+        id: Uuid,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sends a message again that failed, was cancelled or waits; a digest's, which is reopened, only after its end
+    #[command(
+        after_help = "Example: tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox mended'"
+    )]
+    Retry {
+        #[command(flatten)]
+        ordered: Ordered,
+        /// Also where the recipient may have the mail already
+        #[arg(long)]
+        may_duplicate: bool,
+    },
+    /// Sends a message no more; a digest on its way is dropped, with what is pending for its key
+    #[command(
+        after_help = "Example: tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'"
+    )]
+    Cancel(Ordered),
+}
+
+/// Which message, who and why.
+#[derive(Debug, clap::Args)]
+pub struct Ordered {
+    /// The message; a digest's has the digest's id
+    id: Uuid,
+    #[command(flatten)]
+    reason: Reason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out the command. `false`: the message stays as it is.
+///
+/// # Errors
+/// [`Usage`] where there is no such message, or `by` or `why` will not do; the database, Temporal or the worker does not
+/// answer.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    match command {
+        Command::List { tenant, state, limit, json } => {
+            let state = MessageState::ALL.into_iter().find(|known| Some(known.name()) == state.as_deref());
+            list(&*store, &MessageFilter { tenant, state, limit }, json).await
+        }
+        Command::Show { id, json } => show(&*store, id, json).await,
+        Command::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
+        Command::Cancel(ordered) => cancel(&*store, config, ordered).await,
+    }
+}
+
+async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyhow::Result<bool> {
+    for message in store.messages(filter).await? {
+        if as_json {
+            let MessageRecord { id, origin, stream, state, why, created_at, sent_at, closed_at, attempts, .. } =
+                &message;
+            let line = json!({"id": id, "of": origin, "stream": stream, "state": state, "why": why, "attempts": attempts,
+                              "created_at": created_at, "sent_at": sent_at, "closed_at": closed_at});
+            anstream::println!("{line}");
+        } else {
+            let at = local(message.created_at, &TimeZone::system());
+            anstream::println!("{}  {:<10} {at}  {}", message.id, message.state.name(), whose(&message.origin));
+        }
+    }
+    Ok(true)
+}
+
+async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool> {
+    let message = known(store, id).await?;
+    let attempts = store.attempts(id).await?;
+    let reports = store.delivery_events(id).await?;
+    let text = match as_json {
+        true => json!({"message": message, "attempts": attempts, "delivery_events": reports}).to_string(),
+        false => in_words(&message, &attempts, &reports, &TimeZone::system()),
+    };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+async fn retry(store: &dyn Store, config: &Config, ordered: Ordered, may_duplicate: bool) -> anyhow::Result<bool> {
+    let Ordered { id, reason, json: as_json } = ordered;
+    let message = known(store, id).await?;
+    let order = reason.order()?;
+    let key = match &message.origin {
+        Origin::Digest(key) => {
+            return reopen(config, key, Reopen { order, digest_id: id, may_duplicate }, as_json).await;
+        }
+        Origin::Single { key, .. } => key,
+    };
+    let retry = Retry { order, may_duplicate };
+    let temporal = config.temporal.connect().await?;
+    let workflow = Addressed { temporal: &temporal, task_queue: &config.task_queue, key, stream: &message.stream };
+    let answer = answered(config, timeout(PATIENCE, workflow.retry(retry)).await)?;
+    let text = match &answer {
+        _ if as_json => json!(answer).to_string(),
+        Retried::Queued => format!("message {id} is sent again"),
+        Retried::Refused { why } => format!("message {id} stays as it is: {why}"),
+    };
+    anstream::println!("{text}");
+    Ok(answer == Retried::Queued)
+}
+
+async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow::Result<bool> {
+    let Ordered { id, reason, json: as_json } = ordered;
+    let message = known(store, id).await?;
+    let key = match &message.origin {
+        Origin::Digest(key) => {
+            if message.closed().is_some() {
+                return Err(Usage(format!("message {id} is {} already", message.state.name())).into());
+            }
+            drop_digest(config, key, id, reason, as_json).await?;
+            return is_cancelled(store, id).await;
+        }
+        Origin::Single { key, .. } => key,
+    };
+    let order = reason.order()?;
+    let temporal = config.temporal.connect().await?;
+    let workflow = Addressed { temporal: &temporal, task_queue: &config.task_queue, key, stream: &message.stream };
+    let answer = answered(config, timeout(PATIENCE, workflow.cancel(order)).await)?;
+    let state = answer.closed.as_ref().map(|closed| MessageState::after(closed.outcome));
+    let text = match state {
+        _ if as_json => json!(answer).to_string(),
+        Some(state) => format!("message {id} is {}", state.name()),
+        None => format!("message {id} is as it was"),
+    };
+    anstream::println!("{text}");
+    Ok(state == Some(MessageState::Cancelled))
+}
+
+/// Whether a digest's message ended without a mail. An attempt past the dot comes to its own end, and a digest may have come
+/// to one before it was dropped.
+async fn is_cancelled(store: &dyn Store, id: Uuid) -> anyhow::Result<bool> {
+    let until = Instant::now() + PATIENCE;
+    let message = loop {
+        let message = known(store, id).await?;
+        if message.closed().is_some() || Instant::now() >= until {
+            break message;
+        }
+        sleep(LOOK_AGAIN).await;
+    };
+    let cancelled = message.state == MessageState::Cancelled;
+    if !cancelled {
+        anstream::eprintln!(
+            "message {id} is not cancelled but {}, see tidings messages show {id}",
+            message.state.name()
+        );
+    }
+    Ok(cancelled)
+}
+
+async fn known(store: &dyn Store, id: Uuid) -> anyhow::Result<MessageRecord> {
+    let unknown = || Usage(format!("the outbox has no message {id}; see tidings messages list"));
+    Ok(store.message(id).await?.ok_or_else(unknown)?)
+}
+
+type Told<T> = Result<Result<T, WorkflowUpdateWithStartError>, tokio::time::error::Elapsed>;
+
+fn answered<T>(config: &Config, told: Told<T>) -> anyhow::Result<T> {
+    let silent =
+        || format!("no answer; is a worker running beside task queue {:?}? It may obey yet", config.task_queue);
+    match told.with_context(silent)? {
+        Err(WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Failed(failure))) => {
+            bail!("the message's workflow refuses: {}", failure.message)
+        }
+        answer => answer.with_context(silent),
+    }
+}
+
+fn whose(origin: &Origin) -> String {
+    match origin {
+        Origin::Digest(key) => format!("digest {key}"),
+        Origin::Single { key, .. } => format!("message {key}"),
+    }
+}
+
+fn local(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[ReportRecord], zone: &TimeZone) -> String {
+    let at = |at: Timestamp| local(at, zone);
+    let mut text = format!("{BOLD}{}{BOLD:#}: {}", message.id, message.state.name());
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  {name:<10} {value}");
+        }
+    };
+    line("why", &message.why);
+    line("of", &whose(&message.origin));
+    line("stream", &message.stream);
+    line("to", &message.envelope_to);
+    line("subject", &message.subject);
+    line("Message-ID", &message.message_id);
+    line("made", &at(message.created_at));
+    line("taken", &message.sent_at.map(at).unwrap_or_default());
+    line("ended", &message.closed_at.map(at).unwrap_or_default());
+    for attempt in attempts {
+        line(&format!("attempt {}", attempt.number), &attempt_in_words(attempt, zone));
+    }
+    for ReportRecord { report, relay, .. } in reports {
+        let by = relay.as_ref().map(|relay| format!(" by {relay}")).unwrap_or_default();
+        line("reported", &format!("{}{by}: {report}", at(report.occurred_at)));
+    }
+    text
+}
+
+fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
+    let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
+    let mut text = format!("{} by {relay}: ", local(*begun_at, zone));
+    text += class.as_deref().unwrap_or(if past_the_dot_at.is_some() { "past the dot" } else { "under way" });
+    for (before, part) in [(" at ", phase.as_deref()), (": ", reply.as_deref())] {
+        if let Some(part) = part.filter(|part| !part.is_empty()) {
+            text += before;
+            text += part;
+        }
+    }
+    if let Some(late) = late {
+        let _ = write!(text, "; {} said later: {} {}", local(late.at, zone), late.class, late.reply);
+    }
+    text
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+#[cfg(test)]
+mod tests {
+    use tidings_activities::delivery_events::{Bounce, Kind, Report, Status};
+    use tidings_workflows::MessageKey;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn attempt(number: u32, class: Option<&str>) -> AttemptRecord {
+        AttemptRecord {
+            number,
+            relay: "default".into(),
+            begun_at: at(0),
+            past_the_dot_at: None,
+            ended_at: Some(at(1)),
+            phase: class.map(|_| "rcpt".into()),
+            class: class.map(str::to_owned),
+            reply: class.map(|_| "451 4.3.0 later".into()),
+            late: None,
+        }
+    }
+
+    #[test]
+    fn a_message_is_shown_with_every_attempt_and_every_report() {
+        let key = MessageKey::new("acme".into(), "k/1".into()).unwrap();
+        let message = MessageRecord {
+            id: Uuid::nil(),
+            origin: Origin::Single { key, user: None, content_sha256: String::new() },
+            stream: "transactional".into(),
+            state: MessageState::Sending,
+            why: String::new(),
+            envelope_to: "ann@example.net".into(),
+            message_id: "m@example.com".into(),
+            subject: "Welcome".into(),
+            created_at: at(0),
+            sent_at: None,
+            closed_at: None,
+            attempts: 2,
+        };
+        let attempts = [attempt(1, Some("deferred")), attempt(2, None)];
+        let bounced = Report {
+            kind: Kind::Bounced(Bounce::Hard),
+            status: Some(Status(5, 1, 1)),
+            diagnostic: "no such user".into(),
+            occurred_at: at(60),
+        };
+        let opened = Report { kind: Kind::Opened, status: None, diagnostic: String::new(), occurred_at: at(61) };
+        let reports = [(bounced, Some("ses".to_owned())), (opened, None)].map(|(report, relay)| ReportRecord {
+            report,
+            relay,
+            event_id: None,
+            received_at: at(62),
+        });
+        let text = anstream::adapter::strip_str(&in_words(&message, &attempts, &reports, &TimeZone::UTC)).to_string();
+        assert_eq!(
+            text,
+            "00000000-0000-0000-0000-000000000000: sending
+  of         message acme/k%2F1
+  stream     transactional
+  to         ann@example.net
+  subject    Welcome
+  Message-ID m@example.com
+  made       2027-01-15 08:00:00 UTC
+  attempt 1  2027-01-15 08:00:00 UTC by default: deferred at rcpt: 451 4.3.0 later
+  attempt 2  2027-01-15 08:00:00 UTC by default: under way
+  reported   2027-01-15 08:01:00 UTC by ses: bounced: 5.1.1 no such user
+  reported   2027-01-15 08:01:01 UTC: opened"
+        );
+        assert_eq!(
+            json!(reports[0]).to_string(),
+            r#"{"bounce":"hard","diagnostic":"no such user","kind":"bounced","occurred_at":"2027-01-15T08:01:00Z","received_at":"2027-01-15T08:01:02Z","relay":"ses","status":"5.1.1"}"#
+        );
+    }
+}

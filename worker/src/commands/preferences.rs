@@ -1,0 +1,123 @@
+//! `tidings preferences`: when recipients want their digests.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use tidings_activities::{choices, choices::Error};
+use tidings_workflows::Key;
+
+use crate::{
+    Config,
+    args::OptionalReason,
+    preference_store::{Desk, usage},
+};
+
+mod changes;
+mod import;
+mod view;
+
+use changes::Changes;
+use view::Shown;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings preferences get acme/activity/ann
+  tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00' --zone Europe/Berlin
+  tidings preferences set acme/activity/ann --off share --quiet 22:00-07:00 --quiet 'sat-sun 00:00-24:00'
+  tidings preferences set acme/activity/ann --pause-until 14d --by carol --why 'ticket 812'
+  tidings preferences set acme/activity/ann --clear cadence --clear quiet
+  tidings preferences import preferences.csv
+
+In a part of the key, / is written %2F and % is written %25.";
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum Command {
+    /// Shows what was chosen, what is in force, and when a window would be due
+    #[command(after_help = "Example: tidings preferences get acme/activity/ann --json")]
+    Get {
+        /// The key
+        #[arg(value_name = "TENANT/TYPE/USER")]
+        key: Key,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Changes what is named; an open window follows at once
+    #[command(after_help = "Example: tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30")]
+    Set(Box<Set>),
+    /// Replaces what people chose; importing twice changes nothing
+    #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
+        cadence,zone,at,quiet,off,paused_until are not.\n\
+        quiet and off take several entries with ; between them, and quiet `none`.\n\n  \
+        tenant,digest,user,cadence,zone,at,quiet,off,paused_until\n  \
+        acme,activity,ann,weekly mon 08:00,Europe/Berlin,,22:00-07:00;sat-sun 00:00-24:00,share,")]
+    Import {
+        /// CSV file (RFC 4180, UTF-8), gzipped or not; `-` is standard input
+        #[arg(value_name = "FILE.csv")]
+        file: PathBuf,
+        #[command(flatten)]
+        reason: OptionalReason,
+        /// Print the rejected lines and the summary as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What to change, whose, who and why.
+#[derive(Debug, clap::Args)]
+pub struct Set {
+    /// The key
+    #[arg(value_name = "TENANT/TYPE/USER")]
+    key: Key,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    reason: OptionalReason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out the command. `false`: a line was refused.
+///
+/// # Errors
+/// [`Usage`](crate::error::Usage) names the field and what would be right; the store does not answer.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::Get { key, json } => show(&Desk::open(config).await?, &key, json).await,
+        Command::Set(set) => set.run(config).await,
+        Command::Import { file, reason, json } => {
+            import::run(&file, &reason.order("tidings preferences import")?, json, config).await
+        }
+    }
+}
+
+impl Set {
+    async fn run(self, config: &Config) -> anyhow::Result<bool> {
+        let Self { key, changes, reason, json } = self;
+        let order = reason.order("tidings preferences set")?;
+        let mut desk = Desk::open(config).await?;
+        let now = Timestamp::now();
+        let before = desk.store.facts(&key).await?.preferences;
+        let after = changes.over(before.clone(), now);
+        if after == before {
+            anstream::eprintln!("nothing changed");
+        } else {
+            choices::choose(&*desk.store, &desk.settings, &key, &after, &order, now).await.map_err(usage)?;
+            desk.tell(&key).await;
+        }
+        show(&desk, &key, json).await
+    }
+}
+
+async fn show(desk: &Desk<'_>, key: &Key, json: bool) -> anyhow::Result<bool> {
+    let unknown = || usage(Error::UnknownType(key.digest_type.clone()));
+    let settings = desk.settings.digest(key).ok_or_else(unknown)?;
+    let facts = desk.store.facts(key).await?;
+    let shown = Shown::new(settings, &facts, key, Timestamp::now());
+    let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
+    anstream::println!("{text}");
+    Ok(true)
+}

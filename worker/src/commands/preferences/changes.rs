@@ -1,0 +1,148 @@
+//! What `tidings preferences set` changes of what was chosen.
+
+use clap::{Args, ValueEnum};
+use jiff::{Timestamp, Unit};
+use tidings_activities::store::Preferences;
+
+use crate::args::later;
+
+/// For `--quiet`: no quiet times, whatever the digest type has.
+pub(super) const NONE: &str = "none";
+
+/// Flag by flag. What is not named stays.
+#[derive(Debug, Default, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Changes {
+    /// When a window is due, in the words of tidings.toml: `daily 08:00`
+    #[arg(long, value_name = "WORDS")]
+    cadence: Option<String>,
+    /// IANA time zone, over the directory's
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// The time of day of `daily`, `weekdays` and `weekly`
+    #[arg(long, value_name = "HH:MM")]
+    at: Option<String>,
+    /// When no mail goes out, in place of the digest type's quiet times; `none` for none. Repeat it for several
+    #[arg(long, value_name = "WORDS")]
+    quiet: Vec<String>,
+    /// A category to leave out. Repeat it for several
+    #[arg(long, value_name = "CATEGORY")]
+    off: Vec<String>,
+    /// A category to tell of again. Repeat it for several
+    #[arg(long, value_name = "CATEGORY")]
+    on: Vec<String>,
+    /// No mail before then: a time as in RFC 3339, or a span from now as in `14d`
+    #[arg(long, value_name = "TIME", value_parser = pause)]
+    pause_until: Option<Timestamp>,
+    /// Ends the pause
+    #[arg(long, conflicts_with = "pause_until")]
+    resume: bool,
+    /// Back to the configuration. Repeat it for several
+    #[arg(long, value_name = "FIELD", value_enum)]
+    clear: Vec<Field>,
+}
+
+/// What can be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Field {
+    Cadence,
+    Zone,
+    At,
+    Quiet,
+    Off,
+    Pause,
+}
+
+impl Changes {
+    /// What is chosen then. A pause that is over goes, whether named or not.
+    pub fn over(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
+        for field in &self.clear {
+            match field {
+                Field::Cadence => chosen.cadence = None,
+                Field::Zone => chosen.zone = None,
+                Field::At => chosen.at = None,
+                Field::Quiet => chosen.quiet = None,
+                Field::Off => chosen.off.clear(),
+                Field::Pause => chosen.paused_until = None,
+            }
+        }
+        chosen.off.extend(self.off);
+        chosen.off.retain(|category| !self.on.contains(category));
+        let kept = chosen.paused_until.filter(|until| *until > now && !self.resume);
+        Preferences {
+            cadence: self.cadence.or(chosen.cadence),
+            zone: self.zone.or(chosen.zone),
+            at: self.at.or(chosen.at),
+            quiet: quiet(self.quiet).or(chosen.quiet),
+            off: chosen.off,
+            paused_until: self.pause_until.or(kept),
+        }
+    }
+}
+
+fn pause(text: &str) -> Result<Timestamp, String> {
+    // Nobody chose the fractions.
+    later(text)?.round(Unit::Second).map_err(|error| error.to_string())
+}
+
+/// `None`: nothing is said about it. `none` alone is no quiet time at all.
+pub(super) fn quiet(words: Vec<String>) -> Option<Vec<String>> {
+    match words.as_slice() {
+        [] => None,
+        [none] if none == NONE => Some(Vec::new()),
+        _ => Some(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pause_ends_at_a_time_or_after_a_span_with_days() {
+        let days = |days: i64| Timestamp::now() + SignedDuration::from_hours(24 * days);
+        let until = pause("14d").unwrap();
+        assert!(days(13) < until && until < days(15) && until.subsec_nanosecond() == 0, "{until}");
+        assert!(pause("2h 30m").unwrap() < days(1));
+        assert_eq!(pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert!(pause("soon").is_err() && pause("2001-01-01T00:00:00Z").is_err());
+    }
+
+    #[test]
+    fn what_is_not_named_stays_and_what_is_cleared_goes_before_what_is_set() {
+        let now = Timestamp::UNIX_EPOCH;
+        let later = now + SignedDuration::from_hours(1);
+        let chosen = Preferences {
+            cadence: Some("daily 08:00".into()),
+            zone: Some("Asia/Tokyo".into()),
+            quiet: Some(words(&["22:00-07:00"])),
+            off: ["share".to_owned(), "like".to_owned()].into(),
+            paused_until: Some(later),
+            ..Preferences::default()
+        };
+        assert_eq!(Changes::default().over(chosen.clone(), now), chosen);
+        let changes = Changes {
+            cadence: Some("hourly".into()),
+            quiet: words(&["none"]),
+            off: words(&["mention"]),
+            on: words(&["like", "nothing"]),
+            resume: true,
+            clear: vec![Field::Zone, Field::Cadence],
+            ..Changes::default()
+        };
+        let expected = Preferences {
+            cadence: Some("hourly".into()),
+            quiet: Some(Vec::new()),
+            off: ["share".to_owned(), "mention".to_owned()].into(),
+            ..Preferences::default()
+        };
+        assert_eq!(changes.over(chosen.clone(), now), expected);
+        assert_eq!(Changes::default().over(chosen, later).paused_until, None, "a pause that is over");
+    }
+}

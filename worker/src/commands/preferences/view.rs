@@ -1,0 +1,93 @@
+//! What `get` answers: what was chosen, what is in force, and when a window would be due.
+
+use std::fmt;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Serialize;
+use tidings_activities::{
+    choices::InForce,
+    settings::DigestSettings,
+    store::{self, Facts, Preferences},
+};
+use tidings_workflows::Key;
+
+/// A recipient's choices for a digest type, and what the configuration makes of them.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown<'a> {
+    key: &'a Key,
+    revision: u64,
+    changed_at: Option<Timestamp>,
+    chosen: &'a Preferences,
+    in_force: InForce,
+    /// Without the recipient's choices.
+    default: InForce,
+    /// What recipients may choose.
+    choices: Vec<String>,
+    paused_until: Option<Timestamp>,
+    consent: bool,
+    suppressed: Option<store::Reason>,
+}
+
+impl<'a> Shown<'a> {
+    pub fn new(settings: &DigestSettings, facts: &'a Facts, key: &'a Key, now: Timestamp) -> Self {
+        let unchosen = Facts { preferences: Preferences::default(), ..facts.clone() };
+        Self {
+            key,
+            revision: facts.revision,
+            changed_at: facts.changed_at,
+            chosen: &facts.preferences,
+            in_force: InForce::new(settings, facts, key, now),
+            default: InForce::new(settings, &unchosen, key, now),
+            choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
+            paused_until: facts.preferences.paused_until.filter(|until| *until > now),
+            consent: facts.consent,
+            suppressed: facts.suppressed,
+        }
+    }
+
+    /// Why no mail goes out, if none does.
+    fn silence(&self) -> String {
+        if !self.consent {
+            "never: the recipient opted out".to_owned()
+        } else if let Some(reason) = self.suppressed {
+            format!("never: the address is suppressed: {reason}")
+        } else if let Some(until) = self.paused_until {
+            format!("paused until {}", in_zone(until, &self.in_force.zone))
+        } else {
+            "never: the cadence sends nothing".to_owned()
+        }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { in_force, default, chosen, .. } = self;
+        let zone = &in_force.zone;
+        let changed = self.changed_at.map(|at| format!(", changed {}", in_zone(at, zone))).unwrap_or_default();
+        write!(f, "{}: revision {}{changed}", self.key, self.revision)?;
+        let quiet = |times: &[String]| if times.is_empty() { "none".to_owned() } else { times.join(", ") };
+        let cadence = chosen.cadence.is_some() || chosen.at.is_some();
+        for (name, value, is_chosen, default) in [
+            ("cadence", &in_force.cadence, cadence, &default.cadence),
+            ("zone", &in_force.zone, chosen.zone.is_some(), &default.zone),
+            ("quiet", &quiet(&in_force.quiet), chosen.quiet.is_some(), &quiet(&default.quiet)),
+        ] {
+            let whose = if is_chosen { format!("chosen; the default is {default}") } else { "the default".to_owned() };
+            write!(f, "\n  {name:<8} {value}  ({whose})")?;
+        }
+        if !chosen.off.is_empty() {
+            let off: Vec<_> = chosen.off.iter().map(String::as_str).collect();
+            write!(f, "\n  off      {}", off.join(", "))?;
+        }
+        write!(f, "\n  choices  {}", self.choices.join(", "))?;
+        match &in_force.next {
+            Some(next) => write!(f, "\n  next     {}, if an event came now: {}", in_zone(next.due_at, zone), next.why),
+            None => write!(f, "\n  next     {}", self.silence()),
+        }
+    }
+}
+
+fn in_zone(at: Timestamp, zone: &str) -> String {
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}

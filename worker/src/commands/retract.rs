@@ -1,0 +1,138 @@
+//! `tidings retract`: takes events of a key back, before or after they arrive.
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_proto::v1;
+use tidings_workflows::{Key, Retract};
+
+use crate::{Config, client, error::Usage};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings retract acme/activity/ann --event comment-4711
+  tidings retract acme/activity/ann --category comment --entity-type document --entity-id 42
+  tidings retract acme/alerts/ann --category alarm --until 2026-01-31T08:00:00Z
+
+What is taken back is in no mail, also if it arrives later. A mail that is already made stays as it is. To say it again
+changes nothing.";
+
+/// Which events.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// The key
+    #[arg(value_name = "TENANT/TYPE/USER")]
+    key: Key,
+    /// The event with this id
+    #[arg(long, value_name = "ID", required_unless_present = "category")]
+    #[arg(conflicts_with_all = ["category", "entity_type", "entity_id", "until"])]
+    event: Option<String>,
+    /// All events of this category about one entity
+    #[arg(long)]
+    category: Option<String>,
+    /// What they happened to; without it, those about no entity
+    #[arg(long, value_name = "TYPE", requires = "category")]
+    entity_type: Option<String>,
+    /// Which one they happened to
+    #[arg(long, value_name = "ID", requires = "category")]
+    entity_id: Option<String>,
+    /// Only what occurred until then [default: now]
+    #[arg(long, value_name = "TIME", requires = "category", value_parser = time)]
+    until: Option<Timestamp>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "is no time; write for example 2026-01-31T08:00:00Z")
+}
+
+/// Hands the retract over. `true`: Temporal has recorded it.
+///
+/// # Errors
+/// [`Usage`] where it breaks a limit of the contract; Temporal does not answer.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let (key, as_json) = (options.key.clone(), options.json);
+    let wire = options.into_wire(Timestamp::now());
+    let (_, retract) = Retract::from_wire(wire.clone(), None).map_err(|error| Usage(error.to_string()))?;
+    client::connect(config).await?.retract(wire.clone()).await?;
+    let text = if as_json { json!(wire).to_string() } else { in_words(&key, &retract) };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+impl Options {
+    fn into_wire(self, now: Timestamp) -> v1::Retract {
+        let Key { tenant, digest_type, user } = self.key;
+        let occurred_at = self.category.as_ref().map(|_| self.until.unwrap_or(now).into());
+        v1::Retract {
+            tenant,
+            digest: digest_type,
+            user,
+            event_id: self.event.unwrap_or_default(),
+            category: self.category.unwrap_or_default(),
+            entity_type: self.entity_type.unwrap_or_default(),
+            entity_id: self.entity_id.unwrap_or_default(),
+            occurred_at,
+        }
+    }
+}
+
+fn in_words(key: &Key, retract: &Retract) -> String {
+    let what = match retract {
+        Retract::Event(id) => format!("event {id} is"),
+        Retract::Entity { category, entity_type, entity_id, until } => {
+            let entity = [entity_type, entity_id].into_iter().filter(|part| !part.is_empty());
+            let about: Vec<_> = entity.map(String::as_str).collect();
+            let about = if about.is_empty() { "no entity".to_owned() } else { about.join(" ") };
+            format!("every {category} about {about} until {until:.0} is")
+        }
+    };
+    format!("{key}: {what} taken back, unless its mail was made already")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn said(arguments: &[&str]) -> Option<String> {
+        let line = ["retract", "acme/activity/ann"].iter().chain(arguments);
+        let wire = Command::try_parse_from(line).ok()?.options.into_wire(Timestamp::UNIX_EPOCH);
+        let (key, retract) = Retract::from_wire(wire, None).unwrap();
+        Some(in_words(&key, &retract))
+    }
+
+    #[test]
+    fn a_retract_is_of_one_event_or_of_a_category_until_a_time() {
+        for (arguments, says) in [
+            (&["--event", "e1"][..], "acme/activity/ann: event e1 is taken back"),
+            (&["--category", "comment"], "every comment about no entity until 1970-01-01T00:00:00Z is taken back"),
+            (
+                &["--category", "comment", "--entity-type", "page", "--entity-id", "7"],
+                "every comment about page 7 until",
+            ),
+            (&["--category", "comment", "--until", "2026-01-31T08:00:00Z"], "until 2026-01-31T08:00:00Z is taken back"),
+        ] {
+            let words = said(arguments).unwrap();
+            assert!(words.contains(says), "{words}");
+        }
+        for wrong in [
+            &[][..],
+            &["--event", "e1", "--category", "comment"],
+            &["--event", "e1", "--until", "2026-01-31T08:00:00Z"],
+            &["--entity-id", "7"],
+            &["--category", "comment", "--until", "yesterday"],
+        ] {
+            assert_eq!(said(wrong), None, "{wrong:?}");
+        }
+    }
+}

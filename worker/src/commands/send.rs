@@ -1,0 +1,154 @@
+//! `tidings send`: one e-mail, handed over.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+use tidings_activities::{
+    message::{self, Content, Refused, Submission, To},
+    renderer::Renderer,
+    settings::Streams,
+};
+
+use crate::{Config, error::Usage, storage::Storage};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings send --tenant acme --to ann --key invoice-812 --template invoice --var number=812 --var 'due=1 May'
+  tidings send --tenant acme --to 'Ann <ann@example.net>' --key welcome-ann \\
+               --subject 'Welcome' --text welcome.txt --html welcome.html
+
+It returns when the message is in the outbox and a worker will send it. The same --key again is the same message
+for as long as it is kept ([retention] messages, 90d): nothing is sent twice. Another content under the same key is an error.";
+
+/// What is sent, and to whom.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Whose message it is
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+    /// Somebody in the directory, or an address, as in `Ann <ann@example.net>`
+    #[arg(long, value_name = "USER|ADDRESS")]
+    to: String,
+    /// The idempotency key, made up by you: one message, however often it is told
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// The template that makes the mail
+    #[arg(long, value_name = "NAME", required_unless_present = "subject", conflicts_with = "subject")]
+    template: Option<String>,
+    /// What the template sees as `message.NAME`; JSON, or else text
+    #[arg(long = "var", value_name = "NAME=VALUE", requires = "template", value_parser = variable)]
+    variables: Vec<(String, Value)>,
+    /// Without a template: the subject
+    #[arg(long, value_name = "TEXT", requires = "text")]
+    subject: Option<String>,
+    /// Without a template: the file with the plain text
+    #[arg(long, value_name = "FILE", requires = "subject")]
+    text: Option<PathBuf>,
+    /// Without a template: the file with the HTML
+    #[arg(long, value_name = "FILE", requires = "subject")]
+    html: Option<PathBuf>,
+    /// Where answers go [default: the stream's]
+    #[arg(long, value_name = "ADDRESS")]
+    reply_to: Option<String>,
+    /// `transactional`: somebody waits for it; `bulk`: with the digests
+    #[arg(long, value_name = "STREAM", default_value = Streams::TRANSACTIONAL)]
+    stream: String,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Hands the message over.
+///
+/// # Errors
+/// [`Usage`] where the message is refused; the database or Temporal does not answer.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let as_json = options.json;
+    let submission = options.submission()?;
+    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+    let settings = config.settings(tidings_activities::settings::UnknownRecipients::Wait)?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let accepted = message::accept(&*store, &renderer, &settings, &submission).await.map_err(refused)?;
+    let message = &accepted.message;
+    let starting = message::start(&config.temporal.connect().await?, &config.task_queue, message).await;
+    starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
+    let id = message.id;
+    if as_json {
+        anstream::println!("{}", json!({"id": id, "state": message.state, "again": accepted.again}));
+    } else if accepted.again {
+        anstream::println!("{id}: was handed over before; it is {}", message.state.name());
+    } else {
+        anstream::println!("{id}: in the outbox; `tidings messages show {id}` says what becomes of it");
+    }
+    Ok(true)
+}
+
+fn refused(refused: Refused) -> anyhow::Error {
+    match refused {
+        Refused::Store(error) => error.into(),
+        refused => Usage(refused.to_string()).into(),
+    }
+}
+
+impl Options {
+    fn submission(self) -> anyhow::Result<Submission> {
+        let read = |path: PathBuf| fs::read_to_string(&path).with_context(|| path.display().to_string());
+        let content = match (self.template, self.subject) {
+            (Some(name), _) => Content::Template { name, variables: Map::from_iter(self.variables) },
+            (None, subject) => Content::Parts {
+                subject: subject.unwrap_or_default(),
+                text: self.text.map(read).transpose()?.unwrap_or_default(),
+                html: self.html.map(read).transpose()?,
+            },
+        };
+        Ok(Submission {
+            tenant: self.tenant,
+            idempotency_key: self.key,
+            stream: self.stream,
+            to: recipient(&self.to),
+            content,
+            reply_to: self.reply_to,
+        })
+    }
+}
+
+/// An address has an @; a user may have one, too, and is then named by the directory's import, not here.
+fn recipient(text: &str) -> To {
+    match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+        Some((name, address)) => To::Address { address: address.to_owned(), name: name.trim().to_owned() },
+        None if text.contains('@') => To::Address { address: text.to_owned(), name: String::new() },
+        None => To::User(text.to_owned()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("is not NAME=VALUE")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((name.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recipient_is_a_user_or_an_address_with_or_without_a_name() {
+        assert!(matches!(recipient("ann"), To::User(user) if user == "ann"));
+        for (text, name) in [("ann@example.net", ""), ("Ann <ann@example.net>", "Ann"), ("<ann@example.net>", "")] {
+            assert!(
+                matches!(recipient(text), To::Address { address, name: n } if address == "ann@example.net" && n == name),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_variable_is_json_or_else_text() {
+        assert_eq!(variable("n=812").unwrap(), ("n".into(), json!(812)));
+        assert_eq!(variable("due=1 May").unwrap(), ("due".into(), json!("1 May")));
+        assert_eq!(variable("q=a=b").unwrap(), ("q".into(), json!("a=b")));
+        assert!(variable("n").is_err());
+    }
+}

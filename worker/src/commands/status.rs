@@ -1,0 +1,71 @@
+//! `tidings status`: what is pending for a key.
+
+use std::fmt::Write as _;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use tidings_workflows::{Digest, Key, Status, command::Hold};
+
+use crate::{
+    Config,
+    key_workflow::query,
+    phrases::{counted, nothing_pending},
+};
+
+/// Says what the key is doing.
+///
+/// # Errors
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let status = query(config, key, Digest::status).await?;
+    let text = match &status {
+        _ if as_json => json!(status).to_string(),
+        None => nothing_pending(key),
+        Some(status) => in_words(key, status, &TimeZone::system()),
+    };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
+    let at = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string();
+    let mut text = format!("{BOLD}{key}{BOLD:#}: {}", status.state);
+    let mut line = |name: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {name:<9} {value}");
+    };
+    line("pending", &counted(status.pending, "event"));
+    if let Some(due_at) = status.due_at {
+        line("due", &at(due_at));
+    }
+    if !status.why.is_empty() {
+        line("why", &status.why);
+    }
+    if let Some(Hold { order, until }) = &status.hold {
+        let until = until.map_or_else(|| "released".to_owned(), at);
+        line("on hold", &format!("until {until}, by {}: {}", order.by, order.why));
+    }
+    if let Some(digest) = &status.delivering {
+        let items = counted(digest.items, "event");
+        line(
+            "sending",
+            &format!(
+                "digest {} with {items}, {} failed so far",
+                digest.digest_id,
+                counted(digest.attempts.into(), "attempt")
+            ),
+        );
+        if let Some(next) = digest.next_attempt_at {
+            line("again", &format!("{}: {}", at(next), digest.why));
+        }
+    }
+    if status.malformed > 0 {
+        line("malformed", &format!("{} in the dead letters", status.malformed));
+    }
+    if let Some(trouble) = &status.trouble {
+        line("trouble", trouble);
+    }
+    text
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();

@@ -1,0 +1,110 @@
+//! `tidings upkeep`: what the schedule starts every night, by hand.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use serde::Serialize;
+use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
+use tidings_workflows::{
+    Upkeep,
+    upkeep::{
+        Report,
+        contract::{Cutoff, Kind},
+    },
+};
+
+use crate::{Config, Storage, worker::retention_schedule};
+
+/// Between two looks at how far it is.
+const LOOK: Duration = Duration::from_secs(1);
+/// Whoever waits so long for a worker wants to know what for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The commands about what is kept for a time only.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Deletes what is older than [retention] says, into the archive where there is one, as it happens every night
+    #[command(after_help = "Examples:\n  \
+        tidings upkeep run --dry-run\n  \
+        tidings upkeep run\n\n\
+        Where upkeep is under way already, this waits for it. Ctrl-C stops the waiting, not the upkeep.")]
+    Run {
+        /// Only counts what would be deleted
+        #[arg(long)]
+        dry_run: bool,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// The store or Temporal does not answer; upkeep was cancelled or terminated.
+pub(crate) async fn run(Command::Run { dry_run, json }: Command, config: &Config) -> anyhow::Result<bool> {
+    if dry_run {
+        count(config, json).await?;
+    } else {
+        let report = upkeep(config).await?;
+        let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
+        anstream::println!("{shown}");
+    }
+    Ok(true)
+}
+
+/// What would go of a kind.
+#[derive(Serialize)]
+struct Expired {
+    kind: Kind,
+    before: Timestamp,
+    rows: u64,
+}
+
+async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let mut expired = Vec::new();
+    for cutoff in config.retention.settings.cutoffs(Timestamp::now()) {
+        let Cutoff { kind, before } = cutoff;
+        expired.push(Expired { kind, before, rows: store.expired(cutoff).await? });
+    }
+    if json {
+        anstream::println!("{}", serde_json::to_string_pretty(&expired)?);
+        return Ok(());
+    }
+    for Expired { kind, before, rows } in &expired {
+        anstream::println!("{} before {before:.0}: {rows} to delete", kind.words());
+    }
+    if expired.is_empty() {
+        anstream::println!("{}", Report::default());
+    }
+    Ok(())
+}
+
+/// Starts it, unless it is under way, and waits for it.
+async fn upkeep(config: &Config) -> anyhow::Result<Report> {
+    let client = config.temporal.connect().await?;
+    let upkeep = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    tokio::select! {
+        report = upkeep.get_result(WorkflowGetResultOptions::default()) => {
+            bar.finish_and_clear();
+            report.context("upkeep came to no end; what it deleted stays deleted, and the next one does the rest")
+        }
+        never = show(&upkeep, &bar) => match never {},
+    }
+}
+
+async fn show(upkeep: &WorkflowHandle<Client, Upkeep>, bar: &ProgressBar) -> std::convert::Infallible {
+    loop {
+        let asked = upkeep.query(Upkeep::status, (), WorkflowQueryOptions::default());
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(report)) => bar.set_message(report.to_string().replace('\n', "; ")),
+            _ => bar.set_message("no worker answers; upkeep goes on when one does"),
+        }
+        bar.tick();
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,107 @@
+//! CSV files whose first line names the columns, read line by line: what is wrong is said with its line and field.
+
+use std::io::Read;
+
+use anyhow::Context as _;
+
+use crate::{error::Usage, line_input::Rejection};
+
+/// The rows of a file, and what its columns mean.
+pub(crate) struct Table<R> {
+    reader: csv::Reader<R>,
+    header: csv::StringRecord,
+}
+
+/// One line, or why it is none.
+pub(crate) type Line = Result<Row, Rejection>;
+
+/// The values of one line.
+pub(crate) struct Row {
+    /// Counted from 1.
+    pub line: u64,
+    header: csv::StringRecord,
+    values: csv::StringRecord,
+}
+
+impl<R: Read> Table<R> {
+    /// Reads the first line.
+    ///
+    /// # Errors
+    /// It cannot be read, names a column that is not among `columns`, or lacks one of `required`.
+    pub fn new(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Self> {
+        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
+        let header = reader.headers().context("the first line cannot be read")?.clone();
+        check(&header, columns, required)?;
+        Ok(Self { reader, header })
+    }
+
+    /// The next line; an error when nothing more can be read.
+    pub fn next(&mut self) -> Option<csv::Result<Line>> {
+        let mut values = csv::StringRecord::new();
+        match self.reader.read_record(&mut values) {
+            Ok(false) => None,
+            Ok(true) => {
+                let line = values.position().map_or(0, csv::Position::line);
+                Some(Ok(Ok(Row { line, header: self.header.clone(), values })))
+            }
+            Err(error) => Some(refused(error).map(Err)),
+        }
+    }
+}
+
+impl Row {
+    /// What is in the column; empty where there is no such column.
+    pub fn value(&self, column: &str) -> String {
+        let index = self.header.iter().position(|name| name == column);
+        index.and_then(|index| self.values.get(index)).unwrap_or_default().to_owned()
+    }
+}
+
+fn check(header: &csv::StringRecord, columns: &[&str], required: &[&str]) -> Result<(), Usage> {
+    let right = format!("the first line names the columns {}", columns.join(","));
+    if let Some(unknown) = header.iter().find(|column| !columns.contains(column)) {
+        return Err(Usage(format!("column {unknown:?} is unknown; {right}")));
+    }
+    match required.iter().find(|required| header.iter().all(|column| column != **required)) {
+        Some(missing) => Err(Usage(format!("there is no column {missing:?}; {right}"))),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with the line, where the next one may be right.
+fn refused(error: csv::Error) -> csv::Result<Rejection> {
+    let refuse = |line, problem: String| Ok(Rejection::new(line, "", &problem));
+    match (error.position().map(csv::Position::line), error.kind()) {
+        (Some(line), csv::ErrorKind::UnequalLengths { expected_len, len, .. }) => {
+            refuse(line, format!("has {len} values, the first line has {expected_len} columns"))
+        }
+        (Some(line), csv::ErrorKind::Utf8 { .. }) => refuse(line, "is not UTF-8".to_owned()),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_must_name_known_columns() {
+        for (header, says) in
+            [("tenant,user", "no column \"address\""), ("tenant,user,address,tz", "\"tz\" is unknown")]
+        {
+            let table = Table::new(header.as_bytes(), &["tenant", "user", "address"], &["address"]);
+            let error = table.err().unwrap();
+            assert!(error.is::<Usage>() && error.to_string().contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_another_length_is_refused_and_the_next_one_is_read() {
+        let mut table = Table::new("a,b\n1\n 2 ,3\n".as_bytes(), &["a", "b"], &[]).unwrap();
+        let rejection = table.next().unwrap().unwrap().err().unwrap();
+        assert_eq!((rejection.line, rejection.problem.as_str()), (2, "has 1 values, the first line has 2 columns"));
+        let row = table.next().unwrap().unwrap().unwrap();
+        assert_eq!((row.line, row.value("a").as_str(), row.value("c").as_str()), (3, "2", ""));
+        assert!(table.next().is_none());
+    }
+}

@@ -1,0 +1,246 @@
+//! `tidings dev`: all of Tidings on a laptop as one process tree. The Temporal dev server with its UI, the worker on
+//! SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
+
+use std::{
+    env,
+    fs::{DirBuilder, File, TryLockError},
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use tidings_activities::settings::UnknownRecipients;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{Config, Storage};
+
+mod demo;
+mod inbox;
+mod mail;
+mod mailbox;
+mod ports;
+mod reconcile;
+mod settings;
+mod sink;
+mod temporal;
+
+use mailbox::Mailbox;
+use ports::Port;
+
+/// Where everything is kept, in the current folder.
+const FOLDER: &str = ".tidings";
+/// How long activities in progress may take to end. What they leave undone, the next start does.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const DEFAULT_TEMPORAL_PORT: u16 = 7233;
+
+/// The options of `tidings dev`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Port of the Temporal dev server.
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_TEMPORAL_PORT)]
+    temporal_port: u16,
+    /// Port of the Temporal UI.
+    #[arg(long, value_name = "PORT", default_value_t = 8233)]
+    ui_port: u16,
+    /// Port of the mail sink.
+    #[arg(long, value_name = "PORT", default_value_t = 1025)]
+    smtp_port: u16,
+    /// Port of the inbox page.
+    #[arg(long, value_name = "PORT", default_value_t = 8025)]
+    inbox_port: u16,
+    /// Send mail to this relay instead of the sink and its inbox.
+    #[arg(long, value_name = "URL")]
+    smtp_url: Option<Url>,
+    /// Emit sample events, and say whether the mails account for them.
+    #[arg(long, conflicts_with = "smtp_url")]
+    demo: bool,
+    /// End when the sample events' mails have arrived.
+    #[arg(long, requires = "demo")]
+    once: bool,
+}
+
+impl Args {
+    fn temporal(&self) -> [Port; 2] {
+        [
+            Port { number: self.temporal_port, flag: "--temporal-port", what: "the Temporal dev server" },
+            Port { number: self.ui_port, flag: "--ui-port", what: "the Temporal UI" },
+        ]
+    }
+
+    fn smtp(&self) -> Port {
+        Port { number: self.smtp_port, flag: "--smtp-port", what: "the mail sink" }
+    }
+
+    fn inbox(&self) -> Port {
+        Port { number: self.inbox_port, flag: "--inbox-port", what: "the inbox page" }
+    }
+
+    fn inbox_url(&self) -> String {
+        format!("http://localhost:{}", self.inbox_port)
+    }
+
+    /// What other commands need in front when the server is not where they look for it.
+    fn temporal_address(&self) -> String {
+        match self.temporal_port {
+            DEFAULT_TEMPORAL_PORT if env::var_os("TEMPORAL_ADDRESS").is_none() => String::new(),
+            port => format!("TEMPORAL_ADDRESS=127.0.0.1:{port} "),
+        }
+    }
+
+    fn temporal_ui_url(&self) -> String {
+        format!("http://localhost:{}", self.ui_port)
+    }
+}
+
+/// Runs until Ctrl-C or SIGTERM, until the demo is over where it runs once, or until a part ends by itself, which is
+/// an error. `config` is the configuration file.
+///
+/// # Errors
+/// Names the port that is taken, the file that cannot be written, what is wrong with the configuration, the part that
+/// ended, or the sample events that no mail accounts for.
+pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
+    let folder = Path::new(FOLDER);
+    let config = settings::config(config, &args, folder)?;
+    let _lock = lock(folder)?;
+    for port in args.temporal() {
+        drop(port.listen()?);
+    }
+    let desk = Desk::open(&args, folder).await?;
+    let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
+    let ended = tokio::select! {
+        error = server.ended() => Err(error.into()),
+        done = work(&args, config, desk) => done,
+    };
+    server.stop().await;
+    ended
+}
+
+/// The worker, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
+async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
+    Storage::connect(&config.database_url).await?.migrate().await?;
+    let mailbox = Arc::clone(&desk.mailbox);
+    let shutdown = CancellationToken::new();
+    let mut worker = pin!(crate::worker::run(config.clone(), UnknownRecipients::Invent, shutdown.clone()));
+    let mut desk = pin!(desk.serve(args));
+    let ended = tokio::select! {
+        done = &mut worker => return done.and_then(|()| bail!("the worker ended")),
+        done = &mut desk => done,
+        done = interrupted() => done,
+        done = guide(args, &config, &mailbox) => done,
+    };
+    shutdown.cancel();
+    tokio::select! {
+        stopped = worker => ended.and(stopped),
+        () = sleep(PATIENCE) => ended,
+        _ = desk => ended,
+    }
+}
+
+/// Says where to look, runs the demo if asked to, and returns when there is nothing more to do.
+async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
+    if args.demo {
+        demo::run(config, mailbox).await?;
+    }
+    if args.once {
+        println!("The mails are in {FOLDER}/mail.");
+        return Ok(());
+    }
+    say_where(args);
+    std::future::pending().await
+}
+
+/// The sink and its inbox, listening.
+struct Desk {
+    mailbox: Arc<Mailbox>,
+    smtp: TcpListener,
+    inbox: TcpListener,
+}
+
+impl Desk {
+    async fn open(args: &Args, folder: &Path) -> anyhow::Result<Self> {
+        let smtp = TcpListener::from_std(args.smtp().listen()?)?;
+        let inbox = TcpListener::from_std(args.inbox().listen()?)?;
+        let mailbox = Mailbox::open(&folder.join("mail")).await.context("the folder .tidings/mail cannot be read")?;
+        Ok(Self { mailbox: Arc::new(mailbox), smtp, inbox })
+    }
+
+    async fn serve(self, args: &Args) -> anyhow::Result<()> {
+        let about = inbox::About { smtp: format!("127.0.0.1:{}", args.smtp_port), temporal_ui: args.temporal_ui_url() };
+        tokio::select! {
+            () = sink::serve(self.smtp, Arc::clone(&self.mailbox)) => bail!("the mail sink ended"),
+            done = inbox::serve(self.inbox, self.mailbox, about) => done.context("the inbox page ended"),
+        }
+    }
+}
+
+/// One `tidings dev` at a time in a folder. The system gives the lock back when the process ends, however it ends.
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    // Every mail will be in it.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    let path = folder.join("lock");
+    let file = File::options().create(true).append(true).open(&path);
+    let file = file.with_context(|| format!("{} cannot be written", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another `tidings dev` runs in this folder: stop it first (Ctrl-C in its terminal)")
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
+    }
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+fn say_where(args: &Args) {
+    match &args.smtp_url {
+        None => println!("\nInbox        {}", args.inbox_url()),
+        Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
+    }
+    println!("Temporal UI  {}", args.temporal_ui_url());
+    println!("Next, an event of your own, from another terminal:");
+    println!("  {}{}", args.temporal_address(), example());
+    println!("Ctrl-C stops everything.");
+}
+
+/// The command that emits one event.
+fn example() -> String {
+    let program = env::args().next().unwrap_or_else(|| "tidings".to_owned());
+    format!("{program} emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_dev_in_a_folder_is_refused_until_the_first_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = lock(folder.path()).unwrap();
+        assert!(lock(folder.path()).unwrap_err().to_string().contains("another"));
+        drop(first);
+        lock(folder.path()).unwrap();
+    }
+}

@@ -1,0 +1,149 @@
+//! The inbox in the browser: lists the sink's mails and shows each as HTML, text, headers and raw.
+//!
+//! A mail is a stranger's document. Its HTML is served with a policy that sandboxes it wherever it is opened: no
+//! scripts, no forms, no frames, no origin.
+
+use std::{convert::Infallible, io, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::{HeaderName, StatusCode, header},
+    middleware::map_response,
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+    routing::get,
+};
+use futures::{Stream, stream};
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+use super::{
+    mail::{self, Content, Summary},
+    mailbox::{Id, Mailbox},
+};
+
+/// What the page may do: its own files and nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                           frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What a mail may do: show its own styles and pictures, and open links in a new tab.
+const MAIL_POLICY: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
+                           style-src 'unsafe-inline'; img-src data: http: https:; base-uri 'none'; \
+                           form-action 'none'; frame-ancestors 'self'";
+
+/// Where else to look; the page shows it.
+#[derive(Clone, Serialize)]
+pub(super) struct About {
+    /// Host and port of the sink.
+    pub smtp: String,
+    /// The Temporal UI.
+    pub temporal_ui: String,
+}
+
+struct Inbox {
+    mailbox: Arc<Mailbox>,
+    about: About,
+}
+
+/// Serves until dropped.
+///
+/// # Errors
+/// When the listener breaks.
+pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>, about: About) -> io::Result<()> {
+    axum::serve(listener, routes(mailbox, about)).await
+}
+
+fn routes(mailbox: Arc<Mailbox>, about: About) -> Router {
+    Router::new()
+        .route("/", get(page(include_str!("inbox/page.html"), "text/html; charset=utf-8")))
+        .route("/page.js", get(page(include_str!("inbox/page.js"), "text/javascript; charset=utf-8")))
+        .route("/page.css", get(page(include_str!("inbox/page.css"), "text/css; charset=utf-8")))
+        .route("/api/about", get(async |State(inbox): State<Arc<Inbox>>| Json(inbox.about.clone())))
+        .route("/api/mails", get(list))
+        .route("/api/mails/{id}", get(content))
+        .route("/api/mails/{id}/html", get(html))
+        .route("/api/mails/{id}/raw", get(raw))
+        .route("/api/arrivals", get(arrivals))
+        .layer(map_response(harden))
+        .with_state(Arc::new(Inbox { mailbox, about }))
+}
+
+/// A part of the page, compiled in.
+fn page(body: &'static str, kind: &'static str) -> impl Fn() -> std::future::Ready<Response> + Clone {
+    move || {
+        let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, PAGE_POLICY)];
+        std::future::ready((headers, body).into_response())
+    }
+}
+
+/// Headers that every answer has.
+async fn harden(mut response: Response) -> Response {
+    let fixed: [(HeaderName, &str); 4] = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn list(State(inbox): State<Arc<Inbox>>) -> Json<Vec<Summary>> {
+    Json(inbox.mailbox.list())
+}
+
+async fn content(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Json<Content>, Missing> {
+    Ok(Json(Content::of(&find(&inbox, id).await?)))
+}
+
+async fn html(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
+    let html = mail::framed(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
+    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, MAIL_POLICY)];
+    Ok((headers, html).into_response())
+}
+
+async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
+    let mail = find(&inbox, id).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "message/rfc822".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.eml\"")),
+    ];
+    Ok((headers, mail).into_response())
+}
+
+/// One event for every change of the list; several at once may come as one.
+async fn arrivals(State(inbox): State<Arc<Inbox>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let changes = stream::unfold(inbox.mailbox.arrivals(), async |mut arrivals| {
+        arrivals.changed().await.ok()?;
+        Some((Ok(Event::default().data("arrived")), arrivals))
+    });
+    Sse::new(changes).keep_alive(KeepAlive::default())
+}
+
+async fn find(inbox: &Inbox, id: Id) -> Result<Vec<u8>, Missing> {
+    inbox.mailbox.get(id).await.map_err(Missing::Unreadable)?.ok_or(Missing::Mail)
+}
+
+/// Why a mail is not shown.
+enum Missing {
+    Mail,
+    Unreadable(io::Error),
+}
+
+impl IntoResponse for Missing {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Mail => (StatusCode::NOT_FOUND, "no such mail, or no such part\n").into_response(),
+            Self::Unreadable(error) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("the mail cannot be read: {error}\n")).into_response()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! The kinds of failure that a command reports through its exit code.
+
+use std::process::ExitCode;
+
+use crate::config;
+
+/// A command that was used in a way that cannot work, with a message that says what would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// The exit code for the error: 2 if the caller must change the command or the configuration, otherwise 1.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let callers = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
+    ExitCode::from(if callers { 2 } else { 1 })
+}

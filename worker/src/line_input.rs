@@ -1,0 +1,135 @@
+//! What the commands that take many lines share: the progress bar, the word for each line refused, the summary.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+use anyhow::Context as _;
+use flate2::bufread::MultiGzDecoder;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::error::Usage;
+
+/// A line that was not taken.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Rejection {
+    /// Counted from 1.
+    pub line: u64,
+    /// The field as the contract or the header names it; empty when the whole line is wrong.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+/// Bytes of a rejection's texts. They quote what was wrong, which may be a whole line.
+const SHOWN_BYTES: usize = 500;
+
+impl Rejection {
+    /// A refusal that is fit for a terminal: bounded, and without control characters.
+    pub(crate) fn new(line: u64, field: &str, problem: &str) -> Self {
+        Self { line, field: presentable(field), problem: presentable(problem) }
+    }
+}
+
+fn presentable(text: &str) -> String {
+    let end = text.floor_char_boundary(SHOWN_BYTES);
+    let shown = text[..end].replace(char::is_control, " ");
+    if end < text.len() { format!("{shown}…") } else { shown }
+}
+
+/// How a run over many lines went.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    accepted: u64,
+    rejected: u64,
+}
+
+/// Says how it goes: a bar on a terminal, each refusal as it happens, the totals at the end.
+pub(crate) struct Report {
+    /// JSON, one object a line, instead of text.
+    json: bool,
+    bar: ProgressBar,
+    summary: Summary,
+}
+
+impl Report {
+    pub fn new(json: bool, bar: ProgressBar) -> Self {
+        Self { json, bar, summary: Summary::default() }
+    }
+
+    pub fn accepted(&mut self, count: u64) {
+        self.summary.accepted += count;
+        self.bar.set_message(HumanCount(self.summary.accepted).to_string());
+    }
+
+    pub fn rejected(&mut self, rejection: &Rejection) {
+        self.summary.rejected += 1;
+        let Rejection { line, field, problem } = rejection;
+        self.bar.suspend(|| {
+            if self.json {
+                anstream::println!("{}", serde_json::json!({ "rejected": rejection }));
+            } else if field.is_empty() {
+                anstream::eprintln!("{RED}line {line}{RED:#}: {problem}");
+            } else {
+                anstream::eprintln!("{RED}line {line}{RED:#}: {field}: {problem}");
+            }
+        });
+    }
+
+    /// Prints the totals. `false`: something was rejected.
+    pub fn end(self, what: &str) -> bool {
+        self.bar.finish_and_clear();
+        let Summary { accepted, rejected } = self.summary;
+        if self.json {
+            anstream::println!("{}", serde_json::json!(self.summary));
+        } else {
+            anstream::println!("{what}: {} accepted, {} rejected", HumanCount(accepted), HumanCount(rejected));
+        }
+        rejected == 0
+    }
+}
+
+/// A bar over the bytes of `path` or, for `-`, of standard input, whose number of bytes nobody knows. It is drawn on
+/// standard error, and only where that is a terminal.
+pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
+    if path == Path::new("-") {
+        let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} accepted, {elapsed}")?);
+        return Ok((bar, unpacked(io::stdin())?));
+    }
+    let file = File::open(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let bytes = file.metadata()?.len();
+    let bar = ProgressBar::new(bytes).with_style(style("{bar:30} {percent}%, {msg} accepted, {eta} left")?);
+    let lines = unpacked(bar.wrap_read(file)).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok((bar, lines))
+}
+
+/// The bytes, unzipped where they start like gzip (RFC 1952) whatever the name.
+///
+/// # Errors
+/// The first of them cannot be read.
+pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+    let mut bytes = BufReader::with_capacity(64 * 1024, bytes);
+    let packed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
+}
+
+fn style(template: &str) -> anyhow::Result<ProgressStyle> {
+    Ok(ProgressStyle::with_template(template)?)
+}
+
+const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_bounded_and_has_no_control_characters() {
+        let Rejection { field, problem, .. } = Rejection::new(1, "\u{1b}[2J", &"ü".repeat(1_000));
+        assert_eq!(field, " [2J");
+        assert_eq!(problem, format!("{}…", "ü".repeat(SHOWN_BYTES / 2)));
+    }
+}

@@ -1,0 +1,16 @@
+//! Phrases that several answers share.
+
+use jiff::{Timestamp, tz::TimeZone};
+use tidings_workflows::Key;
+
+pub(crate) fn nothing_pending(key: &Key) -> String {
+    format!("{key}: nothing pending")
+}
+
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+pub(crate) fn local(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}

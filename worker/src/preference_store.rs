@@ -1,0 +1,63 @@
+//! `tidings preferences` and `tidings consent`: what recipients chose, and whether they want a digest at all.
+
+use std::sync::Arc;
+
+use temporalio_client::Client;
+use tidings_activities::{
+    choices::{self, Error},
+    settings::Settings,
+    store::Store,
+};
+use tidings_workflows::Key;
+
+use crate::{Config, Storage, config::Unreachable, error::Usage};
+
+/// What all of these commands work with.
+pub(crate) struct Desk<'a> {
+    config: &'a Config,
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    /// Connected when there is something to tell. `None`: it did not answer, and that was said.
+    temporal: Option<Option<Client>>,
+}
+
+impl<'a> Desk<'a> {
+    pub async fn open(config: &'a Config) -> anyhow::Result<Self> {
+        let store = Storage::connect(&config.database_url).await?.ready().await?;
+        Ok(Self { config, settings: config.unsigned(), store, temporal: None })
+    }
+
+    /// Tells the key's workflow that something was chosen. Where nobody hears it that is a warning: it was written down,
+    /// and counts when the window is due.
+    pub async fn tell(&mut self, key: &Key) {
+        let told = match self.connected().await {
+            Some(client) => choices::tell(client, key).await.map_err(|error| error.to_string()),
+            None => return,
+        };
+        if let Err(reason) = told {
+            warn(&format!("{key} was not told ({reason})"));
+        }
+    }
+
+    async fn connected(&mut self) -> Option<&Client> {
+        if self.temporal.is_none() {
+            let client = self.config.temporal.connect().await;
+            let unheard = |error: Unreachable| warn(&error.to_string());
+            self.temporal = Some(client.map_err(unheard).ok());
+        }
+        self.temporal.as_ref()?.as_ref()
+    }
+}
+
+fn warn(problem: &str) {
+    anstream::eprintln!("warning: {problem}; it was written down, and an open window follows it when it is due");
+}
+
+/// What the caller must change is [`Usage`].
+pub(crate) fn usage(error: Error) -> anyhow::Error {
+    match error {
+        Error::Invalid(invalid) => Usage(invalid.to_string()).into(),
+        Error::UnknownType(_) => Usage(error.to_string()).into(),
+        Error::Store(error) => error.into(),
+    }
+}

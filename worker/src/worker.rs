@@ -1,0 +1,81 @@
+//! The workers of both streams, until they are told to stop.
+
+use std::{pin::pin, sync::Arc};
+
+use futures::future::{try_join, try_join_all};
+use tidings_activities::{
+    DigestActivities, MessageActivities, UpkeepActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
+    settings::UnknownRecipients,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Config, storage::Storage};
+
+mod failures;
+mod metrics;
+pub mod recycle;
+pub mod registration;
+pub mod retention_schedule;
+pub mod sdk;
+
+use retention_schedule::Nightly;
+
+/// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
+///
+/// # Errors
+/// The DKIM key is wrong, Temporal or the database do not answer, or a template is broken.
+pub async fn run(
+    config: Config,
+    unknown_recipients: UnknownRecipients,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let settings = config.settings(unknown_recipients)?;
+    for warning in config.warnings() {
+        tracing::warn!(%warning, "the configuration works, but is not safe");
+    }
+    let _listening = match config.metrics_listen {
+        Some(address) => Some(metrics::listen(address).await?),
+        None => None,
+    };
+    let client = config.temporal.connect().await?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.
+    let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
+    let (bulk, transactional) = (connect()?, connect()?);
+    let messages =
+        MessageActivities { store: store.clone(), relays: transactional.clone(), settings: settings.clone() };
+    let upkeep = UpkeepActivities { store: store.clone(), retention: config.retention.settings.clone() };
+    let renderer = Renderer::new(config.templates.as_deref())?;
+    let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
+    let runtime = sdk::runtime()?;
+    let workers = [
+        registration::digests(&config.task_queue, digests)?,
+        registration::transactional(&config.task_queue, messages)?,
+        registration::upkeep(&config.task_queue, upkeep)?,
+    ];
+    tracing::info!(
+        temporal = config.temporal.address(),
+        namespace = config.temporal.namespace(),
+        task_queue = config.task_queue,
+        bulk = config.streams.bulk.settings.relays.join(", "),
+        transactional = config.streams.transactional.settings.relays.join(", "),
+        "the worker runs"
+    );
+    let nightly = Nightly { task_queue: &config.task_queue, at: config.retention.at };
+    let workers =
+        workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
+    let scheduled = async {
+        nightly.see_to_it(&client).await;
+        Ok(())
+    };
+    let mut running = pin!(try_join(try_join_all(workers), scheduled));
+    tokio::select! {
+        ended = &mut running => ended.map(drop)?,
+        () = shutdown.cancelled() => {
+            tracing::info!("the worker stops");
+            running.await?;
+        }
+    }
+    tokio::join!(bulk.close(), transactional.close());
+    Ok(())
+}
