@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{Connection, PgConnection};
@@ -62,7 +62,7 @@ impl FrozenStore {
     }
 
     async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
-        let url: Url = database().await?.context("set TIDINGS_TEST_DATABASE_URL")?.parse()?;
+        let url: Url = database().await?.parse()?;
         let proxy = Proxy::start(&url).await?;
         let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
         store.migrate().await?;

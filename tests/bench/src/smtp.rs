@@ -67,7 +67,7 @@ impl Smtp {
         let (sink, folder) = (Sink::start().await?, TempDir::new()?);
         let sqlite: Arc<dyn Store> = sqlite(folder.path()).await?;
         let mut stores = vec![("SQLite", sqlite)];
-        if let Some(database) = postgres::database().await? {
+        if let Some(database) = postgres::optional_database().await? {
             let store = Postgres::connect(&database).await?;
             store.migrate().await?;
             stores.push(("PostgreSQL", Arc::new(store)));

@@ -35,7 +35,9 @@ impl Site {
         };
         let target = match self.store {
             Store::Sqlite => Target::sqlite(&folder),
-            Store::Postgres => Target::postgres().await?.with_context(|| format!("no PostgreSQL; see ./dev {name}"))?,
+            Store::Postgres => {
+                Target::postgres().await.with_context(|| format!("type ./dev {name}, which starts PostgreSQL"))?
+            }
         };
         Ok((folder, target))
     }

@@ -34,14 +34,14 @@ impl Target {
         Self::Sqlite { file: folder.join("tidings.db"), lock: None }
     }
 
-    /// A new database in the cluster that `./dev` has made for this. `None`, and a line that says so, without.
+    /// A new database in the cluster that `./dev` made for this run.
     ///
     /// # Errors
-    /// When the cluster does not answer.
-    pub async fn postgres() -> Result<Option<Self>> {
-        let Some(url) = postgres::database_in("TIDINGS_CHAOS_DATABASE_URL").await? else { return Ok(None) };
+    /// When there is no such cluster, or the cluster does not answer.
+    pub async fn postgres() -> Result<Self> {
+        let url = postgres::database_in("TIDINGS_CHAOS_DATABASE_URL").await?;
         let cluster = env::var_os("TIDINGS_CHAOS_CLUSTER").context("TIDINGS_CHAOS_CLUSTER is not set")?;
-        Ok(Some(Self::Postgres { url, cluster: cluster.into() }))
+        Ok(Self::Postgres { url, cluster: cluster.into() })
     }
 
     /// For `tidings.toml`, and for the checker where it is no file.

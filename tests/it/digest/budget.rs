@@ -6,6 +6,7 @@ use tidings_harness::{
     spent::Spent,
     stage::{Stage, event, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::contract::Outcome;
 
 /// Of a digest with so many events that come at once, through the client.
@@ -28,6 +29,7 @@ async fn spent(events: usize) -> Result<Spent> {
     Ok(spent)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_3_workflow_tasks_and_5_actions() -> Result<()> {
     let Spent { events, bytes, tasks, actions } = spent(1).await?;
@@ -38,6 +40,7 @@ async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_3_workflow_t
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_events_at_once_cost_a_few_signals_more_and_their_own_bytes() -> Result<()> {
     let (one, hundred) = (spent(1).await?, spent(100).await?);

@@ -8,6 +8,7 @@ use tidings_harness::{
     outside::Outside,
     stage::{event, eventually, key, signal},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Inbound, Key};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -45,6 +46,7 @@ async fn told(outside: &Outside, command: &str, words: &str) -> Result<String> {
     Ok(said.trim().to_owned())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_reaches_every_selected_key_and_no_other_and_may_be_given_again() -> Result<()> {
     let outside = started().await?;
@@ -74,6 +76,7 @@ async fn a_command_reaches_every_selected_key_and_no_other_and_may_be_given_agai
     .await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_nobody_answers_for_fails_the_command_and_says_why() -> Result<()> {
     let mut outside = started().await?;

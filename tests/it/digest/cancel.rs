@@ -13,6 +13,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, has_fired, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Key, contract::Outcome};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -54,6 +55,7 @@ async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
     let mut stage = Stage::start(settings("after 5s", "after 1h")).await?;
@@ -74,9 +76,10 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_n
     Ok(())
 }
 
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing() -> Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+    let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
     let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
@@ -111,6 +114,7 @@ async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing()
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_past_the_dot_ends_as_what_the_relay_says() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;

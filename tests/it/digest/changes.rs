@@ -14,6 +14,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_workflows::{
     Carried, Digest, Inbound, Key, Status,
@@ -75,6 +76,7 @@ fn of(counts: &[(&'static str, &str, u64)]) -> BTreeMap<(&'static str, String), 
     counts.iter().map(|(outcome, why, events)| ((*outcome, (*why).to_owned()), *events)).collect()
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_has_both_times() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -105,6 +107,7 @@ async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_ha
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_signal_delays_a_choice_to_the_due_moment_and_no_further() -> Result<()> {
     let stage = Stage::start(settings("after 12s", "after 1d")).await?;
@@ -119,6 +122,7 @@ async fn a_lost_signal_delays_a_choice_to_the_due_moment_and_no_further() -> Res
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_category_turned_off_leaves_the_window_and_the_ledger_says_why() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -138,6 +142,7 @@ async fn a_category_turned_off_leaves_the_window_and_the_ledger_says_why() -> Re
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_back_is_in_no_mail_before_or_after_it_arrives() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -160,6 +165,7 @@ async fn what_is_taken_back_is_in_no_mail_before_or_after_it_arrives() -> Result
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_that_is_emptied_ends_at_once_sends_nothing_and_says_so() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -186,6 +192,7 @@ async fn a_window_that_is_emptied_ends_at_once_sends_nothing_and_says_so() -> Re
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_moves_a_deadline_and_takes_up_what_today_s_configuration_says() -> Result<()> {
     let mut stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -230,6 +237,7 @@ async fn reopen(stage: &Stage, key: &Key, digest_id: uuid::Uuid, may_duplicate: 
     Ok(stage.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1d")).await?;
@@ -256,6 +264,7 @@ async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not()
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1d")).await?;
@@ -270,6 +279,7 @@ async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Res
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_urgent_event_takes_the_whole_window_along_and_a_redelivered_one_moves_nothing() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;

@@ -11,6 +11,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, told},
     stage::{Stage, count, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     Digest, Key,
     command::{Hold, Order},
@@ -33,6 +34,7 @@ async fn cancelled(stage: &Stage, key: &Key) -> Result<()> {
     eventually("the run is cancelled", MINUTE, over).await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_while_collecting_keeps_the_events_in_the_ledger_and_sends_nothing() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
@@ -51,6 +53,7 @@ async fn a_cancel_while_collecting_keeps_the_events_in_the_ledger_and_sends_noth
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_while_a_retry_waits_ends_the_digest_and_no_attempt_starts_after_it() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -69,6 +72,7 @@ async fn a_cancel_while_a_retry_waits_ends_the_digest_and_no_attempt_starts_afte
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_sends_at_once_what_was_due_in_an_hour() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
@@ -84,6 +88,7 @@ async fn a_flush_sends_at_once_what_was_due_in_an_hour() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_collects_what_comes_and_a_release_sends_all_of_it_as_one_mail() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -112,6 +117,7 @@ async fn a_hold_collects_what_comes_and_a_release_sends_all_of_it_as_one_mail() 
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drop_ends_a_retrying_digest_and_what_waits_behind_it_and_the_key_goes_on() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -135,6 +141,7 @@ async fn a_drop_ends_a_retrying_digest_and_what_waits_behind_it_and_the_key_goes
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_says_who_and_why_and_who_is_no_address() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
@@ -153,6 +160,7 @@ async fn a_command_says_who_and_why_and_who_is_no_address() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_recipient_waits_visibly() -> Result<()> {
     let mut settings = settings("after 1s", "after 1h");
@@ -166,6 +174,7 @@ async fn an_unknown_recipient_waits_visibly() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Result<()> {
     let outside = Outside::start("after 1h").await?;
@@ -189,6 +198,7 @@ async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Res
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_of_a_digest_s_message_that_is_sent_after_all_says_so_and_fails() -> Result<()> {
     let mut outside = Outside::start("after 1s").await?;

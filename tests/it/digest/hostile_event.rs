@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mail_parser::MessageParser;
 use tidings_harness::stage::{Stage, event, key, mails, settings};
+use tidings_needs::needs;
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_event_makes_a_correct_mail() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1s")).await?;

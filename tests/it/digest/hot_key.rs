@@ -10,6 +10,7 @@ use tidings_harness::{
     relay::told,
     stage::{Stage, eventually, key, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Inbound, Key};
 
 const EVENTS: usize = 5_000;
@@ -27,6 +28,7 @@ fn json(key: &Key, n: usize) -> String {
     )
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_signals_each_sent_twice_count_once_each() -> Result<()> {
     let stage = &Stage::start(settings("after 2s", "after 1s")).await?;

@@ -9,6 +9,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::eventually,
 };
+use tidings_needs::needs;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -23,6 +24,7 @@ async fn scraped(port: u16) -> Result<Option<String>> {
     Ok(Some(answer))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_digest_its_attempt_and_its_relay_are_counted_for_prometheus() -> Result<()> {
     let mut outside = Outside::start("instant").await?;

@@ -17,6 +17,7 @@ use tidings_harness::{
     relay::{self, Act, At, Fault, Relay},
     stage::{Running, Stage, activities, event, eventually, key, mails, settings},
 };
+use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_workflows::{Key, contract::Outcome, names};
 
@@ -48,6 +49,7 @@ fn reply(text: &str) -> Act {
     Act::Reply(text.to_owned())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attempts_were_refused() -> Result<()> {
     let stage = Stage::start(impatient()).await?;
@@ -62,6 +64,7 @@ async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attem
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_directory_has_another() -> Result<()> {
     let mut settings = settings("instant", "instant");
@@ -85,6 +88,7 @@ async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only() -> Result<()> {
     use Outcome::{Failed, Sent};
@@ -133,6 +137,7 @@ async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only(
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_relay_says_of_us_opens_its_breaker_and_mail_waits() -> Result<()> {
     let login = ("ann".to_owned(), "secret".to_owned());
@@ -185,6 +190,7 @@ async fn what_a_relay_says_of_us_opens_its_breaker_and_mail_waits() -> Result<()
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Result<()> {
     const EVENTS: usize = 30;
@@ -216,6 +222,7 @@ async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Re
 }
 
 /// The operator has removed its type since the mail was made.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_relay_said_of_a_mail_that_cannot_be_made_smaller_is_recorded() -> Result<()> {
     let mut settings = impatient();
@@ -242,6 +249,7 @@ async fn what_a_relay_said_of_a_mail_that_cannot_be_made_smaller_is_recorded() -
 }
 
 /// Rule 24: rendered before the upgrade, the first attempt before it, the second one after it.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -> Result<()> {
     let mut settings = impatient();

@@ -16,6 +16,7 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings::registration;
 use tidings_harness::stage::{Running, Stage, activities, event, eventually, has_fired, key, settings};
+use tidings_needs::needs;
 use tidings_workflows::{Digest, names};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -29,6 +30,7 @@ fn count(history: &[HistoryEvent], of: EventType) -> usize {
 /// The worker that has the run in memory stands still: the server gives it the first queries, and the task that comes later
 /// waits until somebody asks for it. Both go to any worker after 25 s, and the queries have waited for longer. So the other
 /// worker is shown a history that ends with the timer's firing, keeps the run like that, and then has its task.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_whose_task_a_query_overtook_is_not_armed_again() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 10s", "after 1d")).await?;
@@ -87,6 +89,7 @@ impl WorkflowInterceptor for Slow {
 /// A query that comes with a task is answered while a local activity runs. When that has its answer meanwhile, the SDK
 /// writes it with this task, and tells the workflow with the next one, after an event that came in between. A replay tells of
 /// it before.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_asked_while_it_plans_its_window_can_be_replayed() -> Result<()> {
     let mut stage = Stage::start(settings("instant", "after 1d")).await?;

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fmt::Write, fs, time::Duration};
 
 use anyhow::Result;
 use tidings_harness::{outside::Outside, stage::eventually};
+use tidings_needs::needs;
 use tidings_workflows::Key;
 
 const EVENTS: u64 = 100_000;
@@ -12,6 +13,7 @@ const MEMORY: u64 = 256 * 1024 * 1024;
 /// The budget of a run's history.
 const HISTORY: i64 = 10_000;
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_events_in_one_window_are_one_mail() -> Result<()> {
     let key = Key::new("acme".to_owned(), "activity".to_owned(), "ann".to_owned())?;

@@ -10,6 +10,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{eventually, has_fired},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     contract::Outcome,
     message::{command::Retry, contract::Retried},
@@ -17,6 +18,7 @@ use tidings_workflows::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
@@ -44,6 +46,7 @@ async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> {
     let mut post = Post::start(waits(&[Duration::from_secs(5), Duration::from_hours(1)])).await?;
@@ -62,6 +65,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> 
     post.replays(&k).await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_does_not_wait_for_the_next_attempt() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_hours(1)])).await?;

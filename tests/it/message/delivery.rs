@@ -18,6 +18,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, Relay},
     stage::{Stage, event, eventually, key, mails, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     contract::{Outcome, Sent},
     message::{
@@ -32,6 +33,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> Result<()> {
     let post = Post::start(waits(&[])).await?;
@@ -57,6 +59,7 @@ async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> R
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()> {
     let mut post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
@@ -87,6 +90,7 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_made_is_refused_with_the_part_that_is_wrong() -> Result<()> {
     let post = Post { worker: None, stage: Stage::without_worker(settings("after 1s", "after 1s")).await? };
@@ -106,6 +110,7 @@ async fn what_cannot_be_made_is_refused_with_the_part_that_is_wrong() -> Result<
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_secs(1); 3])).await?;
@@ -119,6 +124,7 @@ async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -
     post.replays(&of("k")).await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_last_attempt_failed_it_is_failed_and_a_retry_sends_it() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
@@ -137,6 +143,7 @@ async fn when_the_last_attempt_failed_it_is_failed_and_a_retry_sends_it() -> Res
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_to_no_other() -> Result<()> {
     for (relays, ended, mails) in
@@ -169,6 +176,7 @@ async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_sends_at_most_once_never_repeats_what_is_ambiguous() -> Result<()> {
     let mut settings = waits(&[Duration::ZERO]);
@@ -197,6 +205,7 @@ async fn a_stream_that_sends_at_most_once_never_repeats_what_is_ambiguous() -> R
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second_mail() -> Result<()> {
     let post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
@@ -218,6 +227,7 @@ async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_digests_does_not_hold_a_message() -> Result<()> {
     const FLOOD: usize = 500;

@@ -15,6 +15,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, key, mails, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Digest, Key, command::Order, contract::Outcome};
 use uuid::Uuid;
 
@@ -76,6 +77,7 @@ async fn digest(stage: &Stage, key: &Key, event_id: &str) -> Result<(Uuid, Outco
     Ok((last.digest_id, last.closed.context("no end")?.outcome))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_reported_of_one_mail_decides_about_the_next() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -116,6 +118,7 @@ async fn what_is_reported_of_one_mail_decides_about_the_next() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_unsubscribes_at_the_provider_ends_the_open_window_of_that_digest_alone() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
@@ -139,6 +142,7 @@ async fn who_unsubscribes_at_the_provider_ends_the_open_window_of_that_digest_al
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_lists_and_lifts_what_a_bounce_suppressed_and_the_next_digest_is_sent() -> Result<()> {
     let mut outside = Outside::start("instant").await?;

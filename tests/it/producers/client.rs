@@ -17,6 +17,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_client::{Client, Config, Error, Rejection, v1};
 use tidings_harness::server::DevServer;
+use tidings_needs::needs;
 use tidings_workflows::{Inbound, Key, Retract, Sorted};
 
 fn event(user: &str, id: usize) -> v1::Event {
@@ -79,6 +80,7 @@ async fn emit_all(client: &Client, user: &str, count: usize) -> Vec<Result<(), E
     stream::iter(0..count).map(|id| client.emit(event(user, id))).buffer_unordered(count).collect().await
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn events_of_a_busy_key_travel_in_batches_and_each_arrives_once() -> Result<()> {
     let server = DevServer::start().await?;
@@ -106,6 +108,7 @@ async fn events_of_a_busy_key_travel_in_batches_and_each_arrives_once() -> Resul
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn retracts_travel_in_the_batches_of_their_key_s_events() -> Result<()> {
     let server = DevServer::start().await?;
@@ -135,6 +138,7 @@ async fn retracts_travel_in_the_batches_of_their_key_s_events() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn keys_do_not_wait_for_each_other() -> Result<()> {
     let server = DevServer::start().await?;
@@ -150,6 +154,7 @@ async fn keys_do_not_wait_for_each_other() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn an_event_survives_that_the_server_is_down_for_a_while() -> Result<()> {
     let mut server = DevServer::start().await?;
@@ -167,6 +172,7 @@ async fn an_event_survives_that_the_server_is_down_for_a_while() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn a_server_that_stays_away_is_unavailable_after_the_deadline() -> Result<()> {
     let mut server = DevServer::start().await?;
@@ -182,6 +188,7 @@ async fn a_server_that_stays_away_is_unavailable_after_the_deadline() -> Result<
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
     let server = DevServer::start().await?;
@@ -192,6 +199,7 @@ async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()> {
     let server = DevServer::start().await?;
@@ -220,6 +228,7 @@ async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()>
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn after_a_run_was_terminated_for_its_size_the_same_event_starts_the_next() -> Result<()> {
     let server = DevServer::start_set(Some("limit.historySize.error=100000")).await?;
@@ -239,6 +248,7 @@ async fn after_a_run_was_terminated_for_its_size_the_same_event_starts_the_next(
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
     let server = DevServer::start().await?;
@@ -254,6 +264,7 @@ async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn an_emit_that_is_dropped_takes_no_other_event_with_it() -> Result<()> {
     let server = DevServer::start().await?;
@@ -269,6 +280,7 @@ async fn an_emit_that_is_dropped_takes_no_other_event_with_it() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn the_next_event_after_a_run_ended_starts_a_new_run() -> Result<()> {
     let server = DevServer::start().await?;

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use temporalio_client::{Client as Temporal, UntypedWorkflow, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_harness::{python::python, server::DevServer};
+use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_workflows::{Event, Inbound, Key, Retract, Sorted};
 
@@ -49,9 +50,10 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+#[needs(temporal, python)]
 #[tokio::test]
 async fn every_way_of_the_python_sdk_is_the_same_event_and_the_same_retract() -> Result<()> {
-    let Some(python) = python() else { return Ok(()) };
+    let python = python()?;
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -71,6 +73,7 @@ async fn every_way_of_the_python_sdk_is_the_same_event_and_the_same_retract() ->
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn a_retract_from_the_command_line_is_the_same_retract() -> Result<()> {
     let server = DevServer::start().await?;
@@ -88,6 +91,7 @@ async fn a_retract_from_the_command_line_is_the_same_retract() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn an_event_from_the_command_line_is_the_same_event() -> Result<()> {
     let server = DevServer::start().await?;
@@ -107,6 +111,7 @@ async fn an_event_from_the_command_line_is_the_same_event() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test]
 async fn a_signal_that_nobody_can_read_becomes_a_letter() -> Result<()> {
     let server = DevServer::start().await?;

@@ -7,12 +7,13 @@ use indicatif::ProgressBar;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tidings_chaos::{Outcome, Plan, Target};
 use tidings_harness::stage::sqlite;
+use tidings_needs::needs;
 
 const LENGTH: Duration = Duration::from_secs(20);
 
-async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Option<Target>>) -> Result<()> {
+async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Target>) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("tidings-chaos-").tempdir()?;
-    let Some(store) = store(folder.path()).await? else { return Ok(()) };
+    let store = store(folder.path()).await?;
     println!("seed {seed}");
     let plan = Plan::new(seed, LENGTH);
     let (kinds, events) = (plan.kinds(), plan.events.len() as u64);
@@ -37,11 +38,13 @@ fn assert_that_it_was_a_test(outcome: &Outcome, events: u64) {
     assert!(verdict.outcomes.contains_key("sent"), "{verdict:?}");
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_promise_is_kept_on_sqlite_whatever_breaks() -> Result<()> {
-    run(1, async |folder| Ok(Some(Target::sqlite(folder)))).await
+    run(1, async |folder| Ok(Target::sqlite(folder))).await
 }
 
+#[needs(temporal, chaos_postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_promise_is_kept_on_postgresql_whatever_breaks() -> Result<()> {
     run(2, async |_| Target::postgres().await).await

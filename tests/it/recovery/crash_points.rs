@@ -20,6 +20,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, Relay},
     stage::{activities, key, settings, sqlite},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     Event,
     contract::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
@@ -251,9 +252,10 @@ async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_o
     many_digests(sqlite(folder.path()).await?, true).await
 }
 
+#[needs(postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_on_postgres() -> Result<()> {
-    let Some(url) = tidings_harness::postgres::database().await? else { return Ok(()) };
+    let url = tidings_harness::postgres::database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
     many_digests(Arc::new(store), false).await

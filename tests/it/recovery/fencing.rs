@@ -10,9 +10,11 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{eventually, key, mails},
 };
+use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_was_stopped_before_the_record_sends_nothing_when_it_goes_on() -> Result<()> {
     let mut outside = Outside::start("instant").await?;

@@ -13,6 +13,7 @@ use tidings_harness::{
     relay::told,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::contract::Outcome;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ const AN_END: (&str, &str) =
     ("the window has its end", "SELECT COUNT(*) FROM digests WHERE claimed_at IS NOT NULL AND outcome = 'skipped'");
 
 async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+    let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
     let mut stage = Stage::with_store(settings(cadence, cadence), Arc::new(store), tempfile::tempdir()?).await?;
@@ -75,16 +76,19 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     Ok(())
 }
 
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_task_that_opened_claimed_and_rendered_a_window_loses_no_event() -> Result<()> {
     a_task_is_lost(Lost { cadence: "instant", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
 }
 
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_task_that_claimed_and_rendered_a_window_loses_no_event_that_came_since() -> Result<()> {
     a_task_is_lost(Lost { cadence: "after 1s", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
 }
 
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_task_that_ended_a_window_without_a_mail_keeps_no_later_event_from_its_own() -> Result<()> {
     a_task_is_lost(Lost { cadence: "instant", category: "share", written: AN_END, mails: &[1] }).await

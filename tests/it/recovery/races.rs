@@ -16,6 +16,7 @@ use tidings_harness::{
     relay::told,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Digest, Key, command::Order, contract::Outcome};
 
 const KEYS: u64 = 1_000;
@@ -68,6 +69,7 @@ async fn race(stage: &Stage, number: u64) -> Result<Key> {
     Ok(key)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_an_event_a_flush_and_a_cancel_at_the_same_instant() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;

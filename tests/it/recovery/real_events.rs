@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duratio
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use tidings_harness::{checker::Verdict, outside::Outside, stage::eventually};
+use tidings_needs::needs;
 use tidings_workflows::Key;
 use uuid::Uuid;
 
@@ -48,6 +49,7 @@ fn assert_each_event_is_in_one_mail(verdict: &Verdict) {
     assert_eq!((verdict.acknowledged, verdict.events), (EVENTS as u64, EVENTS as u64));
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_real_event_is_counted_in_exactly_one_mail() -> Result<()> {
     let (_, keys) = events()?;
@@ -64,6 +66,7 @@ async fn every_real_event_is_counted_in_exactly_one_mail() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_real_event_is_counted_in_exactly_one_mail_whatever_is_killed() -> Result<()> {
     let (lines, keys) = events()?;

@@ -8,6 +8,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{Stage, activities, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::names;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +18,7 @@ const ACTIVITIES: u64 = 7;
 /// Longer than a worker that ends gives what is under way.
 const SLOW: Duration = Duration::from_secs(30);
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<()> {
     let stage = Stage::without_worker(settings("instant", "after 3s")).await?;

@@ -11,6 +11,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, told},
     stage::{eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::Key;
 
 const USERS: usize = 6;
@@ -99,6 +100,7 @@ impl Outage {
     }
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_that_cannot_be_reached_for_hours_delays_mail_and_nothing_else() -> Result<()> {
     let goodbye = |at| Fault::new(at, Act::ReplyAndClose("421 4.3.2 shutting down".into()));
@@ -112,6 +114,7 @@ async fn a_relay_that_cannot_be_reached_for_hours_delays_mail_and_nothing_else()
     Ok(())
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_that_defers_every_mail_until_the_last_attempt_failed_loses_nothing() -> Result<()> {
     let outage = Outage::of(13, &[Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into()))]).await?;
@@ -122,6 +125,7 @@ async fn a_relay_that_defers_every_mail_until_the_last_attempt_failed_loses_noth
 }
 
 /// Rule 25: retried after 1m, 5m, 30m, 2h, 8h; six attempts.
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn six_attempts_are_made_at_exact_delays() -> Result<()> {
     let days = Days::start(settings("instant", "instant")).await?;

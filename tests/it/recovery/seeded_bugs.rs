@@ -14,6 +14,7 @@ use tidings_harness::{
     checker::{self, Verdict},
     stage::{Running, Stage, activities, event, eventually, key, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_workflows::{Inbound, Key, names};
 
@@ -73,6 +74,7 @@ async fn three_digests(bug: Option<Bug>) -> Result<Verdict> {
     one_by_one(&stage, &key, &["e1", "e2", "e3"].map(|event_id| event(&key, event_id))).await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_that_is_not_recorded_is_found() -> Result<()> {
     assert_nothing_is_found(&three_digests(None).await?);
@@ -102,6 +104,7 @@ async fn the_same_event_after_its_digest(bug: Option<Bug>) -> Result<Verdict> {
     one_by_one(&stage, &key, &["e1", "e1"].map(|event_id| event(&key, event_id))).await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_deduplication_is_found() -> Result<()> {
     assert_nothing_is_found(&the_same_event_after_its_digest(None).await?);
@@ -124,6 +127,7 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
     checker::check_retracted(&id, &id, &stage.relay.mails(), &ledger(&stage))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retract_that_is_forgotten_is_found() -> Result<()> {
     assert_nothing_is_found(&an_event_after_its_retract(None).await?);
@@ -155,6 +159,7 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     checker::check(&acknowledged, &stage.relay.mails(), &ledger(&stage))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_continue_as_new_that_forgets_pending_events_is_found() -> Result<()> {
     assert_nothing_is_found(&over_continue_as_new(false).await?);

@@ -18,6 +18,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Inbound, Key, command::Order, contract::Outcome};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -42,6 +43,7 @@ async fn terminated<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
     Ok(stage.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -75,6 +77,7 @@ async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> 
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
@@ -94,6 +97,7 @@ async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -114,6 +118,7 @@ async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> 
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
@@ -134,6 +139,7 @@ async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
 }
 
 /// A run that could neither carry nor stash its events left them to the next, which was terminated before it could read them.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recovered() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
@@ -169,6 +175,7 @@ async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recov
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_a_key_takes_within_the_clients_deadline_is_emitted_again_all_the_same() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1h", "after 1s")).await?;
@@ -198,9 +205,10 @@ fn bulky(n: usize) -> Inbound {
 }
 
 /// The claim of a run that is terminated waits for a lock, and comes through when its events were emitted again.
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+    let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
     let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use tidings_harness::stage::{Stage, event, key, mails, settings};
+use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_opens_when_its_first_event_arrives_and_not_when_a_worker_has_time_for_it() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;

@@ -18,6 +18,7 @@ use tidings_harness::{
     relay::{self, Act, At, FROM, Fault, Relay, told},
     stage::{Stage, event, eventually, key, mails, settings, sqlite},
 };
+use tidings_needs::needs;
 use tidings_workflows::contract::Outcome;
 use uuid::Uuid;
 
@@ -46,6 +47,7 @@ fn policy() -> Fault {
     Fault::new(At::Rcpt, Act::Reply("550 5.7.1 we do not like you".into()))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_open_a_relay_and_mail_goes_by_the_next_one_also_after_a_restart() -> Result<()> {
     let login = Some(("ann".to_owned(), "right".to_owned()));
@@ -81,6 +83,7 @@ async fn wrong_credentials_open_a_relay_and_mail_goes_by_the_next_one_also_after
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed() -> Result<()> {
     let (first, second) = (Relay::start().await?, Relay::start().await?);
@@ -120,6 +123,7 @@ async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed(
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_is_retried_as_its_stream_says_and_then_gives_its_events_to_the_next() -> Result<()> {
     let relay = Relay::start().await?;
@@ -272,6 +276,7 @@ async fn a_provider_hears_its_headers_before_the_stored_bytes_the_same_every_tim
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_gets_no_more_mails_in_a_second_than_its_rate() -> Result<()> {
     let relay = Relay::start().await?;
@@ -288,6 +293,7 @@ async fn a_relay_gets_no_more_mails_in_a_second_than_its_rate() -> Result<()> {
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_lists_tests_opens_and_closes_relays() -> Result<()> {
     let outside = Outside::start("instant").await?;

@@ -14,6 +14,7 @@ use tidings_harness::{
     relay::told,
     stage::{eventually, key, mails},
 };
+use tidings_needs::needs;
 
 const KEYS: usize = 40;
 /// Of each key.
@@ -22,6 +23,7 @@ const EVENTS: usize = 3;
 const SPACE: u64 = 400 * 1024;
 const MINUTE: Duration = Duration::from_mins(1);
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_delays_digests_and_loses_none() -> Result<()> {
     let mut outside = Outside::start("after 1s").await?;
@@ -53,6 +55,7 @@ async fn a_full_disk_delays_digests_and_loses_none() -> Result<()> {
     outside.kill_worker()
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_log_cannot_be_written_works() -> Result<()> {
     let outside = Outside::start("instant").await?;

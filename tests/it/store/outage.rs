@@ -15,6 +15,7 @@ use tidings_harness::{
     relay::told,
     stage::{Stage, event, eventually, key, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Inbound, Key, contract::Outcome};
 
 const KEYS: usize = 100;
@@ -34,9 +35,10 @@ fn bulky(key: &Key, n: usize) -> String {
     )
 }
 
+#[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+    let url = database().await?;
     let url = url.parse()?;
     let proxy = Proxy::start(&url).await?;
     let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;

@@ -23,6 +23,7 @@ use tidings_harness::{
     server::DevServer,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     Upkeep, names,
     upkeep::{Report, contract::Kind},
@@ -80,6 +81,7 @@ async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
     Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_another_time() -> Result<()> {
     let server = DevServer::start().await?;
@@ -114,6 +116,7 @@ async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_anot
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Result<()> {
     let mut stage = Stage::start(settings("after 1s", "after 1h")).await?;
@@ -146,6 +149,7 @@ async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Resu
     stage.stop_worker()
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upkeep_that_is_stopped_in_the_middle_is_made_up_for_by_the_next() -> Result<()> {
     let stage = Stage::without_worker(settings("after 1s", "after 1h")).await?;

@@ -17,6 +17,7 @@ use tidings_harness::{
     days::Days,
     stage::{key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     Digest,
     contract::{Closed, Outcome, Window},
@@ -26,6 +27,7 @@ fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
     later.duration_since(earlier).as_hours()
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
     let days = Days::start(settings("after 1d", "after 1d")).await?;
@@ -48,6 +50,7 @@ async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
     Ok(())
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn never_sends_nothing_and_the_ledger_says_why() -> Result<()> {
     let days = Days::start(settings("never", "never")).await?;
@@ -94,6 +97,7 @@ fn of(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
     counts.iter().map(|(category, count)| ((*category).to_owned(), *count)).collect()
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn hilary_s_first_example_of_2014() -> Result<()> {
     let (comment, share) = ("comment", "share");
@@ -104,6 +108,7 @@ async fn hilary_s_first_example_of_2014() -> Result<()> {
     Ok(())
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn hilary_s_second_example_of_2014() -> Result<()> {
     let (comment, share) = ("comment", "share");
@@ -114,6 +119,7 @@ async fn hilary_s_second_example_of_2014() -> Result<()> {
 }
 
 /// `first_now` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_silence_the_first_event_goes_out_at_once_and_a_throttle_keeps_the_next_apart() -> Result<()> {
     let mut settings = settings("after 10m", "instant");
@@ -187,6 +193,7 @@ fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Time
     Ok(slots)
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_month_of_each_calendar_cadence_over_a_dst_change() -> Result<()> {
     let days = Days::start(berlin()?).await?;
@@ -237,6 +244,7 @@ const WAITING: [(&str, &str, Mails); 3] = [
     ("sliding", "sliding 90m max 4h", &[(260, 4), (410, 1), (830, 1)]),
 ];
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result<()> {
     let mut settings = settings("instant", "instant");
@@ -278,6 +286,7 @@ async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result
     Ok(())
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Result<()> {
     let mut settings = settings("instant", "instant");
@@ -312,6 +321,7 @@ async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Re
     Ok(())
 }
 
+#[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_lingers_for_the_next_event_and_no_longer() -> Result<()> {
     let mut settings = settings("after 1m", "instant");

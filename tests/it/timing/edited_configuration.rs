@@ -9,6 +9,7 @@ use tidings_harness::{
     outside::Outside,
     stage::{event, eventually, key},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Digest, Key, Status};
 
 async fn collecting(outside: &Outside, key: &Key, events: u64) -> Result<Status> {
@@ -22,6 +23,7 @@ async fn collecting(outside: &Outside, key: &Key, events: u64) -> Result<Status>
     .await
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_with_a_restart_leaves_an_open_window_s_deadline_alone() -> Result<()> {
     let mut outside = Outside::start("daily 08:00").await?;

@@ -10,6 +10,7 @@ use tidings_activities::{
     store::{Preferences, Store},
 };
 use tidings_harness::stage::{Stage, event, eventually, key, mails, settings};
+use tidings_needs::needs;
 use tidings_workflows::{Key, Status, command::Order, contract::Outcome};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -23,6 +24,7 @@ async fn status(stage: &Stage, key: &Key, what: &str, wanted: impl Fn(&Status) -
     eventually(what, MINUTE, met).await.with_context(|| format!("{what} is never so"))
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_choice_that_is_told_moves_the_open_window_and_withdrawn_consent_ends_it_without_a_mail() -> Result<()> {
     let types = settings("after 1d", "after 1d");
@@ -50,6 +52,7 @@ async fn a_choice_that_is_told_moves_the_open_window_and_withdrawn_consent_ends_
     Ok(())
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cap_holds_over_digest_types_and_what_is_over_waits_and_collects() -> Result<()> {
     let cap = Some(Cap { most: 1, within: Duration::from_secs(24 * 3600) });

@@ -29,6 +29,7 @@ use tidings_harness::{
     server::run_handle,
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
+use tidings_needs::needs;
 use tidings_workflows::{
     Digest, Inbound, Key, Message, Upkeep,
     command::{Hold, Retime},
@@ -104,6 +105,7 @@ async fn a_changed_workflow_is_caught() -> Result<()> {
 }
 
 /// Makes each shape on a real server, checks that it replays, and keeps it when asked to.
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn record_the_shapes_of_today() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;

@@ -25,6 +25,7 @@ use tidings_harness::{
     outside::Outside,
     stage::{Running, Stage, event, eventually, key, settings},
 };
+use tidings_needs::needs;
 use tidings_workflows::{Carried, Unreadable, names};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -134,6 +135,7 @@ impl Later {
     }
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_of_a_later_version_waits_for_a_worker_that_can_read_it() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;
@@ -184,6 +186,7 @@ async fn migrate_further(outside: &Outside) -> Result<()> {
     Ok(ledger.close().await?)
 }
 
+#[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_works_on_the_tables_of_a_later_version_and_only_migrate_refuses_them() -> Result<()> {
     let mut outside = Outside::start("after 1s").await?;
