@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_them_is_every_bench_that_help_lists() {
+    fn all_runs_every_bench_that_help_lists() {
         let command = crate::Cli::command();
         let listed = command.get_subcommands().filter(|bench| !bench.is_hide_set()).map(clap::Command::get_name);
         let mut listed: Vec<_> = listed.filter(|name| !["all", "report"].contains(name)).collect();

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_drift_has_no_slope_and_noise_around_a_line_does_not_change_it() {
+    fn a_constant_has_no_slope_and_noise_does_not_change_one() {
         let line = |noise: f64| -> Vec<_> {
             (0..60).map(f64::from).map(|x| (x, 3.0 + 0.5 * x + if x % 2.0 == 0.0 { noise } else { -noise })).collect()
         };
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_an_hour_is_six_minutes_and_of_little_one() {
+    fn a_slice_is_a_tenth_and_at_least_a_minute() {
         let minutes: Vec<_> = (0..60).collect();
         assert_eq!(first_and_last(&minutes), (&[0, 1, 2, 3, 4, 5][..], &[54, 55, 56, 57, 58, 59][..]));
         assert_eq!(first_and_last(&[1, 2, 3]), (&[1][..], &[3][..]));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_belongs_to_the_slice_in_which_it_was_due() {
+    fn an_email_belongs_to_the_slice_in_which_it_was_due() {
         let at = |millisecond: i64| Timestamp::from_millisecond(1_767_225_600_000 + millisecond).unwrap();
         let late = [(-1, 0), (0, 500), (5_999, 9_999), (6_000, 6_001), (12_000, 12_000)]
             .map(|(due, accepted)| Late { due_at: at(due), accepted_at: at(accepted) });

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_of_values_of_the_same_round() {
+    fn the_ratio_compares_values_of_the_same_round() {
         let figure = figure(&[10.0, 40.0, 20.0], &[1.0, 2.0, 20.0]);
         assert_eq!((figure.median(), figure.ratio()), (20.0, Some(10.0)));
     }

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_is_as_late_as_it_was_accepted_after_its_own_deadline() -> Result<()> {
+    fn lateness_counts_from_the_deadline_of_each_email() -> Result<()> {
         let planned = BTreeMap::from([1, 2, 3].map(|n: u8| (Uuid::from_u128(n.into()), at(i64::from(n) * 10))));
         let late = paired(&[mail(2, 21), mail(1, 25)], &planned)?;
         assert_eq!(late.iter().map(Late::seconds).collect::<Vec<_>>(), [1.0, 15.0]);
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_that_nobody_planned_or_that_comes_twice_is_an_error() {
+    fn an_unplanned_or_repeated_email_is_an_error() {
         let planned = BTreeMap::from([(Uuid::from_u128(1), at(0))]);
         assert!(paired(&[mail(2, 1)], &planned).unwrap_err().to_string().contains("does not know"));
         assert!(paired(&[mail(1, 1), mail(1, 2)], &planned).unwrap_err().to_string().contains("twice"));
     }
 
     #[test]
-    fn the_longest_is_the_last_of_the_three() {
+    fn the_last_of_the_three_percentiles_is_the_longest() {
         let seconds: Vec<_> = (1..=1_000).map(f64::from).collect();
         assert_eq!(percentiles(&seconds), [500.0, 990.0, 1_000.0]);
     }

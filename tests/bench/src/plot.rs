@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_from_zero_to_its_own_maximum_and_what_follows_is_below_it() -> Result<()> {
+    fn a_line_goes_from_zero_to_its_own_maximum() -> Result<()> {
         let mut memory = Figure::new("memory", "MiB");
         memory.push(80.0);
         memory.over_time(vec![40.0, 80.0, 0.0]);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_open_now_or_at_the_next_full_minute_where_too_little_is_left_of_this_one() {
+    fn windows_open_at_the_next_minute_when_this_one_is_nearly_over() {
         let at = |second| {
             let now = Timestamp::from_second(second).unwrap();
             Duration::try_from(opening(now).unwrap().duration_since(now)).unwrap()

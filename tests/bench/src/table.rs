@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commit_is_named_where_it_is_known() {
+    fn the_table_names_the_commit_where_it_is_known() {
         let machine = json!({"processor": "CPU", "cores": 2, "memory_gib": 24, "system": "linux", "temporal": "1.9"});
         let mut report = json!({"name": "a", "command": "a", "machine": machine, "figures": []});
         let line = |report: &Value| {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_leaves_out_what_nobody_has_and_says_whether_budgets_are_kept() {
+    fn a_table_omits_empty_columns_and_marks_kept_budgets() {
         let mut fast = Figure::new("fast", "mails/s").target(Target::AtLeast(2.0));
         fast.push(3.0);
         let mut slow = Figure::new("slow", "mails/s").target(Target::AtLeast(2.0));

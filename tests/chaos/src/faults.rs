@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_an_hour_store_and_temporal_are_away_for_minutes_at_times_and_there_for_most_of_it() {
+    fn an_hour_has_outages_of_minutes_between_longer_healthy_times() {
         let hour = Duration::from_hours(1);
         for seed in 0..20 {
             let steps = faults(hour, &mut ChaCha8Rng::seed_from_u64(seed));

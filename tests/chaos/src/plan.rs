@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_the_same_schedule_and_another_seed_another() {
+    fn equal_seeds_make_equal_schedules_and_other_seeds_others() {
         assert_eq!(Plan::new(7, SHORT), Plan::new(7, SHORT));
         assert_ne!(Plan::new(7, SHORT).steps, Plan::new(8, SHORT).steps);
     }
 
     #[test]
-    fn the_shortest_run_has_every_kind_of_act_that_the_longest_has() {
+    fn the_shortest_run_has_every_kind_of_act() {
         let longest = Plan::new(1, HOUR).kinds();
         for seed in 0..20 {
             assert_eq!(Plan::new(seed, SHORT).kinds(), longest, "seed {seed}");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_is_mended_before_it_breaks_again() {
+    fn each_fault_ends_before_it_begins_again() {
         for seed in 0..50 {
             let mut broken = 0;
             for (at, act) in &Plan::new(seed, SHORT).steps {

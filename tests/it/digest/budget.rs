@@ -31,7 +31,7 @@ async fn spent(events: usize) -> Result<Spent> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_3_workflow_tasks_and_5_actions() -> Result<()> {
+async fn a_digest_of_one_signal_stays_within_its_history_budget() -> Result<()> {
     let Spent { events, bytes, tasks, actions } = spent(1).await?;
     assert!(events <= 24 && tasks <= 3, "{events} history events, {tasks} workflow tasks");
     // A signal, a timer, an attempt, and the local activities of two workflow tasks.
@@ -42,7 +42,7 @@ async fn a_digest_fed_by_one_signal_costs_at_most_24_history_events_3_workflow_t
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_events_at_once_cost_a_few_signals_more_and_their_own_bytes() -> Result<()> {
+async fn a_hundred_events_at_once_add_few_signals_and_their_bytes() -> Result<()> {
     let (one, hundred) = (spent(1).await?, spent(100).await?);
     // The first signal has what came with it, and the others wait for it; one or two more where emitting took longer.
     assert!(hundred.actions <= one.actions + 3, "{hundred:?}");

@@ -48,7 +48,7 @@ async fn told(outside: &Outside, command: &str, words: &str) -> Result<String> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_reaches_every_selected_key_and_no_other_and_may_be_given_again() -> Result<()> {
+async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() -> Result<()> {
     let outside = started().await?;
     assert_eq!(
         dry_run(&outside, ACTIVITY_OF_ACME).await?,
@@ -78,7 +78,7 @@ async fn a_command_reaches_every_selected_key_and_no_other_and_may_be_given_agai
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_nobody_answers_for_fails_the_command_and_says_why() -> Result<()> {
+async fn a_key_without_a_worker_fails_the_command_and_says_why() -> Result<()> {
     let mut outside = started().await?;
     outside.kill_worker()?;
     let error = told(&outside, "hold", "tenant=zeta").await.unwrap_err().to_string();

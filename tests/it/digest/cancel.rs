@@ -57,7 +57,7 @@ async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
+async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
     let mut stage = Stage::start(settings("after 5s", "after 1h")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -78,7 +78,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_keeps_the_event_and_sends_n
 
 #[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing() -> Result<()> {
+async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Result<()> {
     let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
@@ -116,7 +116,7 @@ async fn a_cancel_during_load_render_or_send_keeps_the_event_and_sends_nothing()
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_past_the_dot_ends_as_what_the_relay_says() -> Result<()> {
+async fn after_the_final_dot_a_cancelled_digest_ends_as_the_relay_answers() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     let key = key("activity", "ann");
     stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW_ANSWER)));

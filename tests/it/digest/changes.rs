@@ -78,7 +78,7 @@ fn of(counts: &[(&'static str, &str, u64)]) -> BTreeMap<(&'static str, String), 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_has_both_times() -> Result<()> {
+async fn a_new_cadence_retimes_the_open_window_and_audits_both_times() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -109,7 +109,7 @@ async fn another_cadence_re_times_the_open_window_at_once_and_the_audit_trail_ha
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_signal_delays_a_choice_to_the_due_moment_and_no_further() -> Result<()> {
+async fn a_choice_without_its_signal_applies_before_the_window_is_due() -> Result<()> {
     let stage = Stage::start(settings("after 12s", "after 1d")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -124,7 +124,7 @@ async fn a_lost_signal_delays_a_choice_to_the_due_moment_and_no_further() -> Res
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_category_turned_off_leaves_the_window_and_the_ledger_says_why() -> Result<()> {
+async fn events_of_a_disabled_category_are_skipped_with_the_reason() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let share = |id: &str| v1::Event { category: "share".to_owned(), ..event(&key, id) };
@@ -144,7 +144,7 @@ async fn a_category_turned_off_leaves_the_window_and_the_ledger_says_why() -> Re
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_back_is_in_no_mail_before_or_after_it_arrives() -> Result<()> {
+async fn a_retracted_event_is_in_no_email_whichever_arrives_first() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let retracts = ["e2", "still to come"].map(|id| v1::Retract { event_id: id.to_owned(), ..retract(&key) });
@@ -167,7 +167,7 @@ async fn what_is_taken_back_is_in_no_mail_before_or_after_it_arrives() -> Result
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_that_is_emptied_ends_at_once_sends_nothing_and_says_so() -> Result<()> {
+async fn a_window_whose_events_are_all_retracted_ends_without_an_email() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     for event_id in ["e1", "e2"] {
@@ -194,7 +194,7 @@ async fn a_window_that_is_emptied_ends_at_once_sends_nothing_and_says_so() -> Re
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_moves_a_deadline_and_takes_up_what_today_s_configuration_says() -> Result<()> {
+async fn retime_applies_the_current_configuration_or_a_given_time() -> Result<()> {
     let mut stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -239,7 +239,7 @@ async fn reopen(stage: &Stage, key: &Key, digest_id: uuid::Uuid, may_duplicate: 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not() -> Result<()> {
+async fn a_dropped_digest_can_be_reopened_and_a_sent_one_cannot() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1d")).await?;
     stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
@@ -266,7 +266,7 @@ async fn a_dropped_digest_is_taken_up_again_under_its_id_and_a_sent_one_is_not()
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Result<()> {
+async fn concurrent_reopens_of_one_key_are_all_answered() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1d")).await?;
     let key = key("activity", "ann");
     let unknown = || reopen(&stage, &key, uuid::Uuid::new_v4(), false);
@@ -281,7 +281,7 @@ async fn many_who_reopen_digests_of_a_key_at_once_all_have_their_answer() -> Res
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_urgent_event_takes_the_whole_window_along_and_a_redelivered_one_moves_nothing() -> Result<()> {
+async fn an_urgent_event_flushes_its_window_and_its_redelivery_changes_nothing() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let urgent = || v1::Event { urgent: true, ..event(&key, "urgent") };

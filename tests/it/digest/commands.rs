@@ -36,7 +36,7 @@ async fn cancelled(stage: &Stage, key: &Key) -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_while_collecting_keeps_the_events_in_the_ledger_and_sends_nothing() -> Result<()> {
+async fn a_cancel_while_collecting_keeps_the_events_and_sends_nothing() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     for event_id in ["e1", "e2"] {
@@ -55,7 +55,7 @@ async fn a_cancel_while_collecting_keeps_the_events_in_the_ledger_and_sends_noth
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_while_a_retry_waits_ends_the_digest_and_no_attempt_starts_after_it() -> Result<()> {
+async fn a_cancel_between_attempts_ends_the_digest_without_another_attempt() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     let key = key("activity", "ann");
@@ -74,7 +74,7 @@ async fn a_cancel_while_a_retry_waits_ends_the_digest_and_no_attempt_starts_afte
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flush_sends_at_once_what_was_due_in_an_hour() -> Result<()> {
+async fn a_flush_sends_a_window_before_it_is_due() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -90,7 +90,7 @@ async fn a_flush_sends_at_once_what_was_due_in_an_hour() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_collects_what_comes_and_a_release_sends_all_of_it_as_one_mail() -> Result<()> {
+async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     let key = key("activity", "ann");
     let workflow = stage.workflow(&key);
@@ -119,7 +119,7 @@ async fn a_hold_collects_what_comes_and_a_release_sends_all_of_it_as_one_mail() 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drop_ends_a_retrying_digest_and_what_waits_behind_it_and_the_key_goes_on() -> Result<()> {
+async fn a_drop_ends_the_retrying_digest_and_the_window_behind_it() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
@@ -143,7 +143,7 @@ async fn a_drop_ends_a_retrying_digest_and_what_waits_behind_it_and_the_key_goes
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_says_who_and_why_and_who_is_no_address() -> Result<()> {
+async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -162,7 +162,7 @@ async fn a_command_says_who_and_why_and_who_is_no_address() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_recipient_waits_visibly() -> Result<()> {
+async fn the_status_says_that_the_recipient_is_unknown() -> Result<()> {
     let mut settings = settings("after 1s", "after 1h");
     settings.unknown_recipients = UnknownRecipients::Wait;
     let stage = Stage::start(settings).await?;
@@ -176,7 +176,7 @@ async fn an_unknown_recipient_waits_visibly() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Result<()> {
+async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
     let outside = Outside::start("after 1h").await?;
     let order = " --by ann --why 812";
     for (command, order, code) in [
@@ -200,7 +200,7 @@ async fn a_namespace_that_does_not_exist_is_no_key_with_nothing_pending() -> Res
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_of_a_digest_s_message_that_is_sent_after_all_says_so_and_fails() -> Result<()> {
+async fn cancelling_a_digests_message_fails_when_it_was_sent_after_all() -> Result<()> {
     let mut outside = Outside::start("after 1s").await?;
     outside.start_worker()?;
     let temporal = outside.server.client().await?;

@@ -9,7 +9,7 @@ use tidings_needs::needs;
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hostile_event_makes_a_correct_mail() -> Result<()> {
+async fn a_hostile_event_makes_a_well_formed_email() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1s")).await?;
     let key = key("activity", "ann");
     let mut hostile = event(&key, "e1");

@@ -30,7 +30,7 @@ fn json(key: &Key, n: usize) -> String {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn five_thousand_signals_each_sent_twice_count_once_each() -> Result<()> {
+async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
     let stage = &Stage::start(settings("after 2s", "after 1s")).await?;
     let key = &key("activity", "ann");
     let broken = Payload {

@@ -26,7 +26,7 @@ async fn scraped(port: u16) -> Result<Option<String>> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_digest_its_attempt_and_its_relay_are_counted_for_prometheus() -> Result<()> {
+async fn prometheus_counts_the_failed_digest_and_its_attempt() -> Result<()> {
     let mut outside = Outside::start("instant").await?;
     let port = Port::take()?;
     let file = outside.folder.path().join("tidings.toml");

@@ -51,7 +51,7 @@ fn reply(text: &str) -> Act {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attempts_were_refused() -> Result<()> {
+async fn possibly_delivered_events_stay_out_of_later_digests() -> Result<()> {
     let stage = Stage::start(impatient()).await?;
     let key = key("activity", "ann");
     stage.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
@@ -66,7 +66,7 @@ async fn what_the_recipient_may_have_is_in_no_other_digest_though_the_last_attem
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_directory_has_another() -> Result<()> {
+async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> {
     let mut settings = settings("instant", "instant");
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
     let stage = Stage::start(settings).await?;
@@ -90,7 +90,7 @@ async fn a_mail_for_an_address_that_was_suppressed_since_does_not_go_though_the_
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only() -> Result<()> {
+async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result<()> {
     use Outcome::{Failed, Sent};
     let stage = Stage::start(impatient()).await?;
     // What goes wrong once, the classes of the attempts, the digest's end, mails that the relay kept, address suppressed.
@@ -139,7 +139,7 @@ async fn what_a_relay_says_of_a_message_or_an_address_is_about_that_digest_only(
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_relay_says_of_us_opens_its_breaker_and_mail_waits() -> Result<()> {
+async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result<()> {
     let login = ("ann".to_owned(), "secret".to_owned());
     let relay = Relay::with(relay::Settings {
         login: Some(login),
@@ -192,7 +192,7 @@ async fn what_a_relay_says_of_us_opens_its_breaker_and_mail_waits() -> Result<()
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Result<()> {
+async fn a_digest_that_is_too_large_is_rendered_again_with_few_lines() -> Result<()> {
     const EVENTS: usize = 30;
     let mut settings = impatient();
     let activity = settings.digests.get_mut("activity").context("no such type")?;
@@ -224,7 +224,7 @@ async fn a_digest_that_is_too_large_is_rendered_once_more_with_few_lines() -> Re
 /// The operator has removed its type since the mail was made.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_relay_said_of_a_mail_that_cannot_be_made_smaller_is_recorded() -> Result<()> {
+async fn the_reply_to_an_email_that_cannot_shrink_is_recorded() -> Result<()> {
     let mut settings = impatient();
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
     let mut stage = Stage::start(settings).await?;

@@ -32,7 +32,7 @@ fn count(history: &[HistoryEvent], of: EventType) -> usize {
 /// worker is shown a history that ends with the timer's firing, keeps the run like that, and then has its task.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timer_whose_task_a_query_overtook_is_not_armed_again() -> Result<()> {
+async fn a_timer_is_armed_once_when_a_query_overtakes_its_task() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 10s", "after 1d")).await?;
     let key = key("activity", "ann");
     let (proxy, still) = stage.worker_behind_a_proxy().await?;
@@ -91,7 +91,7 @@ impl WorkflowInterceptor for Slow {
 /// it before.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_asked_while_it_plans_its_window_can_be_replayed() -> Result<()> {
+async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
     let mut stage = Stage::start(settings("instant", "after 1d")).await?;
     let key = key("activity", "ann");
     stage.events.emit(event(&key, "e1")).await?;

@@ -15,7 +15,7 @@ const HISTORY: i64 = 10_000;
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_thousand_events_in_one_window_are_one_mail() -> Result<()> {
+async fn a_hundred_thousand_events_in_one_window_are_one_email() -> Result<()> {
     let key = Key::new("acme".to_owned(), "activity".to_owned(), "ann".to_owned())?;
     let keys = BTreeSet::from([key.clone()]);
     let mut outside = Outside::start("after 1d").await?;

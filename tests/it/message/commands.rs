@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
+async fn a_cancel_between_attempts_ends_the_message() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     for by_operator in [true, false] {
@@ -48,7 +48,7 @@ async fn a_cancel_while_a_retry_waits_is_its_end() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> {
+async fn a_cancel_after_the_timer_fired_ends_the_message() -> Result<()> {
     let mut post = Post::start(waits(&[Duration::from_secs(5), Duration::from_hours(1)])).await?;
     let k = of("k");
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
@@ -67,7 +67,7 @@ async fn a_cancel_that_meets_a_timer_which_has_fired_is_its_end() -> Result<()> 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_does_not_wait_for_the_next_attempt() -> Result<()> {
+async fn a_retry_command_starts_the_next_attempt_at_once() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
     let k = of("k");
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));

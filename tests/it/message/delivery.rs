@@ -35,7 +35,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_key_is_one_mail_however_often_and_however_late_it_comes() -> Result<()> {
+async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()> {
     let post = Post::start(waits(&[])).await?;
     let handed_over = submission("k");
     let (first, second) = tokio::try_join!(post.send(&handed_over), post.send(&handed_over))?;
@@ -92,7 +92,7 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_made_is_refused_with_the_part_that_is_wrong() -> Result<()> {
+async fn an_invalid_message_is_refused_with_the_field_that_is_wrong() -> Result<()> {
     let post = Post { worker: None, stage: Stage::without_worker(settings("after 1s", "after 1s")).await? };
     let address = |address: &str| To::Address { address: address.to_owned(), name: String::new() };
     let template = |name: &str| Content::Template { name: name.to_owned(), variables: serde_json::Map::new() };
@@ -112,7 +112,7 @@ async fn what_cannot_be_made_is_refused_with_the_part_that_is_wrong() -> Result<
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -> Result<()> {
+async fn transient_failures_are_retried_with_the_same_bytes() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_secs(1); 3])).await?;
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     post.stage.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".into())).times(1));
@@ -126,7 +126,7 @@ async fn transient_failures_are_retried_with_the_same_bytes_until_it_is_sent() -
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_last_attempt_failed_it_is_failed_and_a_retry_sends_it() -> Result<()> {
+async fn after_the_last_attempt_a_message_fails_and_can_be_retried() -> Result<()> {
     let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
     post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
     post.send(&submission("k")).await?;
@@ -145,7 +145,7 @@ async fn when_the_last_attempt_failed_it_is_failed_and_a_retry_sends_it() -> Res
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_to_no_other() -> Result<()> {
+async fn an_ambiguous_message_is_resent_only_to_a_deduplicating_relay() -> Result<()> {
     for (relays, ended, mails) in
         [(&["resend"][..], MessageState::Sent, 2), (&["first", "resend"], MessageState::Ambiguous, 1)]
     {
@@ -178,7 +178,7 @@ async fn what_is_ambiguous_goes_again_to_the_relay_that_drops_second_copies_and_
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_sends_at_most_once_never_repeats_what_is_ambiguous() -> Result<()> {
+async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<()> {
     let mut settings = waits(&[Duration::ZERO]);
     settings.streams.transactional.guarantee = Guarantee::AtMostOnce;
     let post = Post::start(settings).await?;
@@ -207,7 +207,7 @@ async fn a_stream_that_sends_at_most_once_never_repeats_what_is_ambiguous() -> R
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second_mail() -> Result<()> {
+async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Result<()> {
     let post = Post { worker: None, stage: Stage::without_worker(waits(&[])).await? };
     post.accept(&submission("k")).await?;
     let input = SendInput { asked_at: Timestamp::now(), key: of("k"), failed: 0, delays: None };
@@ -229,7 +229,7 @@ async fn a_stopped_worker_that_goes_on_after_another_has_sent_it_makes_no_second
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_digests_does_not_hold_a_message() -> Result<()> {
+async fn a_flood_of_digests_does_not_delay_a_message() -> Result<()> {
     const FLOOD: usize = 500;
     let mut post = Post::start(waits(&[])).await?;
     post.stage.relay.fault(Fault::new(At::Mail, Act::Slow(Duration::from_millis(20))));

@@ -79,7 +79,7 @@ async fn digest(stage: &Stage, key: &Key, event_id: &str) -> Result<(Uuid, Outco
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_reported_of_one_mail_decides_about_the_next() -> Result<()> {
+async fn a_reported_hard_bounce_suppresses_only_that_address() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     know(&stage, &["ann", "bo"]).await?;
     let (ann, bo) = (key("activity", "ann"), key("activity", "bo"));
@@ -120,7 +120,7 @@ async fn what_is_reported_of_one_mail_decides_about_the_next() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn who_unsubscribes_at_the_provider_ends_the_open_window_of_that_digest_alone() -> Result<()> {
+async fn unsubscribing_ends_the_open_window_of_that_digest_type_only() -> Result<()> {
     let stage = Stage::start(settings("after 1d", "after 1d")).await?;
     know(&stage, &["ann"]).await?;
     let (activity, alerts) = (key("activity", "ann"), key("alerts", "ann"));
@@ -144,7 +144,7 @@ async fn who_unsubscribes_at_the_provider_ends_the_open_window_of_that_digest_al
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_lists_and_lifts_what_a_bounce_suppressed_and_the_next_digest_is_sent() -> Result<()> {
+async fn a_lifted_suppression_lets_the_next_digest_through() -> Result<()> {
     let mut outside = Outside::start("instant").await?;
     let ann = key("activity", "ann");
     outside.import(&BTreeSet::from([ann.clone()])).await?;

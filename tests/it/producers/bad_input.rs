@@ -37,13 +37,13 @@ fn broken(parts: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Vec<String> {
 }
 
 #[test]
-fn every_input_that_was_ever_found_keeps_the_rules() {
+fn every_input_of_the_corpus_keeps_the_rules() {
     let whole = |bytes: &[u8]| vec![bytes.to_vec()];
     assert_eq!(broken(whole), [""; 0]);
 }
 
 #[test]
-fn an_input_that_was_cut_keeps_the_rules() {
+fn every_truncated_input_of_the_corpus_keeps_the_rules() {
     let half = |bytes: &[u8]| vec![bytes[..bytes.len() / 2].to_vec(), bytes[..bytes.len().saturating_sub(1)].to_vec()];
     assert_eq!(broken(half), [""; 0]);
 }
@@ -52,7 +52,7 @@ fn an_input_that_was_cut_keeps_the_rules() {
 const MANY_BYTES: usize = 64 * 1024 * 1024;
 
 #[tokio::test]
-async fn a_reply_that_never_ends_is_cut_and_means_try_later() -> Result<()> {
+async fn an_endless_reply_is_cut_and_defers_the_message() -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let mailer = mailer(&format!("smtp://{}", listener.local_addr()?))?;
     let peer = async {

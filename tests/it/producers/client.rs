@@ -110,7 +110,7 @@ async fn events_of_a_busy_key_travel_in_batches_and_each_arrives_once() -> Resul
 
 #[needs(temporal)]
 #[tokio::test]
-async fn retracts_travel_in_the_batches_of_their_key_s_events() -> Result<()> {
+async fn retracts_travel_in_the_batches_of_their_key() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let client = Client::new(temporal.clone(), Config::default());
@@ -156,7 +156,7 @@ async fn keys_do_not_wait_for_each_other() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn an_event_survives_that_the_server_is_down_for_a_while() -> Result<()> {
+async fn an_event_survives_a_short_server_outage() -> Result<()> {
     let mut server = DevServer::start().await?;
     let temporal = server.client().await?;
     let client = Client::new(temporal.clone(), Config::default());
@@ -174,7 +174,7 @@ async fn an_event_survives_that_the_server_is_down_for_a_while() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn a_server_that_stays_away_is_unavailable_after_the_deadline() -> Result<()> {
+async fn emit_reports_unavailable_after_its_deadline() -> Result<()> {
     let mut server = DevServer::start().await?;
     let config = Config { deadline: Duration::from_secs(1), ..Config::default() };
     let client = Client::new(server.client().await?, config);
@@ -190,7 +190,7 @@ async fn a_server_that_stays_away_is_unavailable_after_the_deadline() -> Result<
 
 #[needs(temporal)]
 #[tokio::test]
-async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
+async fn an_invalid_event_is_refused_before_it_is_sent() -> Result<()> {
     let server = DevServer::start().await?;
     let client = Client::new(server.client().await?, Config::default());
     let error = client.emit(v1::Event { category: String::new(), ..event("ann", 1) }).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn an_invalid_event_is_refused_before_it_leaves() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()> {
+async fn a_missing_namespace_or_search_attribute_is_explained() -> Result<()> {
     let server = DevServer::start().await?;
     let connection = server.client().await?.connection().clone();
     let temporal = Temporal::new(connection.clone(), ClientOptions::new("bare").build())?;
@@ -230,7 +230,7 @@ async fn a_missing_namespace_or_search_attribute_says_what_to_do() -> Result<()>
 
 #[needs(temporal)]
 #[tokio::test]
-async fn after_a_run_was_terminated_for_its_size_the_same_event_starts_the_next() -> Result<()> {
+async fn the_event_refused_by_an_oversized_run_starts_the_next_run() -> Result<()> {
     let server = DevServer::start_set(Some("limit.historySize.error=100000")).await?;
     let temporal = server.client().await?;
     let client = Client::new(temporal.clone(), Config::default());
@@ -250,7 +250,7 @@ async fn after_a_run_was_terminated_for_its_size_the_same_event_starts_the_next(
 
 #[needs(temporal)]
 #[tokio::test]
-async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
+async fn emit_waits_until_queued_events_fit_in_memory() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     // 64 KiB hold at most 63 events with their overhead: batches cannot be larger.
@@ -266,7 +266,7 @@ async fn memory_bounds_what_waits_and_emit_waits_for_it() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn an_emit_that_is_dropped_takes_no_other_event_with_it() -> Result<()> {
+async fn dropping_one_emit_loses_no_other_event() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let client = Client::new(temporal.clone(), Config::default());

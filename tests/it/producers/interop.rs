@@ -52,7 +52,7 @@ fn run(command: &mut Command) -> Result<String> {
 
 #[needs(temporal, python)]
 #[tokio::test]
-async fn every_way_of_the_python_sdk_is_the_same_event_and_the_same_retract() -> Result<()> {
+async fn the_python_sdk_sends_the_same_events_and_retracts() -> Result<()> {
     let python = python()?;
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
@@ -75,7 +75,7 @@ async fn every_way_of_the_python_sdk_is_the_same_event_and_the_same_retract() ->
 
 #[needs(temporal)]
 #[tokio::test]
-async fn a_retract_from_the_command_line_is_the_same_retract() -> Result<()> {
+async fn the_temporal_cli_sends_the_same_retract() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let cli = env::var_os("TEMPORAL_CLI").unwrap_or_else(|| "temporal".into());
@@ -93,7 +93,7 @@ async fn a_retract_from_the_command_line_is_the_same_retract() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn an_event_from_the_command_line_is_the_same_event() -> Result<()> {
+async fn the_temporal_cli_sends_the_same_event() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let event = EVENT.replace("\"any\"", "\"cli\"");
@@ -113,7 +113,7 @@ async fn an_event_from_the_command_line_is_the_same_event() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test]
-async fn a_signal_that_nobody_can_read_becomes_a_letter() -> Result<()> {
+async fn an_unreadable_signal_becomes_a_dead_letter() -> Result<()> {
     let server = DevServer::start().await?;
     let temporal = server.client().await?;
     let cli = env::var_os("TEMPORAL_CLI").unwrap_or_else(|| "temporal".into());

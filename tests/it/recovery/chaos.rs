@@ -40,19 +40,19 @@ fn assert_that_it_was_a_test(outcome: &Outcome, events: u64) {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_promise_is_kept_on_sqlite_whatever_breaks() -> Result<()> {
+async fn every_guarantee_holds_on_sqlite_while_everything_breaks() -> Result<()> {
     run(1, async |folder| Ok(Target::sqlite(folder))).await
 }
 
 #[needs(temporal, chaos_postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_promise_is_kept_on_postgresql_whatever_breaks() -> Result<()> {
+async fn every_guarantee_holds_on_postgresql_while_everything_breaks() -> Result<()> {
     run(2, async |_| Target::postgres().await).await
 }
 
 /// A worker may stand still amid a transaction.
 #[tokio::test]
-async fn a_database_that_a_worker_has_locked_is_away_as_it_is() -> Result<()> {
+async fn a_database_that_a_worker_has_locked_can_be_paused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     sqlite(folder.path()).await?;
     let file =

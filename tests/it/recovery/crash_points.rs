@@ -247,14 +247,14 @@ async fn many_digests(store: Arc<dyn Store>, drops: bool) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_on_sqlite() -> Result<()> {
+async fn a_crash_at_any_await_loses_no_event_on_sqlite() -> Result<()> {
     let folder = tempfile::tempdir()?;
     many_digests(sqlite(folder.path()).await?, true).await
 }
 
 #[needs(postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_at_any_await_loses_nothing_and_repeats_only_what_is_ambiguous_on_postgres() -> Result<()> {
+async fn a_crash_at_any_await_loses_no_event_on_postgresql() -> Result<()> {
     let url = tidings_harness::postgres::database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;

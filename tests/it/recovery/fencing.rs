@@ -16,7 +16,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_was_stopped_before_the_record_sends_nothing_when_it_goes_on() -> Result<()> {
+async fn a_worker_paused_before_the_final_dot_is_fenced_when_it_resumes() -> Result<()> {
     let mut outside = Outside::start("instant").await?;
     let ann = key("activity", "ann");
     outside.import(&BTreeSet::from([ann.clone()])).await?;

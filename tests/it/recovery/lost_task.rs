@@ -78,18 +78,18 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
 
 #[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_task_that_opened_claimed_and_rendered_a_window_loses_no_event() -> Result<()> {
+async fn a_lost_task_that_opened_and_rendered_a_window_loses_no_event() -> Result<()> {
     a_task_is_lost(Lost { cadence: "instant", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
 }
 
 #[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_task_that_claimed_and_rendered_a_window_loses_no_event_that_came_since() -> Result<()> {
+async fn a_lost_task_that_rendered_a_window_loses_no_later_event() -> Result<()> {
     a_task_is_lost(Lost { cadence: "after 1s", category: "comment", written: A_MAIL, mails: &[1, 1] }).await
 }
 
 #[needs(temporal, postgres)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_task_that_ended_a_window_without_a_mail_keeps_no_later_event_from_its_own() -> Result<()> {
+async fn a_lost_task_that_skipped_a_window_loses_no_later_event() -> Result<()> {
     a_task_is_lost(Lost { cadence: "instant", category: "share", written: AN_END, mails: &[1] }).await
 }

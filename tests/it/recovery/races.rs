@@ -71,7 +71,7 @@ async fn race(stage: &Stage, number: u64) -> Result<Key> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_an_event_a_flush_and_a_cancel_at_the_same_instant() -> Result<()> {
+async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1h")).await?;
     let races = stream::iter(0..KEYS).map(|number| race(&stage, number));
     let keys: Vec<Key> = races.buffer_unordered(AT_ONCE).try_collect().await?;

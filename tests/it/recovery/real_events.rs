@@ -51,7 +51,7 @@ fn assert_each_event_is_in_one_mail(verdict: &Verdict) {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_real_event_is_counted_in_exactly_one_mail() -> Result<()> {
+async fn every_real_event_is_counted_in_exactly_one_email() -> Result<()> {
     let (_, keys) = events()?;
     let mut outside = Outside::start(CADENCE).await?;
     outside.import(&keys).await?;
@@ -68,7 +68,7 @@ async fn every_real_event_is_counted_in_exactly_one_mail() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_real_event_is_counted_in_exactly_one_mail_whatever_is_killed() -> Result<()> {
+async fn every_real_event_is_counted_in_exactly_one_email_whatever_is_killed() -> Result<()> {
     let (lines, keys) = events()?;
     let mut outside = Outside::start(CADENCE).await?;
     outside.import(&keys).await?;

@@ -20,7 +20,7 @@ const SLOW: Duration = Duration::from_secs(30);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_take_turns_and_what_is_open_meanwhile_is_sent_once() -> Result<()> {
+async fn recycled_workers_send_every_open_window_once() -> Result<()> {
     let stage = Stage::without_worker(settings("instant", "after 3s")).await?;
     let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
     let options = registration::digests(names::TASK_QUEUE, activities)?;

@@ -102,7 +102,7 @@ impl Outage {
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_cannot_be_reached_for_hours_delays_mail_and_nothing_else() -> Result<()> {
+async fn an_unreachable_relay_delays_emails_and_spends_no_attempt() -> Result<()> {
     let goodbye = |at| Fault::new(at, Act::ReplyAndClose("421 4.3.2 shutting down".into()));
     let outage = Outage::of(6, &[goodbye(At::Greeting), goodbye(At::Mail)]).await?;
     outage.check().await?;
@@ -116,7 +116,7 @@ async fn a_relay_that_cannot_be_reached_for_hours_delays_mail_and_nothing_else()
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_defers_every_mail_until_the_last_attempt_failed_loses_nothing() -> Result<()> {
+async fn a_relay_that_defers_past_the_last_attempt_loses_no_event() -> Result<()> {
     let outage = Outage::of(13, &[Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into()))]).await?;
     outage.check().await?;
     let failed = "SELECT COUNT(*) FROM digests WHERE outcome = 'failed'";

@@ -76,7 +76,7 @@ async fn three_digests(bug: Option<Bug>) -> Result<Verdict> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_that_is_not_recorded_is_found() -> Result<()> {
+async fn the_checker_finds_an_outcome_that_was_not_recorded() -> Result<()> {
     assert_nothing_is_found(&three_digests(None).await?);
     assert_is_found(&three_digests(Some(Bug::OutcomeNotRecorded)).await?, "digest has no recorded outcome");
     Ok(())
@@ -106,7 +106,7 @@ async fn the_same_event_after_its_digest(bug: Option<Bug>) -> Result<Verdict> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_deduplication_is_found() -> Result<()> {
+async fn the_checker_finds_missing_deduplication() -> Result<()> {
     assert_nothing_is_found(&the_same_event_after_its_digest(None).await?);
     let verdict = the_same_event_after_its_digest(Some(Bug::NoDeduplication)).await?;
     assert_is_found(&verdict, "event is in more than one digest");
@@ -129,7 +129,7 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retract_that_is_forgotten_is_found() -> Result<()> {
+async fn the_checker_finds_a_forgotten_retract() -> Result<()> {
     assert_nothing_is_found(&an_event_after_its_retract(None).await?);
     let verdict = an_event_after_its_retract(Some(Bug::RetractForgotten)).await?;
     assert_is_found(&verdict, "retracted event is in a digest that was sent");
@@ -161,7 +161,7 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_continue_as_new_that_forgets_pending_events_is_found() -> Result<()> {
+async fn the_checker_finds_a_continue_as_new_that_forgets_events() -> Result<()> {
     assert_nothing_is_found(&over_continue_as_new(false).await?);
     assert_is_found(&over_continue_as_new(true).await?, "acknowledged event is not in the ledger");
     Ok(())

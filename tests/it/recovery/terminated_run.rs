@@ -45,7 +45,7 @@ async fn terminated<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> {
+async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
@@ -79,7 +79,7 @@ async fn every_event_of_a_terminated_run_is_in_exactly_one_mail() -> Result<()> 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
+async fn a_repeated_recovery_sends_nothing_twice() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
     let key = key("alerts", "ann");
     stage.events.emit(event(&key, "e1")).await?;
@@ -99,7 +99,7 @@ async fn a_recovery_that_is_done_twice_sends_nothing_twice() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> {
+async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
     let stage = Stage::start(settings("after 1s", "after 1h")).await?;
     stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
     let key = key("activity", "ann");
@@ -120,7 +120,7 @@ async fn a_digest_that_a_later_run_has_on_its_way_is_left_to_it() -> Result<()> 
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
+async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");
     stage.events.emit(event(&running, "e1")).await?;
@@ -141,7 +141,7 @@ async fn a_run_that_goes_on_or_came_to_its_end_is_left_alone() -> Result<()> {
 /// A run that could neither carry nor stash its events left them to the next, which was terminated before it could read them.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recovered() -> Result<()> {
+async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> {
     let stage = Stage::start(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
     let file = stage.folder.path().join("tidings.db");
@@ -177,7 +177,7 @@ async fn a_history_that_temporal_has_deleted_keeps_nothing_else_from_being_recov
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn more_than_a_key_takes_within_the_clients_deadline_is_emitted_again_all_the_same() -> Result<()> {
+async fn recovery_emits_more_events_than_one_client_deadline_allows() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
     // Each is a batch of its own, and five of them travel in a second.

@@ -11,7 +11,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_opens_when_its_first_event_arrives_and_not_when_a_worker_has_time_for_it() -> Result<()> {
+async fn a_window_opens_when_its_first_event_arrives_without_a_worker() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;
     let key = key("activity", "ann");
     let before = Timestamp::now().as_millisecond();

@@ -52,7 +52,7 @@ impl Drop for Server {
 
 #[needs(python)]
 #[tokio::test]
-async fn an_independent_server_gets_the_very_bytes_and_its_answers_are_understood() -> Result<()> {
+async fn aiosmtpd_gets_the_exact_bytes_and_its_replies_are_understood() -> Result<()> {
     let python = python()?;
     let child = Command::new(python).args(["-c", SERVER]).stdout(Stdio::piped()).spawn()?;
     let mut server = Server(child);

@@ -90,7 +90,7 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
     Ok((forged, relayed))
 }
 
-async fn holds_until_somebody_changes_the_mail(pem: &str, algorithm: &str) -> Result<()> {
+async fn verifies_until_the_email_is_changed(pem: &str, algorithm: &str) -> Result<()> {
     let python = python()?;
     let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
     let mail = digest(&dkim).await?;
@@ -107,12 +107,12 @@ async fn holds_until_somebody_changes_the_mail(pem: &str, algorithm: &str) -> Re
 
 #[needs(temporal, python)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_rsa_signature_holds_at_the_relay_until_somebody_changes_the_mail() -> Result<()> {
-    holds_until_somebody_changes_the_mail(RSA, "rsa-sha256").await
+async fn an_rsa_signature_verifies_until_the_email_is_changed() -> Result<()> {
+    verifies_until_the_email_is_changed(RSA, "rsa-sha256").await
 }
 
 #[needs(temporal, python)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ed25519_signature_holds_at_the_relay_until_somebody_changes_the_mail() -> Result<()> {
-    holds_until_somebody_changes_the_mail(ED25519, "ed25519-sha256").await
+async fn an_ed25519_signature_verifies_until_the_email_is_changed() -> Result<()> {
+    verifies_until_the_email_is_changed(ED25519, "ed25519-sha256").await
 }

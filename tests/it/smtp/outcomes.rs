@@ -13,7 +13,7 @@ fn reply(text: &str) -> Act {
 }
 
 #[tokio::test]
-async fn a_reply_means_what_the_table_says_and_the_next_message_goes_out() -> Result<()> {
+async fn each_reply_has_its_class_and_the_next_message_is_sent() -> Result<()> {
     use Class::*;
     for (at, text, phase, class) in [
         (At::Greeting, "554 5.3.2 no service", Phase::Greeting, Deferred),
@@ -97,7 +97,7 @@ async fn a_connection_lost_within_the_content_is_safe_to_retry() -> Result<()> {
 }
 
 #[tokio::test]
-async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_the_mail_or_not() -> Result<()> {
+async fn a_lost_or_unreadable_reply_to_the_dot_is_ambiguous() -> Result<()> {
     for (act, kept) in [
         (Act::Close, 0),
         (Act::HalfClose, 0),
@@ -119,7 +119,7 @@ async fn lost_or_unreadable_after_the_dot_is_ambiguous_whether_the_relay_kept_th
 }
 
 #[tokio::test]
-async fn a_relay_may_say_no_more_than_codes_and_blanks() -> Result<()> {
+async fn replies_of_bare_codes_are_accepted() -> Result<()> {
     let extensions = vec!["  ".to_owned(), "SIZE 1000  ".to_owned(), "\t".to_owned()];
     let relay = Relay::with(Settings { extensions, ..Settings::default() }).await?;
     for (at, code) in [(At::Greeting, "220"), (At::Mail, "250"), (At::Rcpt, "250"), (At::Data, "354")] {
@@ -135,7 +135,7 @@ async fn a_relay_may_say_no_more_than_codes_and_blanks() -> Result<()> {
 }
 
 #[tokio::test]
-async fn silence_ends_each_phase_after_its_own_time() -> Result<()> {
+async fn each_phase_has_its_own_timeout() -> Result<()> {
     let short = Duration::from_millis(200);
     let all = Timeouts::default();
     for (at, timeouts, phase, class) in [
@@ -156,7 +156,7 @@ async fn silence_ends_each_phase_after_its_own_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_relay_that_stops_reading_the_content_is_given_up_before_the_dot() -> Result<()> {
+async fn a_relay_that_stops_reading_is_abandoned_before_the_dot() -> Result<()> {
     let relay = Relay::start().await?;
     relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_mins(1))));
     let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
@@ -168,7 +168,7 @@ async fn a_relay_that_stops_reading_the_content_is_given_up_before_the_dot() -> 
 }
 
 #[tokio::test]
-async fn a_slow_relay_is_waited_for() -> Result<()> {
+async fn a_relay_that_answers_slowly_gets_the_message() -> Result<()> {
     let relay = Relay::start().await?;
     for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Body, At::Dot] {
         relay.fault(Fault::new(at, Act::Slow(Duration::from_millis(50))));
@@ -178,7 +178,7 @@ async fn a_slow_relay_is_waited_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_message_that_is_withdrawn_before_the_dot_makes_no_mail() -> Result<()> {
+async fn a_message_withdrawn_before_the_dot_is_not_sent() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     for (why, class) in [
@@ -199,7 +199,7 @@ async fn a_message_that_is_withdrawn_before_the_dot_makes_no_mail() -> Result<()
 }
 
 #[tokio::test]
-async fn an_offer_that_is_dropped_anywhere_makes_no_mail_and_frees_its_connection() -> Result<()> {
+async fn a_dropped_offer_sends_nothing_and_frees_its_connection() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer_with(&relay.url(), Limits { connections: 1, ..Limits::default() }, Timeouts::default())?;
     for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data] {
@@ -215,7 +215,7 @@ async fn an_offer_that_is_dropped_anywhere_makes_no_mail_and_frees_its_connectio
 }
 
 #[tokio::test]
-async fn the_relay_gets_the_very_bytes_every_time() -> Result<()> {
+async fn the_relay_gets_the_exact_bytes_every_time() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     let large = "A line of text.\n.\n..and dots\n".repeat(20_000);
@@ -233,7 +233,7 @@ async fn the_relay_gets_the_very_bytes_every_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_size_limit_is_respected_before_anything_is_sent() -> Result<()> {
+async fn a_message_over_the_advertised_size_is_not_offered() -> Result<()> {
     let relay = Relay::with(Settings { extensions: vec!["SIZE 2000".into()], ..Settings::default() }).await?;
     let mailer = mailer(&relay.url())?;
     let delivery = mailer.offer(FROM, ANN, &bytes(&"long ".repeat(1000))).await.err().expect("it is too large");
@@ -258,7 +258,7 @@ async fn an_international_address_needs_smtputf8() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_relay_says_about_an_address_is_kept_without_the_address() -> Result<()> {
+async fn a_stored_reply_does_not_contain_the_address() -> Result<()> {
     let relay = Relay::start().await?;
     relay.fault(Fault::new(At::Rcpt, reply("550 5.1.1 <ann@example.net>: no such user")));
     let delivery = deliver(&mailer(&relay.url())?, ANN).await;

@@ -10,7 +10,7 @@ use tidings_harness::relay::{Act, At, Fault, Relay, Settings, deliver, mailer, m
 const ANN: &str = "ann@example.net";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_connections_than_the_limit_are_ever_open() -> Result<()> {
+async fn open_connections_never_exceed_the_limit() -> Result<()> {
     let relay = Relay::start().await?;
     let slow = Act::Slow(Duration::from_millis(5));
     relay.fault(Fault::new(At::Greeting, slow.clone()));
@@ -25,7 +25,7 @@ async fn no_more_connections_than_the_limit_are_ever_open() -> Result<()> {
 }
 
 #[tokio::test]
-async fn one_connection_carries_many_messages_and_refusals_do_not_end_it() -> Result<()> {
+async fn one_connection_carries_many_messages_despite_refusals() -> Result<()> {
     let relay = Relay::start().await?;
     for at in [At::Mail, At::Rcpt, At::Data, At::Dot] {
         relay.fault(Fault::new(at, Act::Reply("550 5.1.1 no".into())).after(2).times(1));
@@ -40,7 +40,7 @@ async fn one_connection_carries_many_messages_and_refusals_do_not_end_it() -> Re
 }
 
 #[tokio::test]
-async fn a_connection_ends_after_its_number_of_messages() -> Result<()> {
+async fn a_connection_closes_after_its_number_of_messages() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer_with(&relay.url(), Limits { messages: 5, ..Limits::default() }, Timeouts::default())?;
     for _ in 0..20 {
@@ -51,7 +51,7 @@ async fn a_connection_ends_after_its_number_of_messages() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_old_or_idle_connection_is_not_used_again() -> Result<()> {
+async fn an_old_or_idle_connection_is_not_reused() -> Result<()> {
     for limits in
         [Limits { idle: Duration::ZERO, ..Limits::default() }, Limits { age: Duration::ZERO, ..Limits::default() }]
     {
@@ -66,7 +66,7 @@ async fn an_old_or_idle_connection_is_not_used_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_relay_closed_while_idle_is_replaced_without_notice() -> Result<()> {
+async fn a_connection_closed_while_idle_is_replaced_silently() -> Result<()> {
     for at_idle in [None, Some(Act::Close)] {
         let relay = Relay::with(Settings { idle: Some(Duration::from_millis(100)), ..Settings::default() }).await?;
         if let Some(act) = at_idle {
@@ -83,7 +83,7 @@ async fn a_connection_that_the_relay_closed_while_idle_is_replaced_without_notic
 }
 
 #[tokio::test]
-async fn a_relay_that_ends_a_used_connection_at_mail_or_rset_gets_a_new_one() -> Result<()> {
+async fn a_reused_connection_that_ends_at_mail_or_rset_is_replaced() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     relay.fault(Fault::new(At::Mail, Act::ReplyAndClose("421 4.7.0 too many messages".into())).after(1).times(1));
@@ -100,7 +100,7 @@ async fn a_relay_that_ends_a_used_connection_at_mail_or_rset_gets_a_new_one() ->
 }
 
 #[tokio::test]
-async fn closing_says_goodbye_and_defers_what_comes_later() -> Result<()> {
+async fn closing_sends_quit_and_defers_later_messages() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     let both = join_all([deliver(&mailer, ANN), deliver(&mailer, ANN)]).await;

@@ -35,7 +35,7 @@ impl Guarded {
 const LOGIN: &str = "tidings:p%40ss%20word@";
 
 #[tokio::test]
-async fn mail_goes_out_over_starttls_and_implicit_tls_with_a_login() -> Result<()> {
+async fn messages_are_sent_over_starttls_and_implicit_tls_with_a_login() -> Result<()> {
     for privacy in [Privacy::StartTls, Privacy::Implicit] {
         let guarded = Guarded::start(privacy, "localhost").await?;
         let mailer = guarded.mailer(privacy, LOGIN)?;
@@ -49,7 +49,7 @@ async fn mail_goes_out_over_starttls_and_implicit_tls_with_a_login() -> Result<(
 }
 
 #[tokio::test]
-async fn login_is_used_where_plain_is_not_offered() -> Result<()> {
+async fn auth_login_is_used_when_plain_is_not_offered() -> Result<()> {
     let login = Some(("tidings".to_owned(), "secret".to_owned()));
     let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
     relay.fault(Fault::new(At::Ehlo, Act::Reply("250-relay.test\r\n250 AUTH LOGIN".into())));
@@ -59,7 +59,7 @@ async fn login_is_used_where_plain_is_not_offered() -> Result<()> {
 }
 
 #[tokio::test]
-async fn wrong_or_missing_credentials_are_a_matter_of_configuration() -> Result<()> {
+async fn wrong_or_missing_credentials_are_a_configuration_error() -> Result<()> {
     let guarded = Guarded::start(Privacy::Implicit, "localhost").await?;
     for (login, phase, code) in [("tidings:wrong@", Phase::Auth, 535), ("", Phase::Mail, 530)] {
         let delivery = deliver(&guarded.mailer(Privacy::Implicit, login)?, ANN).await;
@@ -74,7 +74,7 @@ async fn wrong_or_missing_credentials_are_a_matter_of_configuration() -> Result<
 }
 
 #[tokio::test]
-async fn an_answer_to_auth_that_asks_for_patience_throttles_the_relay() -> Result<()> {
+async fn a_temporary_auth_failure_throttles_the_relay() -> Result<()> {
     for (text, class) in [
         ("454 4.7.0 Temporary authentication failure", Class::Throttled),
         ("421 4.3.2 shutting down", Class::Deferred),
@@ -89,7 +89,7 @@ async fn an_answer_to_auth_that_asks_for_patience_throttles_the_relay() -> Resul
 }
 
 #[tokio::test]
-async fn starttls_that_is_taken_away_is_an_error_and_nothing_goes_out_in_the_clear() -> Result<()> {
+async fn without_an_offer_of_starttls_nothing_is_sent_in_the_clear() -> Result<()> {
     let relay = Relay::start().await?;
     let url = format!("smtp://tidings:secret@localhost:{}?tls=required", relay.address().port());
     let delivery = deliver(&mailer(&url)?, ANN).await;
@@ -100,7 +100,7 @@ async fn starttls_that_is_taken_away_is_an_error_and_nothing_goes_out_in_the_cle
 }
 
 #[tokio::test]
-async fn starttls_that_is_refused_or_broken_off_is_an_error_and_nothing_goes_out_in_the_clear() -> Result<()> {
+async fn after_a_failed_starttls_nothing_is_sent_in_the_clear() -> Result<()> {
     for act in [Act::Reply("454 4.7.0 TLS not available".into()), Act::Reply("502 5.5.1 no".into()), Act::Close] {
         let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
         guarded.relay.fault(Fault::new(At::StartTls, act.clone()));
@@ -112,7 +112,7 @@ async fn starttls_that_is_refused_or_broken_off_is_an_error_and_nothing_goes_out
 }
 
 #[tokio::test]
-async fn what_is_slipped_in_before_tls_is_not_believed() -> Result<()> {
+async fn replies_injected_before_tls_are_ignored() -> Result<()> {
     let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
     // In one segment with the go-ahead: replies that would be read as those to EHLO, had they come over TLS.
     let act = Act::Slip("220 2.0.0 go ahead\r\n220 evil\r\n250-evil\r\n250 SIZE 1".into());
@@ -139,7 +139,7 @@ async fn a_certificate_of_another_name_or_authority_is_not_trusted() -> Result<(
 }
 
 #[tokio::test]
-async fn opportunistic_tls_is_used_where_offered_and_done_without_elsewhere() -> Result<()> {
+async fn opportunistic_tls_is_used_only_where_offered() -> Result<()> {
     let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
     let ca = guarded.ca.path().join("ca.pem");
     for relay in [&guarded.relay, &Relay::start().await?] {

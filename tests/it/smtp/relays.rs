@@ -49,7 +49,7 @@ fn policy() -> Fault {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_credentials_open_a_relay_and_mail_goes_by_the_next_one_also_after_a_restart() -> Result<()> {
+async fn after_wrong_credentials_the_next_relay_is_used_across_restarts() -> Result<()> {
     let login = Some(("ann".to_owned(), "right".to_owned()));
     let (first, second) =
         (Relay::with(relay::Settings { login, ..relay::Settings::default() }).await?, Relay::start().await?);
@@ -85,7 +85,7 @@ async fn wrong_credentials_open_a_relay_and_mail_goes_by_the_next_one_also_after
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed() -> Result<()> {
+async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     let (first, second) = (Relay::start().await?, Relay::start().await?);
     first.fault(policy());
     second.fault(policy());
@@ -125,7 +125,7 @@ async fn while_every_relay_is_left_alone_mail_waits_and_goes_when_one_is_closed(
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_is_retried_as_its_stream_says_and_then_gives_its_events_to_the_next() -> Result<()> {
+async fn after_its_retries_a_failed_digest_returns_its_events() -> Result<()> {
     let relay = Relay::start().await?;
     relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(3));
     let mut settings = by(&[("own", at(&relay)?)]);
@@ -180,7 +180,7 @@ async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) ->
 }
 
 #[tokio::test]
-async fn one_message_of_all_workers_tries_a_relay_that_was_left_alone() -> Result<()> {
+async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let relay = Relay::start().await?;
     let (store, _folder) = store().await?;
     let workers = [worker(&relay, Provider::Other)?, worker(&relay, Provider::Other)?];
@@ -215,7 +215,7 @@ async fn one_message_of_all_workers_tries_a_relay_that_was_left_alone() -> Resul
 
 /// Also when the process stands still before it has the answer for some of them.
 #[tokio::test]
-async fn of_messages_that_a_relay_takes_at_once_each_counts_once() -> Result<()> {
+async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     // Fewer than the outcomes of which the older half is forgotten.
     const MESSAGES: u32 = 60;
     let relay = Relay::start().await?;
@@ -233,7 +233,7 @@ async fn of_messages_that_a_relay_takes_at_once_each_counts_once() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_relay_that_cannot_be_reached_is_left_alone_and_used_again_when_it_is_back() -> Result<()> {
+async fn an_unreachable_relay_is_probed_and_used_again_when_it_is_back() -> Result<()> {
     let relay = Relay::start().await?;
     let (store, _folder) = store().await?;
     let relays = worker(&relay, Provider::Other)?;
@@ -260,7 +260,7 @@ async fn a_relay_that_cannot_be_reached_is_left_alone_and_used_again_when_it_is_
 }
 
 #[tokio::test]
-async fn a_provider_hears_its_headers_before_the_stored_bytes_the_same_every_time() -> Result<()> {
+async fn provider_headers_precede_the_same_stored_bytes_every_time() -> Result<()> {
     let stored = relay::bytes("Three new comments");
     for provider in Provider::ALL {
         let relay = Relay::start().await?;
@@ -278,7 +278,7 @@ async fn a_provider_hears_its_headers_before_the_stored_bytes_the_same_every_tim
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_gets_no_more_mails_in_a_second_than_its_rate() -> Result<()> {
+async fn a_relay_gets_no_more_emails_a_second_than_its_rate() -> Result<()> {
     let relay = Relay::start().await?;
     let rate = Some(Rate { mails: 5, per: Per::Second });
     let stage = Stage::start(by(&[("slow", RelaySettings { rate, ..at(&relay)? })])).await?;

@@ -50,7 +50,7 @@ async fn digest(stage: &Stage, key: &Key, events: usize) -> Result<Mail> {
 
 #[needs(temporal, spamassassin)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_is_far_from_being_spam() -> Result<()> {
+async fn spamassassin_scores_digests_far_below_spam() -> Result<()> {
     let spamassassin = env::var("TIDINGS_TEST_SPAMASSASSIN").context("TIDINGS_TEST_SPAMASSASSIN is not set")?;
     let stage = Stage::start(settings("after 2s", "instant")).await?;
     for (digest_type, events) in [("activity", 40), ("alerts", 1)] {

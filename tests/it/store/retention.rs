@@ -83,7 +83,7 @@ async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_another_time() -> Result<()> {
+async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Result<()> {
     let server = DevServer::start().await?;
     let client = server.client().await?;
     let missing = retention_schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
@@ -118,7 +118,7 @@ async fn the_schedule_is_made_once_and_a_pause_of_it_survives_a_restart_and_anot
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Result<()> {
+async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> {
     let mut stage = Stage::start(settings("after 1s", "after 1h")).await?;
     let folder = stage.folder.path().join("archive");
     fs::create_dir(&folder)?;
@@ -151,7 +151,7 @@ async fn what_is_too_old_is_archived_and_an_open_window_is_not_touched() -> Resu
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upkeep_that_is_stopped_in_the_middle_is_made_up_for_by_the_next() -> Result<()> {
+async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
     let stage = Stage::without_worker(settings("after 1s", "after 1h")).await?;
     let (folder, elsewhere) = (stage.folder.path().join("archive"), stage.folder.path().join("elsewhere"));
     fs::create_dir(&folder)?;

@@ -29,7 +29,7 @@ fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
+async fn a_window_of_one_day_opens_again_after_a_week_of_silence() -> Result<()> {
     let days = Days::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let mut sent = Vec::new();
@@ -52,7 +52,7 @@ async fn a_day_s_window_then_a_week_of_silence_then_another() -> Result<()> {
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn never_sends_nothing_and_the_ledger_says_why() -> Result<()> {
+async fn the_cadence_never_sends_nothing_and_records_why() -> Result<()> {
     let days = Days::start(settings("never", "never")).await?;
     let key = key("activity", "ann");
     days.emit(&key, "unwanted").await?;
@@ -99,7 +99,7 @@ fn of(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn hilary_s_first_example_of_2014() -> Result<()> {
+async fn delays_by_category_match_hilarys_first_example() -> Result<()> {
     let (comment, share) = ("comment", "share");
     let events =
         [(2.0, share), (2.5, share), (3.0, share), (3.0, comment), (3.5, share), (5.0, comment), (5.5, comment)];
@@ -110,7 +110,7 @@ async fn hilary_s_first_example_of_2014() -> Result<()> {
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn hilary_s_second_example_of_2014() -> Result<()> {
+async fn delays_by_category_match_hilarys_second_example() -> Result<()> {
     let (comment, share) = ("comment", "share");
     let events = [(2.0, comment), (2.5, share), (4.0, share), (5.0, share)];
     let mails = [(3.0, of(&[(share, 1), (comment, 1)])), (6.0, of(&[(share, 2)]))];
@@ -121,7 +121,7 @@ async fn hilary_s_second_example_of_2014() -> Result<()> {
 /// `first_now` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_silence_the_first_event_goes_out_at_once_and_a_throttle_keeps_the_next_apart() -> Result<()> {
+async fn first_now_sends_at_once_and_the_throttle_delays_the_next() -> Result<()> {
     let mut settings = settings("after 10m", "instant");
     let activity = settings.digests.get_mut("activity").context("no such type")?;
     (activity.first_now, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
@@ -195,7 +195,7 @@ fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Time
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simulated_month_of_each_calendar_cadence_over_a_dst_change() -> Result<()> {
+async fn each_calendar_cadence_keeps_its_slots_over_a_dst_change() -> Result<()> {
     let days = Days::start(berlin()?).await?;
     let (day, fortnight) = (24.hours(), (14 * 24).hours());
     let soon = days.server.now().await? + fortnight;
@@ -246,7 +246,7 @@ const WAITING: [(&str, &str, Mails); 3] = [
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result<()> {
+async fn each_waiting_cadence_keeps_its_delays_over_a_dst_change() -> Result<()> {
     let mut settings = settings("instant", "instant");
     let plain = settings.digests["activity"].clone();
     for (name, cadence, _) in WAITING {
@@ -288,7 +288,7 @@ async fn a_simulated_month_of_each_waiting_cadence_over_a_dst_change() -> Result
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Result<()> {
+async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()> {
     let mut settings = settings("instant", "instant");
     settings.cap = Some(Cap { most: 2, within: Duration::from_hours(24) });
     settings.unknown_recipients = UnknownRecipients::Wait;
@@ -323,7 +323,7 @@ async fn a_cap_counts_the_digests_of_all_types_and_what_is_over_it_waits() -> Re
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_lingers_for_the_next_event_and_no_longer() -> Result<()> {
+async fn a_run_stays_open_for_its_linger_time_only() -> Result<()> {
     let mut settings = settings("after 1m", "instant");
     settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
     let days = Days::start(settings).await?;

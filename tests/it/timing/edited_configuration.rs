@@ -25,7 +25,7 @@ async fn collecting(outside: &Outside, key: &Key, events: u64) -> Result<Status>
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_with_a_restart_leaves_an_open_window_s_deadline_alone() -> Result<()> {
+async fn an_edited_configuration_leaves_open_windows_alone() -> Result<()> {
     let mut outside = Outside::start("daily 08:00").await?;
     outside.start_worker()?;
     let events = Client::new(outside.server.client().await?, Config::default());

@@ -26,7 +26,7 @@ async fn status(stage: &Stage, key: &Key, what: &str, wanted: impl Fn(&Status) -
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_choice_that_is_told_moves_the_open_window_and_withdrawn_consent_ends_it_without_a_mail() -> Result<()> {
+async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Result<()> {
     let types = settings("after 1d", "after 1d");
     let stage = Stage::start(types.clone()).await?;
     let (ann, bo) = (key("activity", "ann"), key("activity", "bo"));
@@ -54,7 +54,7 @@ async fn a_choice_that_is_told_moves_the_open_window_and_withdrawn_consent_ends_
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cap_holds_over_digest_types_and_what_is_over_waits_and_collects() -> Result<()> {
+async fn a_digest_over_the_cap_waits_and_keeps_collecting() -> Result<()> {
     let cap = Some(Cap { most: 1, within: Duration::from_secs(24 * 3600) });
     let stage = Stage::start(Settings { cap, ..settings("instant", "after 1s") }).await?;
     let (activity, alerts) = (key("activity", "ann"), key("alerts", "ann"));

@@ -21,7 +21,7 @@ struct Answer {
 
 #[needs(python)]
 #[test]
-fn python_s_zoneinfo_has_the_same_slots() -> Result<()> {
+fn pythons_zoneinfo_computes_the_same_slots() -> Result<()> {
     let python = python()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/slots.py");
     let output = Command::new(python).arg(script).output()?;

@@ -59,7 +59,7 @@ fn today() -> Result<WorkflowReplayerOptions> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_recorded_history_replays_with_today_s_workflow() -> Result<()> {
+async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()> {
     let mut shapes = 0;
     for entry in fs::read_dir(folder())? {
         let path = entry?.path();
@@ -92,7 +92,7 @@ impl WorkflowInterceptor for Changed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_workflow_is_caught() -> Result<()> {
+async fn replay_fails_on_a_changed_workflow() -> Result<()> {
     let changed = WorkflowInterceptorConstructor::new(|_| Changed);
     let options = WorkflowReplayerOptions::new().workflow_interceptor(changed).register_workflow::<Digest>()?.build();
     let Err(error) = replay(recorded(&folder().join("completed.json"))?, options).await else {

@@ -54,7 +54,7 @@ fn carried(state: &Value, continued: bool) -> Result<usize, Unreadable> {
 }
 
 #[test]
-fn what_a_later_version_adds_to_the_state_is_left_out() -> Result<()> {
+fn state_fields_of_a_later_version_are_ignored() -> Result<()> {
     let mut state = recorded()?;
     assert_eq!(carried(&state, true), Ok(1));
     for place in ["", "/open", "/open/window", "/open/plan", "/pending/0", "/pending/0/event", "/summary"] {
@@ -65,7 +65,7 @@ fn what_a_later_version_adds_to_the_state_is_left_out() -> Result<()> {
 }
 
 #[test]
-fn only_what_every_version_wrote_is_required_of_the_state() -> Result<()> {
+fn only_state_fields_that_every_version_wrote_are_required() -> Result<()> {
     let recorded = recorded()?;
     let mut required = BTreeSet::new();
     for name in recorded.as_object().context("an object")?.keys().filter(|name| *name != "pending") {
@@ -94,7 +94,7 @@ fn later() -> Result<Vec<Value>> {
 }
 
 #[test]
-fn a_state_that_cannot_be_read_is_an_error_and_a_start_argument_of_a_producer_is_none() -> Result<()> {
+fn an_unreadable_state_is_an_error_and_a_producers_argument_is_not() -> Result<()> {
     for state in later()? {
         let problem = carried(&state, true).unwrap_err().to_string();
         assert!(problem.contains("a later version of the worker wrote it"), "{problem}");
@@ -137,7 +137,7 @@ impl Later {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_of_a_later_version_waits_for_a_worker_that_can_read_it() -> Result<()> {
+async fn a_later_state_waits_for_a_worker_that_can_read_it() -> Result<()> {
     let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;
     let ann = key("activity", "ann");
     let later = || anyhow::Ok(WorkerOptions::new(names::TASK_QUEUE).register_workflow::<Later>()?.build());
@@ -188,7 +188,7 @@ async fn migrate_further(outside: &Outside) -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_works_on_the_tables_of_a_later_version_and_only_migrate_refuses_them() -> Result<()> {
+async fn a_worker_accepts_newer_tables_and_migrate_refuses_them() -> Result<()> {
     let mut outside = Outside::start("after 1s").await?;
     let ann = key("activity", "ann");
     outside.import(&BTreeSet::from([ann.clone()])).await?;

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_of_the_build_whose_process_its_identity_names() {
+    fn a_task_belongs_to_the_build_of_its_identitys_process() {
         let pids = [(17, Build::Old), (170, Build::New)];
         assert_eq!(build("tidings 0.1.0 (process 17)", &pids), Some(Build::Old));
         assert_eq!(build("tidings 0.1.0 (process 170)", &pids), Some(Build::New));
