@@ -1,9 +1,12 @@
 //! What operators watch for where a digest or message ends badly: counted, and logged under a stable name.
 
-use tidings_workflows::contract::{Closed, Outcome};
+use tidings_model::{
+    contract::{Closed, Outcome},
+    records::Origin,
+};
 use uuid::Uuid;
 
-use crate::{metrics, store::Origin};
+use crate::metrics;
 
 /// It ended. `true`: as failed or ambiguous, and operators are told. The reason has no address.
 pub fn ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> bool {

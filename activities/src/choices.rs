@@ -6,23 +6,19 @@ use temporalio_client::{
     Client, UntypedSignal, UntypedWorkflow, WorkflowSignalOptions, errors::WorkflowInteractionError,
 };
 use temporalio_common::data_converters::RawValue;
-use tidings_workflows::{Key, command::Order, limits::Invalid, names::PREFERENCES_SIGNAL};
-
-use crate::{
-    namespace,
+use tidings_model::{
+    Key,
+    command::Order,
+    delivery_events::WITHDRAW,
+    limits::Invalid,
+    names::PREFERENCES_SIGNAL,
+    records::{AuditEntry, Preferences},
+    rules::preference_check,
     settings::{DigestSettings, Settings},
-    store::{self, AuditEntry, Preferences, Store},
 };
+use tidings_store::Store;
 
-mod cadences;
-mod check;
-mod in_force;
-
-pub use cadences::{Choice, Choices};
-pub use in_force::{InForce, Next};
-
-/// In the audit trail: the recipient wants a digest type no more.
-pub(crate) const WITHDRAW: &str = "withdraw consent";
+use crate::namespace;
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +31,7 @@ pub enum Error {
     UnknownType(String),
     /// The store cannot answer.
     #[error(transparent)]
-    Store(#[from] store::Error),
+    Store(#[from] tidings_store::Error),
 }
 
 /// Replaces what the recipient chose, and answers with the revision. [`tell`] comes next.
@@ -52,7 +48,7 @@ pub async fn choose(
 ) -> Result<u64, Error> {
     let settings = digest(settings, key)?;
     let before = store.facts(key).await?.preferences;
-    check::preferences(settings, &before, preferences, now)?;
+    preference_check::preferences(settings, &before, preferences, now)?;
     Ok(store.put_preferences(key, preferences, &entry(order, "preferences", now)?).await?)
 }
 

@@ -1,18 +1,16 @@
 //! `load`: a due window becomes a digest, or waits, or ends.
 
 use jiff::Timestamp;
-use tidings_workflows::{
+use tidings_model::{
     Event,
     contract::{Closed, Ending, LoadInput, Loaded, Outcome},
+    records::{Claim, Claimed, Closing, Terms},
+    rules::admission::{Admission, admit},
+    settings::Cap,
     words,
 };
 
-use crate::{
-    admit::{Admission, admit},
-    digest::{DigestActivities, Error, now},
-    settings::Cap,
-    store::{Claim, Claimed, Closing, Terms},
-};
+use crate::digest::{DigestActivities, Error, now};
 
 impl DigestActivities {
     pub async fn claim(&self, input: &LoadInput) -> Result<Loaded, Error> {

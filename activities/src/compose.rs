@@ -1,16 +1,20 @@
 //! `render`: the mail of a claimed digest, made once and put in the outbox.
 
 use jiff::Timestamp;
-use tidings_workflows::contract::{Closed, Outcome, RenderInput, Rendered, Window};
+use tidings_mail::{
+    mailer::{self, Draft, Of, Person},
+    renderer::{Input, Links, Rendered as Mail, View},
+};
+use tidings_model::{
+    contract::{Closed, Outcome, RenderInput, Rendered, Window},
+    records::{Closing, Contents, Facts, Message, Origin, Recipient},
+    rules::effective::Effective,
+    settings::{DigestSettings, Streams},
+};
 
 use crate::{
     alert,
     digest::{DigestActivities, Error, now},
-    effective::Effective,
-    mailer::{self, Draft, Of, Person},
-    renderer::{Input, Links, Rendered as Mail, View},
-    settings::{DigestSettings, Streams},
-    store::{Closing, Contents, Facts, Message, Origin, Recipient},
 };
 
 /// Lines of a mail that a relay found too large in full.
@@ -106,7 +110,10 @@ impl DigestActivities {
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,
-            bytes: stream.signed(composed.bytes, date).map_err(|error| Error::Render(error.to_string()))?,
+            bytes: self
+                .signers
+                .sign(Streams::BULK, composed.bytes, date)
+                .map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
             created_at: date,
         };

@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_workflows::{
+use tidings_mail::mailer::Delivery;
+use tidings_model::{
     contract::{Closed, Outcome, Sent},
-    message::{
-        activities::definitions,
-        contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
-    },
+    message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+    records::Message,
+    settings::Settings,
 };
+use tidings_store::Store;
+use tidings_workflows::message::activities::definitions;
 
 use crate::{
     alert,
     digest::{Error, heartbeat, now},
-    mailer::Delivery,
     relays::Relays,
     send::Courier,
-    settings::Settings,
-    store::{Message, Store},
 };
 
 /// What they work with.

@@ -2,36 +2,14 @@
 //! of, opened. Whoever hears the provider hands it in here; each event counts once, in whatever order they come.
 
 use jiff::Timestamp;
-use tidings_workflows::{Key, limits::Invalid};
-use uuid::Uuid;
-
-use crate::{
-    relays,
+use tidings_model::{
+    delivery_events::{DeliveryEvent, Recorded},
+    limits::Invalid,
     settings::Settings,
-    store::{self, Store},
 };
+use tidings_store::Store;
 
-mod effects;
-mod event;
-mod report;
-
-pub use effects::{Effects, Known, effects};
-pub use event::{DeliveryEvent, Reported, Which};
-pub use report::{Bounce, Kind, Report, ReportRecord, Status};
-
-/// What became of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// What it is about.
-    pub message: Uuid,
-    /// It was known, and nothing changed.
-    pub again: bool,
-    /// Whose consent is withdrawn by it, now or when it came first: [`choices::tell`](crate::choices::tell) their
-    /// workflow. Where that fails the open window follows when it is due.
-    pub withdrawn: Option<Key>,
-    /// The relay that took the message for an address that does not exist.
-    pub bounced_by: Option<String>,
-}
+use crate::relays;
 
 /// Why an event was not recorded.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +22,7 @@ pub enum Error {
     UnknownMessage,
     /// The store cannot answer: tell it again.
     #[error(transparent)]
-    Store(#[from] store::Error),
+    Store(#[from] tidings_store::Error),
 }
 
 /// Records an event, once, with all that follows from it: the message's state, suppressions, consent, and what its relay's

@@ -5,22 +5,21 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_workflows::{
+use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_model::{
     Key,
-    activities::definitions,
     contract::{
         AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered,
         ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
     },
-};
-
-use crate::{
-    plan::plan,
-    relays::Relays,
-    renderer::Renderer,
+    records::{Closing, Facts, Recipient},
+    rules::plan::plan,
     settings::{DigestSettings, Settings, UnknownRecipients},
-    store::{self, Closing, Facts, Recipient, Store},
 };
+use tidings_store::Store;
+use tidings_workflows::activities::definitions;
+
+use crate::relays::Relays;
 
 /// Well under the heartbeat timeout, so that neither a busy moment nor the SDK's throttling looks like a dead worker.
 const HEARTBEAT: Duration = Duration::from_secs(3);
@@ -31,6 +30,8 @@ pub struct DigestActivities {
     pub store: Arc<dyn Store>,
     /// Makes the mails.
     pub renderer: Renderer,
+    /// Sign them.
+    pub signers: Signers,
     /// Send them.
     pub relays: Arc<Relays>,
     /// The configuration.
@@ -40,9 +41,9 @@ pub struct DigestActivities {
 /// Why an activity has no answer now. All of it is worth another attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// See [`store::Error`].
+    /// See [`tidings_store::Error`].
     #[error(transparent)]
-    Store(#[from] store::Error),
+    Store(#[from] tidings_store::Error),
     /// Events came for a digest type that this worker does not know.
     #[error("digest type {0:?} is not configured: add [digest.{0}] to tidings.toml and restart the worker")]
     UnknownType(String),

@@ -12,14 +12,18 @@ use temporalio_common::{
     data_converters::RawValue,
     search_attributes::{SearchAttributeKey, SearchAttributes},
 };
-use tidings_workflows::{Key, MessageKey, limits::Invalid, names};
-
-use crate::{
-    mailer::{self, Draft, Of, Person},
+use tidings_mail::{
+    mailer::{self, Draft, Of, Person, Signers},
     renderer::{self, Renderer},
-    settings::{Settings, Streams, UnknownRecipients},
-    store::{self, Message, MessageRecord, Origin, Reason, Recipient, Store},
 };
+use tidings_model::{
+    Key, MessageKey,
+    limits::Invalid,
+    names,
+    records::{Message, MessageRecord, Origin, Reason, Recipient},
+    settings::{Settings, Streams, UnknownRecipients},
+};
+use tidings_store::Store;
 
 mod tell;
 
@@ -118,7 +122,7 @@ pub enum Refused {
     Unsigned(String),
     /// The outbox does not answer.
     #[error(transparent)]
-    Store(#[from] store::Error),
+    Store(#[from] tidings_store::Error),
 }
 
 /// Puts the message in the outbox, or finds it there. [`start`] comes next.
@@ -128,6 +132,7 @@ pub enum Refused {
 pub async fn accept(
     store: &dyn Store,
     renderer: &Renderer,
+    signers: &Signers,
     settings: &Settings,
     submission: &Submission,
 ) -> Result<Accepted, Refused> {
@@ -136,9 +141,9 @@ pub async fn accept(
     if let Some(message) = store.message(key.message_id()).await? {
         return same(message, &sha256, true);
     }
-    let message = Making { store, renderer, settings, submission }.message(key, sha256.clone()).await?;
+    let message = Making { store, renderer, signers, settings, submission }.message(key, sha256.clone()).await?;
     store.put_message(&message, None).await?;
-    let missing = || store::Error::Broken(format!("message {} is not in the outbox", message.id));
+    let missing = || tidings_store::Error::Broken(format!("message {} is not in the outbox", message.id));
     let stored = store.message(message.id).await?.ok_or_else(missing)?;
     same(stored, &sha256, false)
 }
@@ -194,6 +199,7 @@ fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
 struct Making<'a> {
     store: &'a dyn Store,
     renderer: &'a Renderer,
+    signers: &'a Signers,
     settings: &'a Settings,
     submission: &'a Submission,
 }
@@ -240,7 +246,10 @@ impl Making<'_> {
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,
-            bytes: stream.signed(composed.bytes, date).map_err(|error| Refused::Unsigned(error.to_string()))?,
+            bytes: self
+                .signers
+                .sign(name, composed.bytes, date)
+                .map_err(|error| Refused::Unsigned(error.to_string()))?,
             template: parts.template,
             created_at: date,
         })

@@ -7,8 +7,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-
-use crate::mailer::Class;
+use tidings_model::attempt::Class;
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 

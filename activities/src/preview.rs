@@ -1,14 +1,14 @@
 //! The mail of an open window as it would go out now, for an operator. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
-use tidings_workflows::contract::LoadInput;
-
-use crate::{
-    admit::{Admission, admit},
-    digest::{DigestActivities, Error},
-    renderer::Rendered,
-    store::Recipient,
+use tidings_mail::renderer::Rendered;
+use tidings_model::{
+    contract::LoadInput,
+    records::Recipient,
+    rules::admission::{Admission, admit},
 };
+
+use crate::digest::{DigestActivities, Error};
 
 /// What would go out.
 #[derive(Clone, PartialEq, Eq)]

@@ -8,17 +8,16 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use temporalio_sdk::activities::ActivityContext;
-use tidings_workflows::{
-    Carried, Event, Inbound, Key, PAGE_EVENTS, Told, Unreadable,
+use tidings_model::{
+    Event, Key,
     contract::{Closed, Outcome, StashInput, Window},
     names::SIGNAL,
+    records::Closing,
 };
+use tidings_workflows::{Carried, Inbound, PAGE_EVENTS, Told, Unreadable};
 use uuid::Uuid;
 
-use crate::{
-    digest::{DigestActivities, Error},
-    store::Closing,
-};
+use crate::digest::{DigestActivities, Error};
 
 /// What `run` of the key was told, in the order of its history.
 ///

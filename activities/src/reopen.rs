@@ -1,6 +1,6 @@
 //! `reopen`: a digest that came to nothing is sent after all (rule 30).
 
-use tidings_workflows::contract::{ReopenInput, Resumed};
+use tidings_model::contract::{ReopenInput, Resumed};
 
 use crate::digest::{DigestActivities, Error, now};
 

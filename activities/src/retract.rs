@@ -1,11 +1,11 @@
 //! `retract`: events are taken back before the mail about them goes out (rule 6).
 
-use tidings_workflows::contract::{Closed, Outcome, RetractInput, Window};
-
-use crate::{
-    digest::{DigestActivities, Error, now},
-    store::{Closing, RETRACTED, retracted},
+use tidings_model::{
+    contract::{Closed, Outcome, RetractInput, Window},
+    records::{Closing, RETRACTED, retracted},
 };
+
+use crate::digest::{DigestActivities, Error, now};
 
 impl DigestActivities {
     /// Those that are in the window leave it; those that are in the store, or still to come, are left out of the next claim.

@@ -5,18 +5,22 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_workflows::contract::{Closed, Outcome, SendInput, Sent, Window};
+use tidings_mail::mailer::{Delivery, Withdrawal};
+use tidings_model::{
+    attempt::{Class, Phase},
+    contract::{Closed, Outcome, SendInput, Sent, Window},
+    records::{AttemptEnd, AttemptRecord, Begun, Closing, Facts, Message, Origin, Reason, Suppression},
+    rules::admission::forbidden,
+    settings::{Guarantee, Settings, Stream, Streams},
+};
+use tidings_store::Store;
 use uuid::Uuid;
 
 use crate::{
-    admit::forbidden,
     alert,
     digest::{DigestActivities, Error, now},
-    mailer::{Class, Delivery, Phase, Withdrawal},
     metrics,
     relays::{Choice, Relays, Route},
-    settings::{Guarantee, Settings, Stream, Streams},
-    store::{self, AttemptEnd, AttemptRecord, Begun, Closing, Facts, Message, Origin, Reason, Store, Suppression},
 };
 
 /// For so long a relay that drops second copies knows the first one: Resend says 24 hours, Mailjet does not say.
@@ -82,7 +86,7 @@ pub(crate) struct Courier<'a> {
     pub store: &'a dyn Store,
     pub relays: &'a Relays,
     pub stream: &'a Stream,
-    /// See [`Settings::soft_bounces`](crate::settings::Settings::soft_bounces).
+    /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
 }
 
@@ -164,7 +168,13 @@ impl Courier<'_> {
 
     /// Whether a second copy of an ambiguous message does no harm there (rule 26): the stream says so, or the relay that
     /// has the first one, if any has, still drops the second. That many of the latest ones nobody has let be repeated.
-    async fn may_repeat(&self, id: Uuid, route: &Route<'_>, latest: u32, now: Timestamp) -> Result<bool, store::Error> {
+    async fn may_repeat(
+        &self,
+        id: Uuid,
+        route: &Route<'_>,
+        latest: u32,
+        now: Timestamp,
+    ) -> Result<bool, tidings_store::Error> {
         if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
             return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
         }
@@ -231,7 +241,7 @@ async fn to_be_repeated<T>(delivery: &Delivery, recorded: &Result<T, Error>) -> 
 
 /// Whether the store may answer later.
 const fn is_away(error: &Error) -> bool {
-    matches!(error, Error::Store(store::Error::Unavailable(_)))
+    matches!(error, Error::Store(tidings_store::Error::Unavailable(_)))
 }
 
 /// What the end of an attempt means for the ledger and for the workflow.

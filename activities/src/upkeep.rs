@@ -5,16 +5,11 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_workflows::upkeep::{
-    activities::definitions,
-    contract::{Cutoff, CutoffsInput, Kind, Purged},
-};
+use tidings_model::retention::{Cutoff, CutoffsInput, Kind, Purged};
+use tidings_store::{Store, archive::Archive};
+use tidings_workflows::upkeep::activities::definitions;
 
-use crate::{
-    archive::Archive,
-    digest::{Error, now},
-    store::{self, Store},
-};
+use crate::digest::{Error, now};
 
 /// How long what is kept for a time is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +95,7 @@ impl UpkeepActivities {
     async fn purge_batch(&self, cutoff: Cutoff) -> Result<Purged, Error> {
         let archive = self.retention.archive.as_ref();
         let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, Timestamp::now()).await;
-        if let Err(store::Error::Archive(error)) = &purged {
+        if let Err(tidings_store::Error::Archive(error)) = &purged {
             tracing::error!(alert = "archive_failed", %error, "upkeep waits, and the store grows");
         }
         Ok(purged?)

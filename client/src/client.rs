@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use tidings_workflows::{
+use tidings_model::{
     Event, Key, Retract,
     command::{Reopen, Reopened},
 };

@@ -7,7 +7,7 @@ use temporalio_client::{
     envconfig::{ConfigError, LoadClientConfigProfileOptions},
     errors::ClientConnectError,
 };
-use tidings_workflows::names;
+use tidings_model::names;
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Why an event or a retract was not acknowledged, and what to do about it.
 
 use temporalio_client::tonic::{Code, Status};
-use tidings_workflows::{limits::Invalid, names};
+use tidings_model::{limits::Invalid, names};
 
 /// The event, or the retract, was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

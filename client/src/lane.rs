@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidings_workflows::{Inbound, limits};
+use temporalio_common::{data_converters::RawValue, protos::temporal::api::common::v1::Payload};
+use tidings_model::{decode, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{Error, pace::Pace};
@@ -88,10 +89,15 @@ pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
     batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
 }
 
-/// The batch as the signal carries it.
-pub(crate) fn signal(batch: &[Waiting]) -> Inbound {
+/// The batch as the signal carries it: a `tidings.v1.EventBatch` in JSON, which the Temporal UI shows readably.
+pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
     let all = |kind| batch.iter().filter(move |item| item.kind == kind).map(|item| item.json.as_str());
-    Inbound::from_json(all(Kind::Event), all(Kind::Retract))
+    let metadata = [("encoding", "json/protobuf"), ("messageType", decode::EVENT_BATCH)];
+    RawValue::new(vec![Payload {
+        metadata: metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into(),
+        data: decode::batch_json(all(Kind::Event), all(Kind::Retract)).into_bytes(),
+        ..Payload::default()
+    }])
 }
 
 /// Tells every caller of the batch.

@@ -13,8 +13,8 @@ use temporalio_common::{
     data_converters::RawValue,
     search_attributes::{SearchAttributeKey, SearchAttributes},
 };
-use tidings_workflows::{
-    Inbound, Key,
+use tidings_model::{
+    Key,
     command::{Reopen, Reopened},
     names,
 };
@@ -26,7 +26,7 @@ struct Events;
 
 impl SignalDefinition for Events {
     type Workflow = UntypedWorkflow;
-    type Input = Inbound;
+    type Input = RawValue;
 
     fn name(&self) -> &'static str {
         names::SIGNAL
@@ -39,7 +39,7 @@ pub(crate) async fn signal(
     temporal: &temporalio_client::Client,
     task_queue: &str,
     key: &Key,
-    batch: Inbound,
+    batch: RawValue,
     time_left: Duration,
 ) -> Result<(), Error> {
     let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);

@@ -4,7 +4,7 @@ use std::env;
 
 use clap::Args;
 use jiff::{Span, Timestamp, tz::TimeZone};
-use tidings_workflows::command::Order;
+use tidings_model::command::Order;
 
 use crate::error::Usage;
 

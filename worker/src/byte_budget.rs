@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use tidings_client::{Client, Error};
+use tidings_model::limits;
 use tidings_proto::v1;
-use tidings_workflows::limits;
 use tokio::sync::Semaphore;
 
 /// Bytes of events on their way at once, as JSON: four full batches of one key, 0.8 s at its pace and 20 s at the slowest.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 use crate::{
     commands::{

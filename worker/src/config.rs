@@ -2,9 +2,14 @@
 //!
 //! Everything is checked here, once, and all that is wrong is said at once. What leaves this module is right.
 
-use std::{collections::BTreeMap, env, fs, io, net::SocketAddr, path::Path, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
-use tidings_activities::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
+use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
 mod digest;
 mod dkim;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tidings_activities::settings::UnknownRecipients;
+use tidings_model::settings::UnknownRecipients;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},

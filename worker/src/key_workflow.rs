@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use temporalio_client::{QueryRejectCondition, WorkflowQueryOptions, errors::WorkflowQueryError};
 use temporalio_common::{HasWorkflowDefinition, QueryDefinition};
 use tidings_activities::namespace;
-use tidings_workflows::{Digest, Key};
+use tidings_model::Key;
+use tidings_workflows::Digest;
 use tokio::time::timeout;
 
 use crate::Config;

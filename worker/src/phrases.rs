@@ -1,7 +1,7 @@
 //! Phrases that several answers share.
 
 use jiff::{Timestamp, tz::TimeZone};
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 pub(crate) fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")

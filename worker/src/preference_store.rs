@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use temporalio_client::Client;
-use tidings_activities::{
-    choices::{self, Error},
-    settings::Settings,
-    store::Store,
-};
-use tidings_workflows::Key;
+use tidings_activities::choices::{self, Error};
+use tidings_model::{Key, settings::Settings};
+use tidings_store::Store;
 
 use crate::{Config, Storage, config::Unreachable, error::Usage};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tidings_activities::store::{Postgres, Sqlite, Store};
+use tidings_store::{Postgres, Sqlite, Store};
 
 use crate::config::SecretUrl;
 

@@ -3,10 +3,12 @@
 use std::{pin::pin, sync::Arc};
 
 use futures::future::{try_join, try_join_all};
-use tidings_activities::{
-    DigestActivities, MessageActivities, UpkeepActivities, mailer::Timeouts, relays::Relays, renderer::Renderer,
-    settings::UnknownRecipients,
+use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities, relays::Relays};
+use tidings_mail::{
+    mailer::{Signers, Timeouts},
+    renderer::Renderer,
 };
+use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Config, storage::Storage};
@@ -46,7 +48,8 @@ pub async fn run(
         MessageActivities { store: store.clone(), relays: transactional.clone(), settings: settings.clone() };
     let upkeep = UpkeepActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Renderer::new(config.templates.as_deref())?;
-    let digests = DigestActivities { store, renderer, relays: bulk.clone(), settings };
+    let digests =
+        DigestActivities { store, renderer, signers: Signers::new(&settings.streams)?, relays: bulk.clone(), settings };
     let runtime = sdk::runtime()?;
     let workers = [
         registration::digests(&config.task_queue, digests)?,

@@ -6,8 +6,9 @@ use temporalio_common::{
     protos::temporal::api::{common::v1::Payload, history::v1::WorkflowExecutionStartedEventAttributes as Started},
 };
 use temporalio_workflow::WorkflowContextView;
+use tidings_model::{Event, Retract};
 
-use crate::{Event, Retract, digest::State};
+use crate::digest::State;
 
 /// The state that one run hands to the next, as JSON; empty in the first run.
 #[derive(Clone, Debug, Default)]

@@ -9,13 +9,16 @@ use temporalio_workflow::{
     ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
     WorkflowTermination,
 };
+use tidings_model::{
+    Key,
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    decode::Decoded,
+};
 
 use crate::{
-    Key,
     call::{now, timestamp, until},
     carried::{Carried, Unreadable},
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
-    inbound::{Inbound, Sorted},
+    inbound::Inbound,
 };
 
 mod act;
@@ -29,7 +32,6 @@ mod simulation;
 mod state;
 mod status;
 
-pub use answers::RETRY_DELAYS;
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use state::{Ended, Summary};
 pub use status::{Delivery, Status};
@@ -131,18 +133,18 @@ impl Digest {
         let started_at = self.started_at;
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
-        let sorted = match &self.state.key {
+        let decoded = match &self.state.key {
             Some(key) => inbound.for_key(key, next_seq),
-            None => Sorted { refused: inbound.refuse(NO_KEY, next_seq), ..Sorted::default() },
+            None => Decoded { dead_letters: inbound.refuse(NO_KEY, next_seq), ..Decoded::default() },
         };
         let state = self.told();
-        for event in sorted.events {
+        for event in decoded.events {
             state.add(event, now, started_at);
         }
-        for retract in sorted.retracts {
+        for retract in decoded.retracts {
             state.retract(retract);
         }
-        for letter in sorted.refused {
+        for letter in decoded.dead_letters {
             state.refuse(letter);
         }
         // What arrives need not wake the run, and is shown all the same.

@@ -1,5 +1,4 @@
-//! What the signal `events` carries, as it arrives. Decoding the signal can never fail, because a failure would wedge
-//! the workflow for ever; what is malformed becomes a dead letter instead. docs/events.md is the contract.
+//! The signal `events` as it arrives.
 
 use temporalio_common::{
     data_converters::{
@@ -8,37 +7,16 @@ use temporalio_common::{
     },
     protos::temporal::api::common::v1::Payload,
 };
+use tidings_model::{
+    Key,
+    contract::DeadLetter,
+    decode::{self, Decoded, SignalPayload},
+};
 
-use crate::{Event, Key, Retract, contract::DeadLetter};
-
-mod refusals;
-mod sorter;
-#[cfg(test)]
-mod tests;
-
-use refusals::Refusals;
-use sorter::Sorter;
-
-const EVENT_BATCH: &str = "tidings.v1.EventBatch";
-
-/// The payloads of one signal, not looked at yet: [`Inbound::for_key`] does that.
-///
-/// Any number of payloads is fine, of any size that Temporal lets through (2 MiB); the limits of a batch bind
-/// producers, those of an event are checked here.
+/// The payloads of one signal, not decoded yet. Taking a signal in can never fail, because a failure would wedge the workflow for
+/// ever.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inbound(Vec<Payload>);
-
-/// What [`Inbound`] holds for a key.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sorted {
-    /// The good events, in the order in which they were sent.
-    pub events: Vec<Event>,
-    /// The good retracts. They cover events of any place, also in the same batch.
-    pub retracts: Vec<Retract>,
-    /// One letter for each malformed payload, event or retract, numbered on. All heads of one signal together have at most
-    /// 64 KiB, and there are at most 101 letters: the last then stands for all that are left out.
-    pub refused: Vec<DeadLetter>,
-}
 
 impl Inbound {
     /// A batch of events that are proto3-JSON already, as a `tidings.v1.EventBatch` that the Temporal UI shows readably.
@@ -47,37 +25,31 @@ impl Inbound {
         Self::from_json(events, [])
     }
 
-    /// Like [`Inbound::from_json_events`], with retracts beside the events.
+    /// Like [`Inbound::from_json_events`], with retracts after the events.
     #[must_use]
     pub fn from_json<'a>(
         events: impl IntoIterator<Item = &'a str>,
         retracts: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let list =
-            |name: &str, items: Vec<&str>| (!items.is_empty()).then(|| format!("\"{name}\":[{}]", items.join(",")));
-        let lists = [list("events", events.into_iter().collect()), list("retracts", retracts.into_iter().collect())];
-        let fields = lists.into_iter().flatten().collect::<Vec<_>>().join(",");
         Self(vec![Payload {
-            metadata: [("encoding", "json/protobuf"), ("messageType", EVENT_BATCH)]
+            metadata: [("encoding", "json/protobuf"), ("messageType", decode::EVENT_BATCH)]
                 .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()))
                 .into(),
-            data: format!("{{{fields}}}").into_bytes(),
+            data: decode::batch_json(events, retracts).into_bytes(),
             ..Payload::default()
         }])
     }
 
-    /// Decodes the events and retracts and checks that each belongs to `key`. A bad one spoils no other. Letters are
-    /// numbered from `next_seq`.
+    /// Decodes the events and retracts of `key`; see [`decode::decode`].
     #[must_use]
-    pub fn for_key(&self, key: &Key, next_seq: u64) -> Sorted {
-        let mut sorter = Sorter::new(key, next_seq);
-        if self.0.is_empty() {
-            sorter.refuse("the signal carries no payload", "", &[]);
-        }
-        for payload in &self.0 {
-            sorter.payload(payload);
-        }
-        sorter.into_sorted()
+    pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
+        decode::decode(key, self.payloads(), next_seq)
+    }
+
+    /// Refuses everything for one reason, for a workflow that stands for no key.
+    #[must_use]
+    pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
+        decode::refuse(self.payloads(), reason, next_seq)
     }
 
     /// Bytes of the payloads.
@@ -86,15 +58,17 @@ impl Inbound {
         self.0.iter().map(|payload| payload.data.len()).sum()
     }
 
-    /// Refuses everything for one reason, for a workflow that stands for no key.
-    #[must_use]
-    pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
-        let mut refusals = Refusals::new(next_seq);
-        for payload in &self.0 {
-            refusals.push(reason, &metadata(payload, "encoding"), &payload.data);
-        }
-        refusals.into_letters()
+    fn payloads(&self) -> impl Iterator<Item = SignalPayload<'_>> {
+        self.0.iter().map(|payload| SignalPayload {
+            encoding: metadata(payload, "encoding"),
+            message_type: metadata(payload, "messageType"),
+            data: &payload.data,
+        })
     }
+}
+
+fn metadata<'a>(payload: &'a Payload, name: &str) -> &'a [u8] {
+    payload.metadata.get(name).map(Vec::as_slice).unwrap_or_default()
 }
 
 impl From<Vec<Payload>> for Inbound {
@@ -134,7 +108,22 @@ impl TemporalSerializable for Inbound {
     }
 }
 
-fn metadata(payload: &Payload, name: &str) -> String {
-    let value = payload.metadata.get(name).map(Vec::as_slice).unwrap_or_default();
-    refusals::printable(&String::from_utf8_lossy(value), 64)
+#[cfg(test)]
+mod tests {
+    use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_of_any_payloads_is_taken_in_and_given_back() {
+        let odd = Payload { data: vec![0xff; 9], ..Payload::default() };
+        let batch = Inbound::from_json_events([r#"{"event_id":"e1"}"#]).0;
+        for payloads in [vec![], batch.clone(), vec![odd.clone()], vec![odd, batch[0].clone()]] {
+            let converter = PayloadConverter::default();
+            let data = SerializationContextData::None;
+            let context = SerializationContext::new(&data, &converter);
+            let inbound: Inbound = converter.from_payloads(&context, payloads.clone()).unwrap();
+            assert_eq!(converter.to_payloads(&context, &inbound).unwrap(), payloads);
+        }
+    }
 }

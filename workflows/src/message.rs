@@ -2,13 +2,9 @@
 //! does, from the outbox on; nobody waits for it to collect anything.
 
 pub mod activities;
-pub mod command;
-pub mod contract;
-mod key;
 mod state;
 mod status;
 mod workflow;
 
-pub use key::MessageKey;
 pub use status::Status;
 pub use workflow::Message;

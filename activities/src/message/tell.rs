@@ -8,7 +8,7 @@ use temporalio_client::{
     tonic::Code,
 };
 use temporalio_common::{UntypedWorkflow, UpdateDefinition, data_converters::RawValue};
-use tidings_workflows::{
+use tidings_model::{
     MessageKey,
     command::Order,
     message::{

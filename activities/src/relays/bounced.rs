@@ -1,9 +1,9 @@
 //! What a relay's breaker learns of a message that the relay took and that bounced later.
 
 use jiff::Timestamp;
+use tidings_store::Store;
 
 use super::change;
-use crate::store::Store;
 
 /// Counts the bounce. What the store cannot take is lost: the rate is of many.
 pub(crate) async fn bounced(store: &dyn Store, relay: &str, now: Timestamp) {

@@ -12,25 +12,24 @@ use std::{
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use tidings_mail::mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal};
+use tidings_model::{
+    Provider,
+    breaker::{Answer, Breaker, Kept, Sign},
+    records::AuditEntry,
+    settings::RelaySettings,
+};
+use tidings_store::Store;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::{
-    mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal},
-    metrics,
-    settings::RelaySettings,
-    store::{self, AuditEntry, Store},
-};
+use crate::metrics;
 
 mod bounced;
-mod breaker;
 mod order;
-mod provider;
 
 pub(crate) use bounced::bounced;
-pub use breaker::{Answer, Breaker, Cause, Open, Probe, Sign};
 pub use order::Order;
-pub use provider::Provider;
 
 /// How long a worker goes by what it has read: so late it notices what others did.
 const FRESH: Duration = Duration::from_secs(1);
@@ -58,14 +57,6 @@ struct Relay {
 struct Seen {
     read_at: Option<Instant>,
     breakers: BTreeMap<String, Kept>,
-}
-
-/// A breaker as the store has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Counts its changes; 0: there was none.
-    pub revision: u64,
-    pub breaker: Breaker,
 }
 
 /// Which relay takes a message.
@@ -159,7 +150,7 @@ impl Relays {
         names: &[String],
         message: Uuid,
         now: Timestamp,
-    ) -> Result<Choice<'_>, store::Error> {
+    ) -> Result<Choice<'_>, tidings_store::Error> {
         self.look(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
         for (name, relay) in names.iter().filter_map(|name| self.relays.get_key_value(name)) {
@@ -186,7 +177,7 @@ impl Relays {
     /// Takes note of what the end of an attempt says of its relay. What the store cannot take is lost: the next attempt
     /// will say it again.
     pub async fn learn(&self, store: &dyn Store, route: &Route<'_>, delivery: &Delivery, now: Timestamp) {
-        let well = match Sign::of(delivery) {
+        let well = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
             Sign::Well(count) => route.relay.well.fetch_add(count, Ordering::Relaxed) + count,
             _ => 0,
         };
@@ -217,7 +208,7 @@ impl Relays {
         names: &[String],
         message: Uuid,
         now: Timestamp,
-    ) -> Result<Timestamp, store::Error> {
+    ) -> Result<Timestamp, tidings_store::Error> {
         self.look(store).await?;
         let answers = names.iter().filter(|name| self.relays.contains_key(*name)).map(|name| {
             match self.seen(name).breaker.ask(message, now) {
@@ -239,8 +230,8 @@ impl Relays {
         route: &Route<'_>,
         delivery: &Delivery,
         now: Timestamp,
-    ) -> Result<(), store::Error> {
-        let sign = match Sign::of(delivery) {
+    ) -> Result<(), tidings_store::Error> {
+        let sign = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
             // Whoever tells of them takes them, so that nobody else does.
             Sign::Well(_) => Sign::Well(route.relay.well.swap(0, Ordering::Relaxed)),
             other => other,
@@ -260,7 +251,7 @@ impl Relays {
         sign: Sign,
         why: &str,
         now: Timestamp,
-    ) -> Result<bool, store::Error> {
+    ) -> Result<bool, tidings_store::Error> {
         for _ in 0..TRIES {
             let kept = store.breakers().await?.remove(route.name).unwrap_or_default();
             let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
@@ -283,7 +274,7 @@ impl Relays {
         breaker: Breaker,
         entry: Option<&AuditEntry>,
         now: Timestamp,
-    ) -> Result<bool, store::Error> {
+    ) -> Result<bool, tidings_store::Error> {
         let kept = Kept { revision: revision + 1, breaker };
         let put = store.put_breaker(name, &kept, entry, now).await?;
         if put {
@@ -292,7 +283,7 @@ impl Relays {
         Ok(put)
     }
 
-    async fn look(&self, store: &dyn Store) -> Result<(), store::Error> {
+    async fn look(&self, store: &dyn Store) -> Result<(), tidings_store::Error> {
         if self.lock().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
             return Ok(());
         }
@@ -334,7 +325,7 @@ async fn change(
     entry: Option<&AuditEntry>,
     now: Timestamp,
     next: impl Fn(&Breaker) -> Option<Breaker>,
-) -> Result<Option<Breaker>, store::Error> {
+) -> Result<Option<Breaker>, tidings_store::Error> {
     for _ in 0..TRIES {
         let Kept { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
         let Some(next) = next(&breaker) else { return Ok(None) };
@@ -358,5 +349,42 @@ fn report(relay: &str, before: &Breaker, after: &Breaker) {
             tracing::warn!(alert = "relay_closed", relay, cause = open.cause.name(), "a relay works again");
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_mail::mailer::{Event, Reply, classify};
+    use tidings_model::{attempt::Phase, breaker::Cause};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_says_of_its_relay_what_its_class_says() {
+        let delivered = |phase, event: Event| Delivery {
+            phase,
+            class: classify(phase, &event),
+            detail: String::new(),
+            reply: if let Event::Reply(reply) = event { Some(reply) } else { None },
+        };
+        let replied = |phase, code, text: &str| delivered(phase, Event::Reply(Reply::new(code, text)));
+        for (delivery, sign) in [
+            (replied(Phase::Dot, 250, "2.0.0 ok"), Sign::Well(1)),
+            (replied(Phase::Rcpt, 550, "5.1.1 no"), Sign::Bounced),
+            (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
+            (replied(Phase::Auth, 535, "5.7.8 no"), Sign::Fault(Cause::Configuration)),
+            (replied(Phase::Dot, 454, "Throttling failure"), Sign::Fault(Cause::Throttled)),
+            (delivered(Phase::Connect, Event::Lost), Sign::Fault(Cause::Outage)),
+            (delivered(Phase::Tls, Event::NoTls), Sign::Fault(Cause::Outage)),
+            (replied(Phase::Greeting, 421, "4.3.2 no"), Sign::Fault(Cause::Outage)),
+            (replied(Phase::Rcpt, 451, "4.3.0 later"), Sign::Answered),
+            (replied(Phase::Rcpt, 552, "5.2.2 full"), Sign::Answered),
+            (delivered(Phase::Body, Event::Lost), Sign::Nothing),
+            (delivered(Phase::Dot, Event::Silent), Sign::Nothing),
+            (delivered(Phase::Rcpt, Event::Unspeakable), Sign::Nothing),
+        ] {
+            let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
+            assert_eq!(said, sign, "{delivery:?}");
+        }
     }
 }

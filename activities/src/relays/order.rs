@@ -1,9 +1,10 @@
 //! What an operator tells a relay's breaker.
 
 use jiff::Timestamp;
+use tidings_model::{breaker::Breaker, records::AuditEntry};
+use tidings_store::Store;
 
-use super::{Breaker, change};
-use crate::store::{self, AuditEntry, Store};
+use super::change;
 
 /// Leave it alone, or use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Order {
         by: &str,
         why: &str,
         now: Timestamp,
-    ) -> Result<Breaker, store::Error> {
+    ) -> Result<Breaker, tidings_store::Error> {
         let action = self.name().to_owned();
         let entry = AuditEntry { at: now, actor: by.to_owned(), action, why: why.to_owned() };
         let next = |breaker: &Breaker| match self {
@@ -43,6 +44,6 @@ impl Order {
             Self::Close => Some(Breaker::closed()),
         };
         let changed = change(store, relay, Some(&entry), now, next).await?;
-        changed.ok_or_else(|| store::Error::Broken(format!("relay {relay} changes all the time; try again")))
+        changed.ok_or_else(|| tidings_store::Error::Broken(format!("relay {relay} changes all the time; try again")))
     }
 }

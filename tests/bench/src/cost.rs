@@ -12,7 +12,8 @@ use tidings_harness::{
     spent::Spent,
     stage::{Running, Stage, event, eventually, key, settings, signal},
 };
-use tidings_workflows::{Inbound, Key, names};
+use tidings_model::{Key, names};
+use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
 use crate::{

@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 use temporalio_sdk::WorkerOptions;
 use tidings::registration;
-use tidings_activities::store::{Postgres, Store};
 use tidings_client::{Client, Config};
 use tidings_harness::{
     postgres::{database, optional_database},
     server::DevServer,
     stage::{Running, activities, event, key, settings, sqlite},
 };
-use tidings_workflows::names;
+use tidings_model::names;
+use tidings_store::{Postgres, Store};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{

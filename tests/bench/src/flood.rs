@@ -10,11 +10,10 @@ use tidings::registration;
 use tidings_activities::{
     MessageActivities,
     message::{self, Content, Submission, To},
-    renderer::Renderer,
-    settings::Streams,
 };
 use tidings_harness::stage::{Running, Stage, activities, event, eventually, key, mails, settings};
-use tidings_workflows::names;
+use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_model::{names, settings::Streams};
 use tokio::time::sleep;
 
 use crate::{
@@ -104,7 +103,7 @@ async fn milliseconds(stage: &Stage, renderer: &Renderer, name: &str) -> Result<
         reply_to: None,
     };
     let started = Timestamp::now();
-    let accepted = message::accept(&*stage.store, renderer, &stage.settings, &submission).await?;
+    let accepted = message::accept(&*stage.store, renderer, &Signers::default(), &stage.settings, &submission).await?;
     message::start(&stage.temporal, names::TASK_QUEUE, &accepted.message).await?;
     let arrival = eventually("the message", DEADLINE, async || Ok(stage.relay.arrival(&address))).await?;
     let took = arrival.duration_since(started);

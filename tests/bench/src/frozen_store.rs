@@ -8,14 +8,14 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{Connection, PgConnection};
 use temporalio_client::{Url, WorkflowCancelOptions, WorkflowDescribeOptions};
-use tidings_activities::store::Postgres;
 use tidings_harness::{
     postgres::database,
     proxy::Proxy,
     relay::told,
     stage::{Stage, event, eventually, key, settings},
 };
-use tidings_workflows::Key;
+use tidings_model::Key;
+use tidings_store::Postgres;
 use tokio::time::{Instant, sleep};
 
 use crate::{

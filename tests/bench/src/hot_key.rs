@@ -23,7 +23,8 @@ use temporalio_sdk::{
 };
 use tidings_client::{Client, Config, v1};
 use tidings_harness::server::DevServer;
-use tidings_workflows::{Inbound, Key};
+use tidings_model::Key;
+use tidings_workflows::Inbound;
 
 use crate::{
     Rounds,
@@ -63,7 +64,7 @@ impl Probe {
 
     #[signal(name = "events")]
     fn events(&mut self, _: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
-        self.signals += u32::from(inbound.for_key(&key_or_panic(), 0).refused.is_empty());
+        self.signals += u32::from(inbound.for_key(&key_or_panic(), 0).dead_letters.is_empty());
     }
 }
 

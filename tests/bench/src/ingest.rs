@@ -17,7 +17,8 @@ use tidings_harness::{
     server::{DevServer, connect},
     stage::{Running, activities, event, key, settings, signal_found_by, sqlite},
 };
-use tidings_workflows::{Inbound, names};
+use tidings_model::names;
+use tidings_workflows::Inbound;
 
 use crate::{
     Rounds,

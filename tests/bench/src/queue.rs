@@ -7,13 +7,16 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::{Timestamp, tz::TimeZone};
 use sqlx::{PgPool, Row, postgres::PgPoolOptions};
-use tidings_activities::{
-    mailer::{Class, Draft, Limits, Mailer, Of, Person, Timeouts},
-    renderer::{Input, Links, Renderer, View},
-    store::{Contents, Group, Recipient},
-};
 use tidings_harness::stage::key;
-use tidings_workflows::contract::Window;
+use tidings_mail::{
+    mailer::{Draft, Limits, Mailer, Of, Person, Timeouts},
+    renderer::{Input, Links, Renderer, View},
+};
+use tidings_model::{
+    attempt::Class,
+    contract::Window,
+    records::{Contents, Group, Recipient},
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -7,11 +7,12 @@ use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tempfile::TempDir;
-use tidings_activities::{
-    renderer::{Input, Links, Renderer, View},
-    store::{Contents, Group, Recipient},
+use tidings_mail::renderer::{Input, Links, Renderer, View};
+use tidings_model::{
+    Key,
+    contract::Window,
+    records::{Contents, Group, Recipient},
 };
-use tidings_workflows::{Key, contract::Window};
 use uuid::Uuid;
 
 use crate::{

@@ -15,15 +15,15 @@ use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tempfile::TempDir;
-use tidings_activities::{
-    mailer::{Class, Draft, Limits, Mailer, Of, Person, Timeouts},
-    store::{AttemptEnd, Begun, Message, Origin, Postgres, Store},
-};
 use tidings_harness::{postgres, stage::sqlite};
-use tidings_workflows::{
+use tidings_mail::mailer::{Draft, Limits, Mailer, Of, Person, Timeouts};
+use tidings_model::{
     MessageKey,
+    attempt::Class,
     contract::{Closed, Outcome},
+    records::{AttemptEnd, Begun, Message, Origin},
 };
+use tidings_store::{Postgres, Store};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

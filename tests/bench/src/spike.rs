@@ -7,7 +7,8 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowExecuteUpdateOptions, WorkflowListOptions};
 use tidings_harness::stage::{self, event, eventually, key};
-use tidings_workflows::{Digest, command::Order};
+use tidings_model::command::Order;
+use tidings_workflows::Digest;
 
 use crate::{
     Rounds,

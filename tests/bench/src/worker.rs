@@ -19,7 +19,8 @@ use tidings_harness::{
     server::{DevServer, connect},
     stage::{activities, event, eventually, key, settings, sqlite},
 };
-use tidings_workflows::{Digest, names};
+use tidings_model::names;
+use tidings_workflows::Digest;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 

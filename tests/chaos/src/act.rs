@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 /// One thing that happens, at one moment.
 #[derive(Clone, Debug, PartialEq)]

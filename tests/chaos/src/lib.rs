@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
 use tidings_harness::outside;
-use tidings_workflows::Key;
+use tidings_model::Key;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},

@@ -7,9 +7,14 @@ use serde_json::Value;
 use temporalio_client::{
     WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowTerminateOptions,
 };
-use tidings_activities::store::{MessageFilter, MessageState, Store, SuppressionFilter};
 use tidings_harness::server::run_handle;
-use tidings_workflows::{Digest, Key, contract::Outcome};
+use tidings_model::{
+    Key,
+    contract::Outcome,
+    records::{MessageFilter, MessageState, SuppressionFilter},
+};
+use tidings_store::Store;
+use tidings_workflows::Digest;
 use tokio::time::{sleep, timeout};
 
 use super::{

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 use super::{
     act::{Act, Order, Pick},

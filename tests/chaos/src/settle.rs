@@ -12,7 +12,8 @@ use temporalio_client::{
     WorkflowQueryOptions,
     errors::{WorkflowInteractionError, WorkflowQueryError},
 };
-use tidings_workflows::{Digest, Key, Status, names};
+use tidings_model::{Key, names};
+use tidings_workflows::{Digest, Status};
 use tokio::time::{Instant, sleep};
 
 use super::{

@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, SqliteConnection};
-use tidings_activities::store::{Postgres, Sqlite, Store};
 use tidings_harness::{postgres, process::signal, stage::eventually};
+use tidings_store::{Postgres, Sqlite, Store};
 
 /// How long PostgreSQL may take to start after a crash.
 const READY: Duration = Duration::from_mins(1);

@@ -15,7 +15,8 @@ use tidings_harness::{
     outside,
     relay::{self, At, Fault, Relay},
 };
-use tidings_workflows::{Key, Status};
+use tidings_model::Key;
+use tidings_workflows::Status;
 use tokio::time::Instant;
 
 use crate::{Act, Build, Builds, Order, Plan, Run, Target, WORKERS, World};

@@ -14,22 +14,20 @@ use temporalio_client::tonic::async_trait;
 use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
-use tidings_activities::{
-    archive::Archive,
-    delivery_events::{Recorded, ReportRecord, Reported},
-    relays::Kept,
-    store::{
-        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Result, Sqlite, Store, Suppression,
-        SuppressionFilter, Terms,
-    },
-};
-use tidings_workflows::{
-    Carried, Event, Key, MessageKey, Retract,
+use tidings_model::{
+    Event, Key, MessageKey, Retract,
+    breaker::Kept,
     contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
+    delivery_events::{Recorded, ReportRecord, Reported},
     message::contract::{Retried, RetryInput},
-    upkeep::contract::{Cutoff, Purged},
+    records::{
+        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
+        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Terms,
+    },
+    retention::{Cutoff, Purged},
 };
+use tidings_store::{Result, Sqlite, Store, archive::Archive};
+use tidings_workflows::Carried;
 use tokio::time::sleep;
 use uuid::Uuid;
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 use crate::relay::Mail;
 

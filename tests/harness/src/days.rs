@@ -17,11 +17,9 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
 };
 use tidings::registration;
-use tidings_activities::{
-    settings::Settings,
-    store::{Sqlite, Store},
-};
-use tidings_workflows::{Digest, Inbound, Key, Summary, names};
+use tidings_model::{Key, names, settings::Settings};
+use tidings_store::{Sqlite, Store};
+use tidings_workflows::{Digest, Inbound, Summary};
 use uuid::Uuid;
 
 use crate::{

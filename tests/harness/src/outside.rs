@@ -15,7 +15,8 @@ use tempfile::TempDir;
 use temporalio_client::{
     WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowListOptions, errors::WorkflowInteractionError,
 };
-use tidings_workflows::{Digest, Key};
+use tidings_model::Key;
+use tidings_workflows::Digest;
 use tokio::{process::Command, time::Instant};
 
 use crate::{

@@ -13,11 +13,17 @@ use tidings::registration;
 use tidings_activities::{
     MessageActivities,
     message::{self, Accepted, Addressed, Content, Refused, Submission, To},
-    renderer::Renderer,
-    settings::{Settings, Streams},
-    store::{MessageRecord, MessageState, Reason, Store, Suppression},
 };
-use tidings_workflows::{Message, MessageKey, command::Order, message::Status, names};
+use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_model::{
+    MessageKey,
+    command::Order,
+    names,
+    records::{MessageRecord, MessageState, Reason, Suppression},
+    settings::{Settings, Streams},
+};
+use tidings_store::Store;
+use tidings_workflows::{Message, message::Status};
 
 use crate::stage::{Running, Stage, activities, eventually, settings};
 
@@ -102,7 +108,9 @@ impl Post {
     /// See [`Refused`].
     pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
         let renderer = Renderer::new(None)?;
-        message::accept(&*self.stage.store, &renderer, &self.stage.settings, submission).await
+        let signers =
+            Signers::new(&self.stage.settings.streams).map_err(|error| Refused::Unsigned(error.to_string()))?;
+        message::accept(&*self.stage.store, &renderer, &signers, &self.stage.settings, submission).await
     }
 
     /// What a gateway does with a submission.

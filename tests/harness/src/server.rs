@@ -14,7 +14,7 @@ use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, NamespacedClient, UntypedWorkflowHandle, Url,
     WorkflowCountOptions, WorkflowExecutionInfo,
 };
-use tidings_workflows::names;
+use tidings_model::names;
 
 use crate::{port::Port, process::signal};
 

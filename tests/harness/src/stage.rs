@@ -19,16 +19,18 @@ use temporalio_common::{
 };
 use temporalio_sdk::WorkerOptions;
 use tidings::{registration, sdk};
-use tidings_activities::{
-    DigestActivities,
-    mailer::Timeouts,
-    relays::Relays,
+use tidings_activities::{DigestActivities, relays::Relays};
+use tidings_mail::{
+    mailer::{Signers, Timeouts},
     renderer::Renderer,
+};
+use tidings_model::{
+    Key, names,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
-    store::{Sqlite, Store},
 };
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, Key, Status, Summary, names};
+use tidings_store::{Sqlite, Store};
+use tidings_workflows::{Digest, Inbound, Status, Summary};
 use tokio::time::Instant;
 
 use crate::{
@@ -74,7 +76,13 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    Ok(DigestActivities { store, renderer: Renderer::new(None)?, relays, settings })
+    Ok(DigestActivities {
+        store,
+        renderer: Renderer::new(None)?,
+        signers: Signers::new(&settings.streams)?,
+        relays,
+        settings,
+    })
 }
 
 /// A migrated SQLite store in `folder`.

@@ -4,16 +4,15 @@ use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 use tidings::registration;
-use tidings_activities::{
-    UpkeepActivities,
-    store::{Closing, Store},
-    upkeep::Retention,
-};
-use tidings_workflows::{
-    Carried, Event, Key, Upkeep,
+use tidings_activities::{UpkeepActivities, upkeep::Retention};
+use tidings_model::{
+    Event, Key,
     contract::{Closed, Outcome, Window},
     names,
+    records::Closing,
 };
+use tidings_store::Store;
+use tidings_workflows::{Carried, Upkeep};
 
 use crate::stage::{Running, Stage, event};
 

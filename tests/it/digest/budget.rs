@@ -6,8 +6,8 @@ use tidings_harness::{
     spent::Spent,
     stage::{Stage, event, key, settings},
 };
+use tidings_model::contract::Outcome;
 use tidings_needs::needs;
-use tidings_workflows::contract::Outcome;
 
 /// Of a digest with so many events that come at once, through the client.
 async fn spent(events: usize) -> Result<Spent> {

@@ -8,8 +8,9 @@ use tidings_harness::{
     outside::Outside,
     stage::{event, eventually, key, signal},
 };
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::{Inbound, Key};
+use tidings_workflows::Inbound;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const ACTIVITY_OF_ACME: &str = "tenant=acme and type=activity";

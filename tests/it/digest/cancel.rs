@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
-use tidings_activities::store::{DigestRecord, Postgres, Store};
 use tidings_harness::{
     postgres::database,
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, has_fired, key, settings},
 };
+use tidings_model::{Key, contract::Outcome, records::DigestRecord};
 use tidings_needs::needs;
-use tidings_workflows::{Key, contract::Outcome};
+use tidings_store::{Postgres, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long the relay keeps its answer to the final dot to itself: longer than a cancel takes to arrive.

@@ -9,19 +9,21 @@ use jiff::{SignedDuration, Timestamp, Unit};
 use temporalio_client::{
     WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions,
 };
-use tidings_activities::store::{AuditEntry, Preferences, Store};
 use tidings_harness::{
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, settings, signal},
 };
-use tidings_needs::needs;
-use tidings_proto::v1;
-use tidings_workflows::{
-    Carried, Digest, Inbound, Key, Status,
+use tidings_model::{
+    Key,
     command::{Order, Reopen, Reopened, Retime},
     contract::Outcome,
     names,
+    records::{AuditEntry, Preferences},
 };
+use tidings_needs::needs;
+use tidings_proto::v1;
+use tidings_store::Store;
+use tidings_workflows::{Carried, Digest, Inbound, Status};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_secs(60);

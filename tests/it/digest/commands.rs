@@ -5,18 +5,20 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus};
-use tidings_activities::{settings::UnknownRecipients, store::Store};
 use tidings_harness::{
     outside::Outside,
     relay::{Act, At, Fault, told},
     stage::{Stage, count, event, eventually, key, settings},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
-    Digest, Key,
+use tidings_model::{
+    Key,
     command::{Hold, Order},
     contract::Outcome,
+    settings::UnknownRecipients,
 };
+use tidings_needs::needs;
+use tidings_store::Store;
+use tidings_workflows::Digest;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_common::protos::temporal::api::common::v1::Payload;
-use tidings_activities::store::Store;
 use tidings_harness::{
     relay::told,
     stage::{Stage, eventually, key, settings, signal},
 };
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::{Inbound, Key};
+use tidings_store::Store;
+use tidings_workflows::Inbound;
 
 const EVENTS: usize = 5_000;
 /// Every so many signals a malformed one is thrown in.

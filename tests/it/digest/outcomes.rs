@@ -6,20 +6,23 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{
-    DigestActivities,
-    relays::{Cause, Order},
-    renderer::Renderer,
-    settings::{RelaySettings, Settings},
-    store::{DigestRecord, Reason, Recipient, Store, Suppression},
-};
+use tidings_activities::{DigestActivities, relays::Order};
 use tidings_harness::{
     relay::{self, Act, At, Fault, Relay},
     stage::{Running, Stage, activities, event, eventually, key, mails, settings},
 };
+use tidings_mail::renderer::Renderer;
+use tidings_model::{
+    Key,
+    breaker::Cause,
+    contract::Outcome,
+    names,
+    records::{DigestRecord, Reason, Recipient, Suppression},
+    settings::{RelaySettings, Settings},
+};
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_workflows::{Key, contract::Outcome, names};
+use tidings_store::Store;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

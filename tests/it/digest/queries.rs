@@ -16,8 +16,9 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings::registration;
 use tidings_harness::stage::{Running, Stage, activities, event, eventually, has_fired, key, settings};
+use tidings_model::names;
 use tidings_needs::needs;
-use tidings_workflows::{Digest, names};
+use tidings_workflows::Digest;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// More than a worker asks for tasks at a time.

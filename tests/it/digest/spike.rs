@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt::Write, fs, time::Duration};
 
 use anyhow::Result;
 use tidings_harness::{outside::Outside, stage::eventually};
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::Key;
 
 const EVENTS: u64 = 100_000;
 /// The budget of a worker, in bytes.

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use temporalio_client::WorkflowCancelOptions;
-use tidings_activities::store::MessageState;
 use tidings_harness::{
     post::{Post, of, order, submission, waits},
     relay::{Act, At, Fault},
     stage::{eventually, has_fired},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
+use tidings_model::{
     contract::Outcome,
     message::{command::Retry, contract::Retried},
+    records::MessageState,
 };
+use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -9,23 +9,24 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
     Error,
     message::{Content, Refused, Submission, To},
-    relays::Provider,
-    settings::{Guarantee, RelaySettings, Streams},
-    store::{MessageState, Reason, Store},
 };
 use tidings_harness::{
     post::{ANN, BODY, Post, of, order, submission, waits},
     relay::{Act, At, Fault, Relay},
     stage::{Stage, event, eventually, key, mails, settings},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
+use tidings_model::{
+    Provider,
     contract::{Outcome, Sent},
     message::{
         command::Retry,
         contract::{Retried, SendInput},
     },
+    records::{MessageState, Reason},
+    settings::{Guarantee, RelaySettings, Streams},
 };
+use tidings_needs::needs;
+use tidings_store::Store;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -7,16 +7,23 @@ use jiff::Timestamp;
 use temporalio_client::WorkflowExecuteUpdateOptions;
 use tidings_activities::{
     choices,
-    delivery_events::{self, Bounce, DeliveryEvent, Error, Kind, Recorded},
-    store::{MessageState, Reason, Recipient, Store},
+    delivery_events::{self, Error},
 };
 use tidings_harness::{
     outside::Outside,
     relay::{Act, At, Fault},
     stage::{Stage, event, eventually, key, mails, settings},
 };
+use tidings_model::{
+    Key,
+    command::Order,
+    contract::Outcome,
+    delivery_events::{Bounce, DeliveryEvent, Kind, Recorded},
+    records::{MessageState, Reason, Recipient},
+};
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Key, command::Order, contract::Outcome};
+use tidings_store::Store;
+use tidings_workflows::Digest;
 use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_secs(60);

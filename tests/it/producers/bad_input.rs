@@ -4,11 +4,11 @@ use std::{fs, panic, path::Path};
 
 use anyhow::Result;
 use proptest::prelude::*;
-use tidings_activities::mailer::{Class, Phase};
 use tidings_harness::{
     bad_input::{self, TARGETS},
     relay::{deliver, mailer},
 };
+use tidings_model::attempt::{Class, Phase};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 /// The files of a target's corpus, by name.

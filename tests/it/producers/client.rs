@@ -7,18 +7,18 @@ use std::{
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
-use temporalio_client::tonic::IntoRequest;
 use temporalio_client::{
     Client as Temporal, ClientOptions, UntypedWorkflow, WorkflowDescribeOptions, WorkflowFetchHistoryOptions,
-    WorkflowTerminateOptions,
+    WorkflowTerminateOptions, tonic::IntoRequest,
 };
 use temporalio_common::protos::temporal::api::{
     history::v1::history_event::Attributes, workflowservice::v1::RegisterNamespaceRequest,
 };
 use tidings_client::{Client, Config, Error, Rejection, v1};
 use tidings_harness::server::DevServer;
+use tidings_model::{Key, Retract, decode::Decoded};
 use tidings_needs::needs;
-use tidings_workflows::{Inbound, Key, Retract, Sorted};
+use tidings_workflows::Inbound;
 
 fn event(user: &str, id: usize) -> v1::Event {
     v1::Event {
@@ -53,12 +53,12 @@ fn by_entity(user: &str) -> v1::Retract {
 
 /// The event ids of every signal in the key's open run, in the order of history.
 async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
-    let ids = |batch: Sorted| batch.events.into_iter().map(|event| event.event_id).collect();
+    let ids = |batch: Decoded| batch.events.into_iter().map(|event| event.event_id).collect();
     Ok(sorted_signals(temporal, key).await?.into_iter().map(ids).collect())
 }
 
 /// Every signal in the key's open run, in the order of history.
-async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Sorted>> {
+async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Decoded>> {
     let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
     let mut signals = Vec::new();
@@ -69,7 +69,7 @@ async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Sorted>> {
         }
         if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = attributes {
             let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
-            assert_eq!(sorted.refused, []);
+            assert_eq!(sorted.dead_letters, []);
             signals.push(sorted);
         }
     }

@@ -7,9 +7,10 @@ use futures::StreamExt;
 use temporalio_client::{Client as Temporal, UntypedWorkflow, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_harness::{python::python, server::DevServer};
+use tidings_model::{Event, Key, Retract, decode::Decoded};
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_workflows::{Event, Inbound, Key, Retract, Sorted};
+use tidings_workflows::Inbound;
 
 const EVENT: &str = r#"{
     "tenant": "acme", "digest": "activity", "user": "any", "event_id": "event-1", "category": "comment",
@@ -32,7 +33,7 @@ fn expected() -> Result<Event> {
 }
 
 /// The first signal of the user's digest.
-async fn received(temporal: &Temporal, user: &str) -> Result<Sorted> {
+async fn received(temporal: &Temporal, user: &str) -> Result<Decoded> {
     let key = Key::new("acme".into(), "activity".into(), user.into())?;
     let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
@@ -63,7 +64,7 @@ async fn the_python_sdk_sends_the_same_events_and_retracts() -> Result<()> {
     assert_eq!(users.lines().count(), 13);
     for user in users.lines() {
         let sorted = received(&temporal, user).await?;
-        assert_eq!(sorted.refused, [], "{user}");
+        assert_eq!(sorted.dead_letters, [], "{user}");
         if user.starts_with("retract-") {
             assert_eq!((sorted.events, sorted.retracts), (vec![], vec![expected_retract()?]), "{user}");
         } else {
@@ -87,7 +88,7 @@ async fn the_temporal_cli_sends_the_same_retract() -> Result<()> {
         .args(["--signal-input", &format!(r#"{{"retracts": [{}]}}"#, RETRACT.replace("\"any\"", "\"cli\""))]);
     run(&mut command)?;
     let sorted = received(&temporal, "cli").await?;
-    assert_eq!((sorted.retracts, sorted.refused), (vec![expected_retract()?], vec![]));
+    assert_eq!((sorted.retracts, sorted.dead_letters), (vec![expected_retract()?], vec![]));
     Ok(())
 }
 
@@ -107,7 +108,7 @@ async fn the_temporal_cli_sends_the_same_event() -> Result<()> {
         .args(["--signal-name", "events", "--signal-input", &event]);
     run(&mut command)?;
     let sorted = received(&temporal, "cli").await?;
-    assert_eq!((sorted.events, sorted.refused), (vec![expected()?], vec![]));
+    assert_eq!((sorted.events, sorted.dead_letters), (vec![expected()?], vec![]));
     Ok(())
 }
 
@@ -132,6 +133,6 @@ async fn an_unreadable_signal_becomes_a_dead_letter() -> Result<()> {
     run(&mut command)?;
     let sorted = received(&temporal, "cli").await?;
     assert!(sorted.events.is_empty());
-    assert_eq!((sorted.refused[0].encoding.as_str(), sorted.refused[0].size), ("binary/plain", 8));
+    assert_eq!((sorted.dead_letters[0].encoding.as_str(), sorted.dead_letters[0].size), ("binary/plain", 8));
     Ok(())
 }

@@ -11,20 +11,18 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use jiff::{Timestamp, ToSpan};
-use tidings_activities::{
-    DigestActivities, Error,
-    store::{Postgres, Store},
-};
+use tidings_activities::{DigestActivities, Error};
 use tidings_harness::{
     faulty::{Ended, run},
     relay::{Act, At, Fault, Relay},
     stage::{activities, key, settings, sqlite},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
+use tidings_model::{
     Event,
     contract::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
 };
+use tidings_needs::needs;
+use tidings_store::{Postgres, Store};
 
 /// Digests per store, each with a seed of its own. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` repeats one.
 const SEEDS: u64 = 1_000;

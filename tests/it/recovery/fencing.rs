@@ -4,13 +4,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
-use tidings_activities::store::{Sqlite, Store};
 use tidings_harness::{
     outside::Outside,
     relay::{Act, At, Fault},
     stage::{eventually, key, mails},
 };
 use tidings_needs::needs;
+use tidings_store::{Sqlite, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

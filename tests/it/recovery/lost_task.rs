@@ -6,15 +6,18 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::Result;
 use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
-use tidings_activities::store::{AuditEntry, Postgres, Preferences, Store};
 use tidings_client::v1;
 use tidings_harness::{
     postgres::{database, waits},
     relay::told,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_model::{
+    contract::Outcome,
+    records::{AuditEntry, Preferences},
+};
 use tidings_needs::needs;
-use tidings_workflows::contract::Outcome;
+use tidings_store::{Postgres, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

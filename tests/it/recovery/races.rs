@@ -11,13 +11,19 @@ use temporalio_client::{
     errors::{WorkflowInteractionError, WorkflowUpdateError},
     tonic::Code,
 };
-use tidings_activities::store::{AuditEntry, Preferences, Store};
 use tidings_harness::{
     relay::told,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_model::{
+    Key,
+    command::Order,
+    contract::Outcome,
+    records::{AuditEntry, Preferences},
+};
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Key, command::Order, contract::Outcome};
+use tidings_store::Store;
+use tidings_workflows::Digest;
 
 const KEYS: u64 = 1_000;
 

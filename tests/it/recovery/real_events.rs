@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duratio
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use tidings_harness::{checker::Verdict, outside::Outside, stage::eventually};
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::Key;
 use uuid::Uuid;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/activity.ndjson.gz");

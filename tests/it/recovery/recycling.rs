@@ -8,8 +8,8 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     stage::{Stage, activities, event, eventually, key, settings},
 };
+use tidings_model::names;
 use tidings_needs::needs;
-use tidings_workflows::names;
 use tokio_util::sync::CancellationToken;
 
 const DIGESTS: usize = 6;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
-use tidings_activities::store::Store;
 use tidings_harness::{
     days::Days,
     relay::{Act, At, Fault, told},
     stage::{eventually, key, settings},
 };
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::Key;
+use tidings_store::Store;
 
 const USERS: usize = 6;
 /// Between two events of a key.

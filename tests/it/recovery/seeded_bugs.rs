@@ -8,15 +8,16 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
 use tidings::registration;
-use tidings_activities::store::Store;
 use tidings_harness::{
     broken::{BrokenStore, Bug, Forgetful},
     checker::{self, Verdict},
     stage::{Running, Stage, activities, event, eventually, key, settings, signal},
 };
+use tidings_model::{Key, names};
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_workflows::{Inbound, Key, names};
+use tidings_store::Store;
+use tidings_workflows::Inbound;
 
 /// More than one run takes: it continues as new, with events pending.
 const SIGNALS: usize = 1_200;

@@ -11,15 +11,16 @@ use temporalio_common::protos::temporal::api::{
     common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest,
 };
 use tidings::{Recovered, Recovery};
-use tidings_activities::store::{Postgres, Store};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
     postgres::{database, waits},
     relay::{Act, At, Fault, told},
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
+use tidings_model::{Key, command::Order, contract::Outcome};
 use tidings_needs::needs;
-use tidings_workflows::{Inbound, Key, command::Order, contract::Outcome};
+use tidings_store::{Postgres, Store};
+use tidings_workflows::Inbound;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// After so many bytes of signals a run continues as new.

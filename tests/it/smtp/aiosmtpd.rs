@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use mail_parser::MessageParser;
-use tidings_activities::mailer::{Class, Phase};
 use tidings_harness::{
     python::python,
     relay::{FROM, bytes, deliver, mailer},
 };
+use tidings_model::attempt::{Class, Phase};
 use tidings_needs::needs;
 
 /// Takes mail for ann, tells every message by its base64 on standard output, and its port first.

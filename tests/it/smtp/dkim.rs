@@ -11,11 +11,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
-use tidings_activities::{mailer::Dkim, relays::Provider};
 use tidings_harness::{
     python::python,
     stage::{Stage, event, key, mails, settings},
 };
+use tidings_mail::mailer::Dkim;
+use tidings_model::{Provider, settings::DkimKey};
 use tidings_needs::needs;
 use uuid::Uuid;
 
@@ -27,12 +28,12 @@ const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id
                       from:to:subject:date:message-id:reply-to";
 
 /// The mail of one event, as the relay got it.
-async fn digest(dkim: &Dkim) -> Result<String> {
+async fn digest(signing: DkimKey) -> Result<String> {
     let mut settings = settings("instant", "instant");
-    settings.streams.bulk.dkim = Some(dkim.clone());
+    settings.streams.bulk.dkim = Some(signing);
     let stage = Stage::start(settings).await?;
-    let key = key("activity", "ann");
-    stage.events.emit(event(&key, "event-1")).await?;
+    let ann = key("activity", "ann");
+    stage.events.emit(event(&ann, "event-1")).await?;
     mails(&stage.relay, 1, Duration::from_secs(60)).await?;
     let mail = stage.relay.mails().pop().context("no mail")?;
     Ok(String::from_utf8(mail.bytes())?)
@@ -92,8 +93,9 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
 
 async fn verifies_until_the_email_is_changed(pem: &str, algorithm: &str) -> Result<()> {
     let python = python()?;
-    let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
-    let mail = digest(&dkim).await?;
+    let key = DkimKey { selector: "s1".to_owned(), domain: "tidings.example".to_owned(), pem: pem.as_bytes().to_vec() };
+    let dkim = Dkim::read(&key)?;
+    let mail = digest(key).await?;
     assert!(mail.starts_with(&format!("DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed;")), "{mail}");
     let header = mail.split("\r\nFrom: ").next().unwrap_or_default();
     let header: String = header.split_whitespace().collect();

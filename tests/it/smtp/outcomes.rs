@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tidings_activities::mailer::{Class, Limits, Phase, Timeouts, Withdrawal};
 use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with};
+use tidings_mail::mailer::{Limits, Timeouts, Withdrawal};
+use tidings_model::attempt::{Class, Phase};
 
 const ANN: &str = "ann@example.net";
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
-use tidings_activities::mailer::{Class, Limits, Timeouts};
 use tidings_harness::relay::{Act, At, Fault, Relay, Settings, deliver, mailer, mailer_with};
+use tidings_mail::mailer::{Limits, Timeouts};
+use tidings_model::attempt::Class;
 
 const ANN: &str = "ann@example.net";
 

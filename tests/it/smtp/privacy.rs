@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use tempfile::TempDir;
-use tidings_activities::mailer::{Class, Mailer, Phase};
 use tidings_harness::relay::{Act, At, Authority, Fault, Privacy, Relay, Settings, deliver, mailer};
+use tidings_mail::mailer::Mailer;
+use tidings_model::attempt::{Class, Phase};
 
 const ANN: &str = "ann@example.net";
 

@@ -6,20 +6,23 @@ use anyhow::{Context, Result, bail};
 use futures::future::{join_all, try_join_all};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use tidings_activities::{
-    mailer::{Class, Delivery, Timeouts},
-    relays::{Cause, Choice, Order, Provider, Relays, Route},
-    settings::{Per, Rate, RelaySettings, Settings},
-    store::{Sqlite, Store},
-};
+use tidings_activities::relays::{Choice, Order, Relays, Route};
 use tidings_harness::{
     broken::{BrokenStore, Bug},
     outside::Outside,
     relay::{self, Act, At, FROM, Fault, Relay, told},
     stage::{Stage, event, eventually, key, mails, settings, sqlite},
 };
+use tidings_mail::mailer::{Delivery, Timeouts};
+use tidings_model::{
+    Provider,
+    attempt::Class,
+    breaker::Cause,
+    contract::Outcome,
+    settings::{Per, Rate, RelaySettings, Settings},
+};
 use tidings_needs::needs;
-use tidings_workflows::contract::Outcome;
+use tidings_store::{Sqlite, Store};
 use uuid::Uuid;
 
 const ANN: &str = "ann@example.net";

@@ -13,9 +13,9 @@ use tidings_harness::{
     relay::Mail,
     stage::{Stage, event, key, mails, settings},
 };
+use tidings_model::Key;
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_workflows::Key;
 
 /// 5 is spam.
 const BOUND: f64 = 1.0;

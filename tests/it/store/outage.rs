@@ -8,15 +8,16 @@ use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
-use tidings_activities::store::{Postgres, Store};
 use tidings_harness::{
     postgres::database,
     proxy::Proxy,
     relay::told,
     stage::{Stage, event, eventually, key, settings, signal},
 };
+use tidings_model::{Key, contract::Outcome};
 use tidings_needs::needs;
-use tidings_workflows::{Inbound, Key, contract::Outcome};
+use tidings_store::{Postgres, Store};
+use tidings_workflows::Inbound;
 
 const KEYS: usize = 100;
 /// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.

@@ -18,16 +18,15 @@ use temporalio_client::{
     WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
 use tidings::retention_schedule::{self, Nightly};
-use tidings_activities::{archive::Archive, upkeep::Retention};
+use tidings_activities::upkeep::Retention;
 use tidings_harness::{
     server::DevServer,
     stage::{Stage, event, eventually, key, settings},
 };
+use tidings_model::{names, retention::Kind};
 use tidings_needs::needs;
-use tidings_workflows::{
-    Upkeep, names,
-    upkeep::{Report, contract::Kind},
-};
+use tidings_store::archive::Archive;
+use tidings_workflows::{Upkeep, upkeep::Report};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

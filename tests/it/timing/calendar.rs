@@ -9,19 +9,18 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 use temporalio_client::WorkflowDescribeOptions;
-use tidings_activities::{
-    settings::{Cap, DigestSettings, Settings, UnknownRecipients},
-    store::{DigestRecord, Recipient, Store},
-};
 use tidings_harness::{
     days::Days,
     stage::{key, settings},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
-    Digest,
+use tidings_model::{
     contract::{Closed, Outcome, Window},
+    records::{DigestRecord, Recipient},
+    settings::{Cap, DigestSettings, Settings, UnknownRecipients},
 };
+use tidings_needs::needs;
+use tidings_store::Store;
+use tidings_workflows::Digest;
 
 fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
     later.duration_since(earlier).as_hours()

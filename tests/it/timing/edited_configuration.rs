@@ -9,8 +9,9 @@ use tidings_harness::{
     outside::Outside,
     stage::{event, eventually, key},
 };
+use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Key, Status};
+use tidings_workflows::{Digest, Status};
 
 async fn collecting(outside: &Outside, key: &Key, events: u64) -> Result<Status> {
     let temporal = outside.server.client().await?;

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tidings_activities::{
-    choices,
-    settings::{Cap, Settings},
-    store::{Preferences, Store},
-};
+use tidings_activities::choices;
 use tidings_harness::stage::{Stage, event, eventually, key, mails, settings};
+use tidings_model::{
+    Key,
+    command::Order,
+    contract::Outcome,
+    records::Preferences,
+    settings::{Cap, Settings},
+};
 use tidings_needs::needs;
-use tidings_workflows::{Key, Status, command::Order, contract::Outcome};
+use tidings_store::Store;
+use tidings_workflows::Status;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use jiff::{Timestamp, tz::TimeZoneDatabase};
 use serde::Deserialize;
 use tidings_harness::python::python;
+use tidings_model::Cadence;
 use tidings_needs::needs;
-use tidings_workflows::Cadence;
 
 /// A line of tests/interop/slots.py.
 #[derive(Deserialize)]

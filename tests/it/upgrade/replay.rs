@@ -22,20 +22,22 @@ use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::{store::MessageState, upkeep::Retention};
+use tidings_activities::upkeep::Retention;
 use tidings_harness::{
     post::{Post, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
     stage::{Stage, event, eventually, key, mails, settings, signal},
 };
-use tidings_needs::needs;
-use tidings_workflows::{
-    Digest, Inbound, Key, Message, Upkeep,
+use tidings_model::{
+    Key,
     command::{Hold, Retime},
     names,
-    upkeep::contract::Kind,
+    records::MessageState,
+    retention::Kind,
 };
+use tidings_needs::needs;
+use tidings_workflows::{Digest, Inbound, Message, Upkeep};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);

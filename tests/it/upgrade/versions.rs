@@ -25,8 +25,9 @@ use tidings_harness::{
     outside::Outside,
     stage::{Running, Stage, event, eventually, key, settings},
 };
+use tidings_model::names;
 use tidings_needs::needs;
-use tidings_workflows::{Carried, Unreadable, names};
+use tidings_workflows::{Carried, Unreadable};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

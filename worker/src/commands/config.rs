@@ -5,13 +5,16 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_activities::{
-    archive::Archive,
+use tidings_mail::{
     mailer::Dkim,
     renderer::{self, Renderer},
-    settings::{DigestSettings, Sender},
 };
-use tidings_workflows::{ParseError, words};
+use tidings_model::{
+    ParseError,
+    settings::{DigestSettings, Sender},
+    words,
+};
+use tidings_store::archive::Archive;
 
 use crate::{
     Config,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::choices;
-use tidings_workflows::Key;
+use tidings_model::Key;
 
 use crate::{
     Config,

@@ -3,10 +3,11 @@
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use tidings_workflows::{
-    Digest, Key,
+use tidings_model::{
+    Key,
     command::{Hold, Order, Retime},
 };
+use tidings_workflows::Digest;
 use uuid::Uuid;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! `tidings flush`: short for `tidings digest flush`.
 
-use tidings_workflows::{Key, command::Order};
+use tidings_model::{Key, command::Order};
 
 use crate::{
     Config,

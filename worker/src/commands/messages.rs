@@ -8,15 +8,14 @@ use clap::builder::PossibleValuesParser;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use temporalio_client::errors::{WorkflowUpdateError, WorkflowUpdateWithStartError};
-use tidings_activities::{
-    delivery_events::ReportRecord,
-    message::Addressed,
-    store::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin, Store},
-};
-use tidings_workflows::{
+use tidings_activities::message::Addressed;
+use tidings_model::{
     command::Reopen,
+    delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
+    records::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin},
 };
+use tidings_store::Store;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -289,8 +288,10 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 #[cfg(test)]
 mod tests {
-    use tidings_activities::delivery_events::{Bounce, Kind, Report, Status};
-    use tidings_workflows::MessageKey;
+    use tidings_model::{
+        MessageKey,
+        delivery_events::{Bounce, Kind, Report, Status},
+    };
 
     use super::*;
 

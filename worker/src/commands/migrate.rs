@@ -8,7 +8,7 @@ use temporalio_common::protos::temporal::api::{
     enums::v1::IndexedValueType,
     operatorservice::v1::{AddSearchAttributesRequest, ListSearchAttributesRequest},
 };
-use tidings_workflows::names;
+use tidings_model::names;
 
 use crate::{Config, Storage};
 

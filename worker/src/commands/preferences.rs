@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_activities::{choices, choices::Error};
-use tidings_workflows::Key;
+use tidings_activities::choices::{self, Error};
+use tidings_model::Key;
 
 use crate::{
     Config,

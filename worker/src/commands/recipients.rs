@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_activities::store::{Recipient, Store};
-use tidings_workflows::Key;
+use tidings_model::{Key, records::Recipient};
+use tidings_store::Store;
 
 use crate::{
     Config, Storage,

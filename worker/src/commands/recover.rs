@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use tidings_workflows::{Key, command::Reopened};
+use tidings_model::{Key, command::Reopened};
 use uuid::Uuid;
 
 mod recovery;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_activities::{
-    relays::{Breaker, Order},
-    store::Store,
-};
+use tidings_activities::relays::Order;
+use tidings_model::breaker::Breaker;
+use tidings_store::Store;
 
 use crate::{Config, Storage, args::OptionalReason, config::Relay, error::Usage};
 

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use tidings_model::{Key, Retract};
 use tidings_proto::v1;
-use tidings_workflows::{Key, Retract};
 
 use crate::{Config, client, error::Usage};
 

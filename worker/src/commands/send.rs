@@ -4,11 +4,9 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
-use tidings_activities::{
-    message::{self, Content, Refused, Submission, To},
-    renderer::Renderer,
-    settings::Streams,
-};
+use tidings_activities::message::{self, Content, Refused, Submission, To};
+use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_model::settings::Streams;
 
 use crate::{Config, error::Usage, storage::Storage};
 
@@ -68,9 +66,10 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let as_json = options.json;
     let submission = options.submission()?;
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
-    let settings = config.settings(tidings_activities::settings::UnknownRecipients::Wait)?;
+    let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
+    let signers = Signers::new(&settings.streams)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let accepted = message::accept(&*store, &renderer, &settings, &submission).await.map_err(refused)?;
+    let accepted = message::accept(&*store, &renderer, &signers, &settings, &submission).await.map_err(refused)?;
     let message = &accepted.message;
     let starting = message::start(&config.temporal.connect().await?, &config.task_queue, message).await;
     starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;

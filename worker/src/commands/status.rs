@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use tidings_workflows::{Digest, Key, Status, command::Hold};
+use tidings_model::{Key, command::Hold};
+use tidings_workflows::{Digest, Status};
 
 use crate::{
     Config,

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::store::{self, AuditEntry, Suppression, SuppressionFilter};
+use tidings_model::records::{AuditEntry, Suppression, SuppressionFilter};
 
 use crate::{Config, Storage, args::OptionalReason};
 
@@ -53,7 +53,7 @@ pub struct Options {
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// Only for this reason [default: all of them]
-    #[arg(long = "reason", value_name = "REASON", value_parser = PossibleValuesParser::new(store::Reason::ALL.map(store::Reason::name)))]
+    #[arg(long = "reason", value_name = "REASON", value_parser = PossibleValuesParser::new(tidings_model::records::Reason::ALL.map(tidings_model::records::Reason::name)))]
     only: Option<String>,
     #[command(flatten)]
     reason: OptionalReason,
@@ -91,7 +91,7 @@ async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> any
 async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     let Options { tenant, address, only, reason, json: as_json } = options;
     let order = reason.order("tidings suppressions lift")?;
-    let only = store::Reason::ALL.into_iter().find(|known| Some(known.name()) == only.as_deref());
+    let only = tidings_model::records::Reason::ALL.into_iter().find(|known| Some(known.name()) == only.as_deref());
     let action = "suppression_lift".to_owned();
     let entry = AuditEntry { at: Timestamp::now(), actor: order.by, action, why: order.why };
     let store = Storage::connect(&config.database_url).await?.ready().await?;

@@ -7,13 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
-use tidings_workflows::{
-    Upkeep,
-    upkeep::{
-        Report,
-        contract::{Cutoff, Kind},
-    },
-};
+use tidings_model::retention::{Cutoff, Kind};
+use tidings_workflows::{Upkeep, upkeep::Report};
 
 use crate::{Config, Storage, worker::retention_schedule};
 

@@ -1,6 +1,6 @@
 //! `tidings worker`: runs until it is signalled.
 
-use tidings_activities::settings::UnknownRecipients;
+use tidings_model::settings::UnknownRecipients;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::tz::TimeZone;
 use serde::Deserialize;
-use tidings_activities::{
-    choices::{Choice, Choices},
+use tidings_model::{
+    Cadence, ParseError, Quiet,
+    rules::{Choice, Choices},
     settings::{DigestSettings, Throttled},
+    words,
 };
-use tidings_workflows::{Cadence, ParseError, Quiet, words};
 use toml::Spanned;
 use url::Url;
 

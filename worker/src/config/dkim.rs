@@ -9,7 +9,8 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_activities::{mailer::Dkim, settings::Sender};
+use tidings_mail::mailer::Dkim;
+use tidings_model::settings::{DkimKey, Sender};
 use toml::Spanned;
 
 use super::{Problem, problem::Checks};
@@ -182,11 +183,25 @@ impl Signing {
     /// # Errors
     /// It cannot be read, or is none that signs. Never shows it.
     pub fn signer(&self) -> Result<Dkim, Problem> {
+        self.read().map(|(_, signer)| signer)
+    }
+
+    /// The key as data, once it is known to sign.
+    ///
+    /// # Errors
+    /// As for [`Signing::signer`].
+    pub fn key(&self) -> Result<DkimKey, Problem> {
+        self.read().map(|(key, _)| key)
+    }
+
+    fn read(&self) -> Result<(DkimKey, Dkim), Problem> {
         let pem = match &self.key {
             Key::File(path) => fs::read(path).map_err(|error| self.problem(unreadable(&error)))?,
             Key::Pem(pem) => pem.clone().into_bytes(),
         };
-        Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))
+        let key = DkimKey { selector: self.selector.clone(), domain: self.domain.clone(), pem };
+        let signer = Dkim::read(&key).map_err(|error| self.problem(error.to_string()))?;
+        Ok((key, signer))
     }
 
     /// The file with the key, unless the environment holds it.

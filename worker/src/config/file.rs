@@ -8,8 +8,11 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_activities::settings::{Cap, Settings};
-use tidings_workflows::{names, words};
+use tidings_model::{
+    names,
+    settings::{Cap, Settings},
+    words,
+};
 use toml::Spanned;
 use url::Url;
 

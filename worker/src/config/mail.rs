@@ -2,7 +2,7 @@
 
 use lettre::{Address, message::Mailbox};
 use serde::Deserialize;
-use tidings_activities::settings::{RelaySettings, Sender};
+use tidings_model::settings::{RelaySettings, Sender};
 use toml::Spanned;
 
 use super::{

@@ -3,9 +3,8 @@
 //! Where an address comes from the environment it may be missing: other commands run where it is not.
 
 use serde::Deserialize;
-use tidings_activities::{
-    mailer::{self, Relay as Address},
-    relays::Provider,
+use tidings_model::{
+    Provider, RelayUrl as Address, relay_url,
     settings::{Per, Rate, RelaySettings},
 };
 use toml::Spanned;
@@ -131,7 +130,7 @@ fn address(
 }
 
 fn parse(url: &str) -> Result<Address, String> {
-    url.parse().map_err(|error: mailer::Error| error.to_string())
+    url.parse().map_err(|error: relay_url::Error| error.to_string())
 }
 
 /// What Kubernetes takes, too. A URL is none: `url_env` stands one key beside `url`.

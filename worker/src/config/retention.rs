@@ -4,8 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use jiff::civil::Time;
 use serde::Deserialize;
-use tidings_activities::{archive::Archive, upkeep};
-use tidings_workflows::words;
+use tidings_activities::upkeep;
+use tidings_model::words;
+use tidings_store::archive::Archive;
 use toml::Spanned;
 
 use super::problem::{Checks, Problem};

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tidings_activities::settings::{Guarantee, Sender, Stream as Settings};
-use tidings_workflows::words;
+use tidings_model::{
+    settings::{Guarantee, Sender, Stream as Settings},
+    words,
+};
 use toml::Spanned;
 
 use super::{
@@ -63,7 +65,7 @@ impl Stream {
     /// # Errors
     /// The DKIM key cannot be read, or signs nothing.
     pub fn signed(&self) -> Result<Settings, Problem> {
-        let dkim = self.dkim.as_ref().map(Signing::signer).transpose()?;
+        let dkim = self.dkim.as_ref().map(Signing::key).transpose()?;
         Ok(Settings { dkim, ..self.settings.clone() })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tidings_activities::settings::DigestSettings;
+use tidings_model::settings::DigestSettings;
 use toml::Spanned;
 
 use super::{

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context as _, bail};
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use tidings_activities::store::{DigestRecord, Store};
 use tidings_client::{Client, v1};
-use tidings_workflows::Key;
+use tidings_model::{Key, records::DigestRecord};
+use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 
 use super::{mailbox::Mailbox, reconcile::Account};
@@ -101,7 +101,7 @@ mod tests {
         let latest = events.iter().filter_map(|event| event.occurred_at?.try_into().ok()).max();
         assert_eq!(latest, Some(now));
         for event in events {
-            let (key, _event) = tidings_workflows::Event::from_wire(event, None).unwrap();
+            let (key, _event) = tidings_model::Event::from_wire(event, None).unwrap();
             assert!(["activity", "alerts"].contains(&key.digest_type.as_str()));
         }
     }

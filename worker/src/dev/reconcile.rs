@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidings_activities::store::DigestRecord;
-use tidings_workflows::{Key, contract::Outcome};
+use tidings_model::{Key, contract::Outcome, records::DigestRecord};
 
 use super::mail::Summary;
 
@@ -65,7 +64,7 @@ fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Re
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use tidings_workflows::contract::Closed;
+    use tidings_model::contract::Closed;
     use uuid::Uuid;
 
     use super::*;

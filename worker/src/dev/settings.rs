@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context as _;
-use tidings_activities::settings::DigestSettings;
+use tidings_model::settings::DigestSettings;
 use url::Url;
 
 use super::Args;

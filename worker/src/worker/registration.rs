@@ -7,7 +7,8 @@ use temporalio_sdk::{
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
 use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities};
-use tidings_workflows::{Digest, Message, Upkeep, names};
+use tidings_model::names;
+use tidings_workflows::{Digest, Message, Upkeep};
 
 use super::failures::Failures;
 

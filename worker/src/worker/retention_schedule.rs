@@ -14,7 +14,8 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
 use tidings_activities::namespace;
-use tidings_workflows::{Upkeep, names};
+use tidings_model::names;
+use tidings_workflows::Upkeep;
 
 /// Upkeep that Temporal missed starts for so long after its time; later the next night does.
 const CATCH_UP: Duration = Duration::from_secs(12 * 3600);

@@ -2,13 +2,12 @@
 
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
-
-use crate::contract::{
+use tidings_model::contract::{
     AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
     Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
 
-/// See each input in [`contract`](crate::contract).
+/// See each input in [`contract`](tidings_model::contract).
 pub struct DigestActivities;
 
 #[activity_definitions]

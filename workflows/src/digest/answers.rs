@@ -3,25 +3,19 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-
-use super::{
-    pending::PAGE_EVENTS,
-    state::{Delivering, State},
-};
-use crate::{
+use tidings_model::{
     command::{Order, Reopened},
     contract::{
         AuditInput, BuryInput, CloseInput, Closed, Ending, LoadInput, Loaded, Outcome, Plan, PlanInput, RenderInput,
         Rendered, ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
     },
+    settings::RETRY_DELAYS,
 };
 
-/// Waits after the first, second ... failed attempt; with the first attempt that makes six.
-pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
-
-const fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
+use super::{
+    pending::PAGE_EVENTS,
+    state::{Delivering, State},
+};
 
 /// The inputs.
 impl State {

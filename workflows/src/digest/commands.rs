@@ -1,13 +1,13 @@
 //! What an operator's commands do to the state.
 
 use jiff::Timestamp;
-use uuid::Uuid;
-
-use super::State;
-use crate::{
+use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
     contract::Note,
 };
+use uuid::Uuid;
+
+use super::State;
 
 impl State {
     /// Makes the pending events due, as soon as no digest is on its way and no hold stops them.

@@ -1,9 +1,9 @@
 //! What the digest workflow does next: a pure function of (state, now).
 
 use jiff::{SignedDuration, Timestamp};
+use tidings_model::{contract::Plan, words};
 
 use super::state::{Open, State};
-use crate::{contract::Plan, words};
 
 /// What the workflow does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

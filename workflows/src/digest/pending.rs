@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::{Event, Retract};
+use tidings_model::{Event, Retract};
 
 /// Events in one page: what one activity call carries, and what a window keeps in workflow state.
 pub const PAGE_EVENTS: usize = 500;

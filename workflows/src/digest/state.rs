@@ -9,14 +9,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
-
-use super::pending::{Arrival, Pending};
-use crate::{
+use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order, Reopen, Reopened},
     contract::{Closed, DeadLetter, Note, Plan, Signs, Window},
 };
+use uuid::Uuid;
+
+use super::pending::{Arrival, Pending};
 
 /// Bytes of pending events that a run hands to the next one. Above that it hands over a pointer to its own history.
 const CARRY_BYTES: usize = 512 * 1024;

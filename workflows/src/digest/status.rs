@@ -4,10 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tidings_model::command::Hold;
 use uuid::Uuid;
 
 use super::{Decision, State};
-use crate::command::Hold;
 
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,10 @@
 
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
-
-use super::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput};
-use crate::contract::Closed;
+use tidings_model::{
+    contract::Closed,
+    message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+};
 
 /// See each input in [`contract`](super::contract).
 pub struct MessageActivities;

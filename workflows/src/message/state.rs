@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-
-use super::{
+use tidings_model::{
     MessageKey,
-    command::{Cancelled, Retry},
-    contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
-};
-use crate::{
     command::Order,
     contract::{Closed, Sent},
+    message::{
+        command::{Cancelled, Retry},
+        contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+    },
 };
 
 /// What the workflow does next.
@@ -183,8 +182,9 @@ fn later(now: Timestamp, wait: Duration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use tidings_model::contract::Outcome;
+
     use super::*;
-    use crate::contract::Outcome;
 
     const MINUTE: Duration = Duration::from_mins(1);
 

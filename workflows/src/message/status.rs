@@ -4,10 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tidings_model::contract::Closed;
 use uuid::Uuid;
 
 use super::state::{Decision, State};
-use crate::contract::Closed;
 
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,19 +9,24 @@ use temporalio_workflow::{
     ActivityExecutionError, ContinueAsNewOptions, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
     WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination, workflows::select,
 };
+use tidings_model::{
+    MessageKey,
+    command::Order,
+    contract::Closed,
+    message::{
+        command::{Cancelled, Retry},
+        contract::Retried,
+    },
+};
 
 use super::{
-    MessageKey, Status,
+    Status,
     activities::MessageActivities as Activities,
-    command::{Cancelled, Retry},
-    contract::Retried,
     state::{Decision, State},
 };
 use crate::{
     call::{self, How},
     carried::{Carried, Unreadable},
-    command::Order,
-    contract::Closed,
 };
 
 /// Decisions that one run carries out before it continues as new: a relay may be at fault for weeks.

@@ -2,8 +2,7 @@
 
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
-
-use super::contract::{Cutoff, CutoffsInput, Purged};
+use tidings_model::retention::{Cutoff, CutoffsInput, Purged};
 
 /// See each input in [`contract`](super::contract).
 pub struct UpkeepActivities;

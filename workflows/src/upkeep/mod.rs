@@ -1,7 +1,6 @@
 //! Upkeep: what is older than its retention leaves the store, batch by batch. A schedule starts this workflow every night.
 
 pub mod activities;
-pub mod contract;
 mod state;
 mod workflow;
 

@@ -8,8 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use super::contract::{Cutoff, Kind, Purged};
+use tidings_model::retention::{Cutoff, Kind, Purged};
 
 /// What the workflow does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

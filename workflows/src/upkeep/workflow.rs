@@ -6,11 +6,11 @@ use temporalio_workflow::{
     ActivityExecutionError, ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult,
     WorkflowTermination,
 };
+use tidings_model::retention::CutoffsInput;
 
 use super::{
     Report,
     activities::UpkeepActivities as Activities,
-    contract::CutoffsInput,
     state::{Decision, State},
 };
 use crate::{

@@ -7,7 +7,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use temporalio_client::Client;
 use tidings_harness::{checker, stage::signal};
-use tidings_workflows::{Inbound, Key};
+use tidings_model::Key;
+use tidings_workflows::Inbound;
 
 use crate::Files;
 

@@ -7,7 +7,7 @@ use jiff::{
     civil::{DateTime, Weekday},
     tz::TimeZone,
 };
-use tidings_workflows::{Cadence, words};
+use tidings_model::{Cadence, words};
 
 use super::{assert_presentable, lines};
 

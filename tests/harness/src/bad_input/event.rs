@@ -7,8 +7,9 @@ use prost::Message as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use temporalio_common::protos::temporal::api::common::v1::Payload;
+use tidings_model::{Event, Key, Retract, contract::DeadLetter, decode::Decoded, limits};
 use tidings_proto::v1;
-use tidings_workflows::{Event, Inbound, Key, Retract, Sorted, contract::DeadLetter, limits};
+use tidings_workflows::Inbound;
 
 use super::assert_presentable;
 
@@ -30,7 +31,7 @@ pub fn event(bytes: &[u8]) {
     let (encoding, message) = header.split_once(' ').unwrap_or((&header, ""));
     let sorted = through(encoding, message, data);
     nothing_is_lost(&sorted, items(encoding, message, data));
-    letters(&sorted.refused, 7);
+    letters(&sorted.dead_letters, 7);
     for event in &sorted.events {
         within_the_contract(event);
         same_in_every_encoding(event);
@@ -41,7 +42,7 @@ pub fn event(bytes: &[u8]) {
     assert_eq!(through(encoding, message, data), sorted, "the same signal twice");
 }
 
-fn through(encoding: &str, message: &str, data: &[u8]) -> Sorted {
+fn through(encoding: &str, message: &str, data: &[u8]) -> Decoded {
     let metadata = [("encoding", encoding), ("messageType", message)];
     let payload = Payload {
         metadata: metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into(),
@@ -85,14 +86,14 @@ fn json_items(message: &str, data: &[u8]) -> usize {
     }
 }
 
-fn nothing_is_lost(Sorted { events, retracts, refused }: &Sorted, items: Option<usize>) {
+fn nothing_is_lost(Decoded { events, retracts, dead_letters }: &Decoded, items: Option<usize>) {
     let good = events.len() + retracts.len();
     let Some(items) = items else { return };
-    if let (LETTERS, Some(last)) = (refused.len(), refused.last()) {
+    if let (LETTERS, Some(last)) = (dead_letters.len(), dead_letters.last()) {
         let rest = items - good - (LETTERS - 1);
         assert!(last.reason.starts_with(&format!("{rest} more of ")), "{items} items, {good} good: {}", last.reason);
     } else {
-        assert_eq!(good + refused.len(), items, "{refused:?}");
+        assert_eq!(good + dead_letters.len(), items, "{dead_letters:?}");
     }
 }
 
@@ -142,7 +143,11 @@ fn same_in_every_encoding(event: &Event) {
         ("binary/protobuf", "", &batch),
     ] {
         let again = through(encoding, message, data);
-        assert_eq!(again, Sorted { events: vec![event.clone()], ..Sorted::default() }, "{encoding} {message}: {json}");
+        assert_eq!(
+            again,
+            Decoded { events: vec![event.clone()], ..Decoded::default() },
+            "{encoding} {message}: {json}"
+        );
     }
 }
 
@@ -153,7 +158,7 @@ fn same_retract_in_every_encoding(retract: &Retract) {
             v1::Retract { category, entity_type, entity_id, occurred_at: Some(until.into()), ..v1::Retract::default() }
         }
     };
-    let only = Sorted { retracts: vec![retract.clone()], ..Sorted::default() };
+    let only = Decoded { retracts: vec![retract.clone()], ..Decoded::default() };
     let json = serde_json::to_vec(&wire).expect("a wire retract is JSON");
     assert_eq!(through("json/plain", RETRACT, &json), only);
     assert_eq!(through("binary/protobuf", RETRACT, &wire.encode_to_vec()), only);

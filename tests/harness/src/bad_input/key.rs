@@ -1,6 +1,6 @@
 //! Keys: their percent-encoding is one to one, bounded, and keeps tenants apart.
 
-use tidings_workflows::{Key, MessageKey, limits::WORKFLOW_ID_BYTES};
+use tidings_model::{Key, MessageKey, limits::WORKFLOW_ID_BYTES};
 
 use super::lines;
 

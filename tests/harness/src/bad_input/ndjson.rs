@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use tidings::emit::{Key, Lines, Rejection, unpacked};
+use tidings_model::Event;
 use tidings_proto::v1;
-use tidings_workflows::Event;
 
 use super::assert_presentable;
 

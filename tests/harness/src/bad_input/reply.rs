@@ -1,6 +1,7 @@
 //! A relay's reply: taken apart without harm, and classified by the laws of docs/delivery.md.
 
-use tidings_activities::mailer::{Class, Event, Phase, Reply, classify};
+use tidings_mail::mailer::{Event, Reply, classify};
+use tidings_model::attempt::{Class, Phase};
 
 use super::assert_presentable;
 

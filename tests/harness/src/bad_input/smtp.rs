@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidings_activities::mailer::{Class, Delivery, Event, Limits, Mailer, Phase, Timeouts, classify};
+use tidings_mail::mailer::{Delivery, Event, Limits, Mailer, Timeouts, classify};
+use tidings_model::attempt::{Class, Phase};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

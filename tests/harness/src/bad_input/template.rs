@@ -4,11 +4,12 @@ use std::sync::LazyLock;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value};
-use tidings_activities::{
-    renderer::{HTML_BYTES, Input, Links, Rendered, Renderer, SUBJECT_CHARS, View},
-    store::{Contents, Group, Recipient},
+use tidings_mail::renderer::{HTML_BYTES, Input, Links, Rendered, Renderer, SUBJECT_CHARS, View};
+use tidings_model::{
+    Key,
+    contract::Window,
+    records::{Contents, Group, Recipient},
 };
-use tidings_workflows::{Key, contract::Window};
 use uuid::Uuid;
 
 use super::{html, lines};

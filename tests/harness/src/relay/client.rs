@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_activities::mailer::{Delivery, Draft, Limits, Mailer, Of, Person, Timeouts};
+use tidings_mail::mailer::{Delivery, Draft, Limits, Mailer, Of, Person, Timeouts};
 use uuid::Uuid;
 
 /// The sender of all mails here.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_workflows::Cadence;
+use tidings_model::Cadence;
 
 /// So many are shown.
 const SHOWN: usize = 3;

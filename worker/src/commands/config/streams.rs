@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidings_activities::settings::{RelaySettings, Sender};
-use tidings_workflows::words;
+use tidings_model::{
+    settings::{RelaySettings, Sender},
+    words,
+};
 
 use super::{ShownDkim, from};
 use crate::{

@@ -1,7 +1,7 @@
 //! What a key's workflow answered to a command, in words.
 
 use jiff::Timestamp;
-use tidings_workflows::{
+use tidings_model::{
     Key,
     command::{Dropped, Flushed, Held, Released, Retimed},
 };

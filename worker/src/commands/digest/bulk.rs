@@ -7,7 +7,7 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
-use tidings_workflows::Key;
+use tidings_model::Key;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{

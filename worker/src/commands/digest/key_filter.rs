@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, str::FromStr};
 
 use futures::TryStreamExt as _;
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
-use tidings_workflows::{Key, names};
+use tidings_model::{Key, names};
 
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,14 +4,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{
-    DigestActivities, Preview,
-    mailer::Timeouts,
-    relays::Relays,
+use tidings_activities::{DigestActivities, Preview, relays::Relays};
+use tidings_mail::{
+    mailer::{Signers, Timeouts},
     renderer::{Rendered, Renderer},
-    settings::UnknownRecipients,
 };
-use tidings_workflows::{Digest, Key, command::Due, contract::LoadInput};
+use tidings_model::{Key, command::Due, contract::LoadInput, settings::UnknownRecipients};
+use tidings_workflows::Digest;
 
 use crate::{Config, Storage, commands::template, key_workflow::query, phrases::counted};
 
@@ -78,6 +77,7 @@ async fn activities(config: &Config) -> anyhow::Result<DigestActivities> {
     Ok(DigestActivities {
         store: Storage::connect(&config.database_url).await?.ready().await?,
         renderer: Renderer::new(config.templates.as_deref())?,
+        signers: Signers::new(&settings.streams)?,
         relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
         settings,
     })

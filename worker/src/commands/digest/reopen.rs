@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::json;
-use tidings_workflows::{
+use tidings_model::{
     Key,
     command::{Reopen, Reopened},
 };

@@ -11,10 +11,11 @@ use temporalio_client::{
 };
 use temporalio_common::{HasWorkflowDefinition, UpdateDefinition};
 use tidings_activities::namespace;
-use tidings_workflows::{
-    Digest, Key,
+use tidings_model::{
+    Key,
     command::{Dropped, Held, Hold, Order, Retime},
 };
+use tidings_workflows::Digest;
 use tokio::time::{sleep, timeout};
 
 use super::answers;

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Read as _};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
+use tidings_model::Event;
 use tidings_proto::v1;
-use tidings_workflows::Event;
 use tokio::sync::mpsc;
 
 use crate::line_input::Rejection;

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Unit};
-use tidings_activities::store::Preferences;
+use tidings_model::records::Preferences;
 
 use crate::args::later;
 

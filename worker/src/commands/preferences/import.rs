@@ -3,11 +3,8 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tidings_activities::{
-    choices::{self, Error},
-    store::Preferences,
-};
-use tidings_workflows::{Key, command::Order};
+use tidings_activities::choices::{self, Error};
+use tidings_model::{Key, command::Order, records::Preferences};
 
 use super::changes::quiet;
 use crate::{

@@ -4,12 +4,12 @@ use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_activities::{
-    choices::InForce,
+use tidings_model::{
+    Key,
+    records::{Facts, Preferences},
+    rules::InForce,
     settings::DigestSettings,
-    store::{self, Facts, Preferences},
 };
-use tidings_workflows::Key;
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ pub(super) struct Shown<'a> {
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
     consent: bool,
-    suppressed: Option<store::Reason>,
+    suppressed: Option<tidings_model::records::Reason>,
 }
 
 impl<'a> Shown<'a> {

@@ -14,13 +14,15 @@ use temporalio_client::{
     Client as Temporal, NamespacedClient as _, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
     WorkflowQueryOptions, errors::WorkflowInteractionError,
 };
-use tidings_activities::{Error, namespace, read_back::told, store::Store};
+use tidings_activities::{Error, namespace, read_back::told};
 use tidings_client::{Client, v1};
-use tidings_workflows::{
-    Delivery, Digest, Event, Key, Retract, Told,
+use tidings_model::{
+    Event, Key, Retract,
     command::{Order, Reopen},
     contract::{AuditInput, Note},
 };
+use tidings_store::Store;
+use tidings_workflows::{Delivery, Digest, Told};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::{
-    mailer::{Class, Delivery, Draft, Of, Person, Phase, Timeouts},
-    relays::Relays,
-    settings::{Settings, Stream, UnknownRecipients},
+use tidings_activities::relays::Relays;
+use tidings_mail::mailer::{Delivery, Draft, Of, Person, Signers, Timeouts};
+use tidings_model::{
+    attempt::{Class, Phase},
+    settings::{Settings, Stream, Streams, UnknownRecipients},
 };
 use uuid::Uuid;
 
@@ -92,9 +93,12 @@ async fn mail(
     relay: &str,
     settings: &Settings,
 ) -> anyhow::Result<Delivery> {
-    let streams = [&settings.streams.bulk, &settings.streams.transactional];
-    let serves = |stream: &&Stream| stream.relays.iter().any(|name| name == relay);
-    let stream = streams.into_iter().find(serves).unwrap_or(&settings.streams.bulk);
+    let Streams { bulk, transactional } = &settings.streams;
+    let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
+    let (name, stream) = match (serves(bulk), serves(transactional)) {
+        (false, true) => (Streams::TRANSACTIONAL, transactional),
+        _ => (Streams::BULK, bulk),
+    };
     let sender = &stream.sender;
     let now = Timestamp::now();
     let text = format!("This is a test of the relay {relay:?} by `tidings relays test`.\n");
@@ -111,7 +115,7 @@ async fn mail(
         message_domain: &sender.domain,
     };
     let composed = draft.compose()?;
-    let bytes = stream.signed(composed.bytes, now)?;
+    let bytes = Signers::new(&settings.streams)?.sign(name, composed.bytes, now)?;
     Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,

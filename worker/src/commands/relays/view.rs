@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::{relays::Breaker, settings::Streams};
+use tidings_model::{breaker::Breaker, settings::Streams};
 use uuid::Uuid;
 
 use crate::{Config, config::Relay};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_activities::{relays::Provider, settings::Guarantee};
+use tidings_model::{Provider, settings::Guarantee};
 
 use super::*;
 

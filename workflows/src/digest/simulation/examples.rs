@@ -3,16 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
+use tidings_model::{
+    command::{Hold, Reopen, Retime},
+    contract::{Loaded, Outcome},
+};
 
 use super::{
     step::{Answer, Step},
     world::{EVERY_EVENT, Model, SLIDING, World, order},
 };
-use crate::{
-    command::{Hold, Reopen, Retime},
-    contract::{Loaded, Outcome},
-    digest::Decision,
-};
+use crate::digest::Decision;
 
 #[test]
 fn a_window_opens_with_its_first_new_event() {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use uuid::Uuid;
-
-use crate::{
+use tidings_model::{
     Event, Key, Retract,
     contract::{Closed, Outcome, Resumed, Window},
 };
+use uuid::Uuid;
 
 #[derive(Default)]
 pub(super) struct Ledger {

@@ -3,18 +3,18 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
+use tidings_model::{
+    Event, Retract, Slide,
+    command::{Hold, Order, Reopen, Retime},
+    contract::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
+};
 use uuid::Uuid;
 
 use super::{
     ledger::{Ledger, event, ids, key},
     step::{Answer, Choice, Step},
 };
-use crate::{
-    Event, Retract, Slide,
-    command::{Hold, Order, Reopen, Retime},
-    contract::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
-    digest::{Decision, State},
-};
+use crate::digest::{Decision, State};
 
 pub(super) struct World {
     pub(super) state: State,

@@ -1,0 +1,73 @@
+//! Why a step of an attempt failed.
+
+use std::{error::Error as _, io, time::Duration};
+
+use tokio::time::timeout;
+
+use super::{Event, Reply};
+use tidings_model::attempt::Phase;
+
+/// Why a step failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) phase: Phase,
+    pub(super) event: Event,
+    /// In words, without addresses.
+    pub(super) detail: String,
+}
+
+impl Failure {
+    pub(super) fn new(phase: Phase, event: Event, detail: impl Into<String>) -> Self {
+        Self { phase, event, detail: detail.into() }
+    }
+
+    pub(super) fn lost(phase: Phase, error: &io::Error) -> Self {
+        Self::new(phase, Event::Lost, format!("the connection is lost: {error}"))
+    }
+
+    pub(super) fn silent(phase: Phase, limit: Duration) -> Self {
+        Self::new(phase, Event::Silent, format!("no answer within {limit:?}"))
+    }
+
+    pub(super) fn replied(phase: Phase, reply: Reply) -> Self {
+        Self::new(phase, Event::Reply(reply), "")
+    }
+
+    /// lettre keeps a negative reply's code as the status and its text as the source.
+    pub(super) fn from_lettre(phase: Phase, error: &lettre::transport::smtp::Error) -> Self {
+        if let Some(code) = error.status() {
+            let text = error.source().map(ToString::to_string).unwrap_or_default();
+            return Self::replied(phase, Reply::new(code.into(), &text));
+        }
+        // What a relay says that is no reply may hold anything, so it is not shown.
+        let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        let detail = "the connection was closed, or what came is no SMTP reply";
+        io.map_or_else(|| Self::new(phase, Event::Lost, detail), |io| Self::lost(phase, io))
+    }
+
+    /// A relay that closes idle connections says so only when we come back (421, or nothing at all).
+    pub(super) fn is_stale(&self) -> bool {
+        let gone = match &self.event {
+            Event::Reply(reply) => reply.code == 421,
+            event => *event == Event::Lost,
+        };
+        gone && self.phase == Phase::Mail
+    }
+
+    /// The relay refused a command and waits for the next one.
+    pub(super) fn leaves_the_connection_usable(&self) -> bool {
+        match &self.event {
+            Event::Reply(reply) => reply.code >= 400 && reply.code != 421,
+            event => matches!(event, Event::OverSize | Event::Unspeakable),
+        }
+    }
+}
+
+/// Runs a step; silence ends it after `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    phase: Phase,
+    step: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout(limit, step).await.unwrap_or_else(|_| Err(Failure::silent(phase, limit)))
+}

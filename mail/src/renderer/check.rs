@@ -1,0 +1,171 @@
+//! Tries every template against its sample, for `./dev check` and `tidings template`.
+
+use std::fmt;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Deserialize;
+use tera::{Map, Value};
+use tidings_model::{
+    Key,
+    contract::Window,
+    records::{Contents, Recipient},
+};
+use uuid::Uuid;
+
+use super::{Error, HTML_BYTES, Input, Links, Rendered, Renderer, View, html, message, source::SAMPLE};
+
+/// What is wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The digest type.
+    pub template: String,
+    /// What is wrong, with file and line where they are known.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "template {}: {}", self.template, self.problem)
+    }
+}
+
+/// The content of a `sample.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sample {
+    digest_id: Uuid,
+    opened_at: Timestamp,
+    due_at: Timestamp,
+    zone: String,
+    cadence: String,
+    recipient: Name,
+    links: Links,
+    contents: Contents,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Name {
+    user: String,
+    name: String,
+}
+
+impl Renderer {
+    /// Everything wrong with any template, found by rendering each one's sample.
+    #[must_use]
+    pub fn check(&self) -> Vec<Problem> {
+        let problems_of = |template: String| {
+            let problems = self.problems(&template).unwrap_or_else(|error| vec![error.to_string()]);
+            problems.into_iter().map(move |problem| Problem { template: template.clone(), problem })
+        };
+        self.names().into_iter().flat_map(problems_of).collect()
+    }
+
+    /// The mail that `template` makes of its sample.
+    ///
+    /// # Errors
+    /// There is no such template or no sample, the sample cannot be read, or the template fails on it.
+    pub fn preview(&self, template: &str) -> Result<Rendered, Error> {
+        match self.single(template) {
+            Some(sample) => self.sample_message(template, &sample),
+            None => self.render_strictly(template, &self.sample(template)?),
+        }
+    }
+
+    /// What templates see of the sample of `template`.
+    ///
+    /// # Errors
+    /// There is no such template or no sample, or the sample cannot be read.
+    pub fn sample(&self, template: &str) -> Result<View, Error> {
+        if !self.sources.has(template) {
+            return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
+        }
+        let file = format!("{template}/{SAMPLE}");
+        let Some(source) = self.sources.get(&file) else {
+            return Err(Error::Template { place: file, problem: "there is no sample".into() });
+        };
+        view_of(&source.text, template)
+            .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
+    }
+
+    /// The sample of `template`, where that is one of a single message.
+    fn single(&self, template: &str) -> Option<message::Sample> {
+        serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
+    }
+
+    /// What is wrong with one template; an error where nothing can be rendered at all.
+    fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
+        if let Some(sample) = self.single(template) {
+            let html = self.sample_message(template, &sample)?.html;
+            return Ok(html::unbalanced(&html)
+                .map(|problem| format!("{template}/body.html: {problem}"))
+                .into_iter()
+                .collect());
+        }
+        let full = self.sample(template)?;
+        let mut problems = Vec::new();
+        let lines = full.digest.groups.len();
+        let (_, html) = self.html(template, &full)?;
+        if html.len() >= HTML_BYTES {
+            problems.push(format!("the sample makes {} bytes of HTML; the limit is {HTML_BYTES}", html.len()));
+        }
+        problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
+        self.render_strictly(template, &full)?;
+        // What is optional must be so for the template, too.
+        let bare = bare(full.clone());
+        for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
+            problems.extend(self.render_strictly(template, &view).err().map(|error| error.to_string()));
+        }
+        problems.dedup();
+        Ok(problems)
+    }
+}
+
+/// The view with nothing in it that an event or a configuration may leave out.
+fn bare(mut view: View) -> View {
+    view.links = Links::default();
+    view.recipient.name.clear();
+    view.digest.cadence.clear();
+    view.digest.entity_count = None;
+    view.digest.entity_type = None;
+    view.digest.counts = Map::new().into();
+    view.digest.sums.clear();
+    for line in &mut view.digest.groups {
+        let mut bare = line.clone().into_map().unwrap_or_default();
+        for name in ["entity", "url", "excerpt"] {
+            bare.insert(name.into(), Value::none());
+        }
+        for name in ["counts", "payload"] {
+            bare.insert(name.into(), Map::new().into());
+        }
+        for name in ["actors", "sums"] {
+            bare.insert(name.into(), Vec::<Value>::new().into());
+        }
+        bare.insert("who".into(), "".into());
+        *line = bare.into();
+    }
+    view
+}
+
+fn view_of(json: &str, template: &str) -> Result<View, String> {
+    let sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let key = Key::new("sample".into(), template.into(), sample.recipient.user).map_err(|error| error.to_string())?;
+    let zone = TimeZone::get(&sample.zone).map_err(|error| error.to_string())?;
+    let recipient = Recipient {
+        tenant: key.tenant.clone(),
+        user: key.user.clone(),
+        address: String::new(),
+        name: sample.recipient.name,
+        zone: sample.zone,
+        locale: String::new(),
+    };
+    let window = Window { key, digest_id: sample.digest_id, opened_at: sample.opened_at, due_at: sample.due_at };
+    Ok(View::new(&Input {
+        contents: &sample.contents,
+        window: &window,
+        recipient: &recipient,
+        zone: &zone,
+        cadence: &sample.cadence,
+        links: &sample.links,
+    }))
+}

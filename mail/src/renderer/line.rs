@@ -1,0 +1,113 @@
+//! One line of the mail, as templates see it: a group of events in words.
+
+use std::borrow::Cow;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Serialize;
+use serde_json::Value;
+use tidings_model::records::Group;
+
+use super::{
+    clean,
+    sums::{self, Counts, Sum},
+    view::NAME_CHARS,
+    words,
+};
+
+/// Characters of a title.
+const TITLE_CHARS: usize = 200;
+/// Characters of an excerpt.
+const EXCERPT_CHARS: usize = 300;
+
+/// One line of the mail: a group of events.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    pub category: Cow<'a, str>,
+    pub entity_type: Cow<'a, str>,
+    pub entity_id: Cow<'a, str>,
+    /// How the line names the entity; only its type, or `None`, where the title names it already.
+    pub entity: Option<String>,
+    /// The payload's, else the entity's name, else the category's.
+    pub title: Cow<'a, str>,
+    pub url: Option<String>,
+    pub excerpt: Option<Cow<'a, str>>,
+    pub count: u64,
+    /// The count with its category: `12 changes`.
+    pub quantity: String,
+    pub counts: Counts<'a>,
+    /// The counts in words, the worst first.
+    pub sums: Vec<Sum>,
+    /// `Ann and 3 others`; may be empty.
+    pub who: String,
+    pub actor: Cow<'a, str>,
+    pub actor_count: u64,
+    pub actors: Vec<Cow<'a, str>>,
+    /// `3 Feb, 14:20`.
+    pub first_at: String,
+    pub last_at: String,
+    /// What the latest event carried, clean: a map.
+    pub payload: tera::Value,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(group: &'a Group, zone: &TimeZone) -> Self {
+        let payload = tera::Value::from_serializable(&clean::Payload(&group.payload));
+        let string =
+            |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let named = entity_name(group);
+        let title = string("title").map(|title| clean::text(title, TITLE_CHARS));
+        let category = clean::text(&group.category, NAME_CHARS);
+        let entity_type = clean::text(&group.entity_type, NAME_CHARS);
+        let (title, entity) = match (title, named) {
+            (Some(title), named) => (title, named),
+            (None, Some(named)) => {
+                (named.into(), Some(words::humanize(&entity_type).into_owned()).filter(|name| !name.is_empty()))
+            }
+            (None, None) => (words::humanize(&category).into_owned().into(), None),
+        };
+        let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
+        Self {
+            entity_type,
+            entity_id: clean::text(&group.entity_id, NAME_CHARS),
+            entity: entity.filter(|entity| *entity != title),
+            title,
+            url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
+            excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
+            count: group.count,
+            quantity: words::counted(&category, i128::from(group.count)),
+            category,
+            counts: Counts(&group.counts),
+            sums: sums::sums(&group.counts),
+            who: words::who(&actors, group.actor_count),
+            actor: clean::text(&group.actor, NAME_CHARS),
+            actor_count: group.actor_count,
+            actors,
+            first_at: short(group.first_at, zone),
+            last_at: short(group.last_at, zone),
+            payload,
+        }
+    }
+}
+
+/// `3 Feb, 14:20`. By hand: this is done for every line, and a format string costs more than the rest of it.
+fn short(at: Timestamp, zone: &TimeZone) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let local = zone.to_datetime(at);
+    let month =
+        usize::try_from(local.month() - 1).ok().and_then(|month| MONTHS.get(month)).copied().unwrap_or_default();
+    format!("{} {month}, {:02}:{:02}", local.day(), local.hour(), local.minute())
+}
+
+/// `crates/cli` by itself, but `build 812`: a bare number says nothing without its type.
+fn entity_name(group: &Group) -> Option<String> {
+    let id = &group.entity_id;
+    let name = match (group.entity_type.is_empty(), id.is_empty()) {
+        (true, true) => return None,
+        (false, true) => words::humanize(&group.entity_type),
+        (false, false) if id.chars().all(|c| c.is_ascii_digit()) => {
+            format!("{} {id}", words::humanize(&group.entity_type)).into()
+        }
+        (_, false) => id.into(),
+    };
+    Some(clean::text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,149 @@
+//! Single messages from a template: it sees `message`, which is what the sender handed over, and `recipient`. Their values
+//! are as clean as a digest's (rule 22).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tera::Context;
+use tidings_model::records::Recipient;
+
+use super::{Error, HTML_BYTES, Reader, Rendered, Renderer, SUBJECT_CHARS, broken, clean, html, source::PARTS, view};
+
+#[derive(Serialize)]
+struct View<'a> {
+    message: clean::Payload<'a>,
+    recipient: Reader,
+}
+
+/// The content of a `sample.json` of a single message's template.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sample {
+    message: Map<String, Value>,
+    recipient: Name,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Name {
+    user: String,
+    name: String,
+}
+
+impl Renderer {
+    /// Makes a single message. There is no fallback: whoever hands it over is told what is wrong.
+    ///
+    /// # Errors
+    /// There is no such template, it fails, or it makes an empty subject or [`HTML_BYTES`] of HTML.
+    pub fn message(
+        &self,
+        template: &str,
+        variables: &Map<String, Value>,
+        recipient: &Recipient,
+    ) -> Result<Rendered, Error> {
+        if !self.sources.has(template) {
+            return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
+        }
+        let text = |value: &str| clean::text(value, view::NAME_CHARS).into_owned();
+        let recipient = Reader {
+            user: text(&recipient.user),
+            name: text(&recipient.name),
+            locale: text(&recipient.locale),
+            zone: text(&recipient.zone),
+        };
+        let seen = View { message: clean::Payload(variables), recipient };
+        let context = Context::from_serialize(&seen).map_err(|error| broken(&error, &self.sources, template))?;
+        let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
+        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        if subject.is_empty() {
+            return Err(wrong(PARTS[0], "it is empty".into()));
+        }
+        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
+        if html.len() >= HTML_BYTES {
+            return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
+        }
+        let text = self.part(template, PARTS[2], &context)?;
+        Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+    }
+
+    /// The mail that `template` makes of this sample.
+    pub(super) fn sample_message(&self, template: &str, sample: &Sample) -> Result<Rendered, Error> {
+        let recipient = Recipient {
+            tenant: String::new(),
+            user: sample.recipient.user.clone(),
+            address: String::new(),
+            name: sample.recipient.name.clone(),
+            zone: String::new(),
+            locale: String::new(),
+        };
+        self.message(template, &sample.message, &recipient)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn templates(folder: &Path, html: &str) -> Renderer {
+        let own = folder.join("welcome");
+        fs::create_dir_all(&own).unwrap();
+        for (name, text) in [
+            ("subject.txt", "Welcome, {{ recipient.name }}"),
+            ("body.html", html),
+            ("body.txt", "{{ message.title }}\n{{ message.url }}\n"),
+            (
+                "sample.json",
+                r#"{"message": {"title": "Hi", "url": "https://a.example"}, "recipient": {"user": "ann", "name": "Ann"}}"#,
+            ),
+        ] {
+            fs::write(own.join(name), text).unwrap();
+        }
+        Renderer::new(Some(folder)).unwrap()
+    }
+
+    fn ann() -> Recipient {
+        Recipient {
+            tenant: "acme".into(),
+            user: "ann".into(),
+            address: "ann@example.net".into(),
+            name: "Ann".into(),
+            zone: String::new(),
+            locale: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_handed_over_is_cleaned_and_escaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
+        let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
+        let mail = renderer.message("welcome", variables.as_object().unwrap(), &ann()).unwrap();
+        assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
+        assert!(
+            mail.html.contains("&lt;b&gt;x&lt;/b&gt; Bcc: y") && !mail.html.contains("javascript"),
+            "{}",
+            mail.html
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_missing_is_an_error_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
+        let error = renderer.message("welcome", &Map::new(), &ann()).err().unwrap();
+        assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
+        let unknown = renderer.message("nothing", &Map::new(), &ann()).err().unwrap();
+        assert!(unknown.to_string().contains("there are: activity"), "{unknown}");
+    }
+
+    #[test]
+    fn a_template_of_single_messages_is_checked_with_its_own_sample() {
+        let folder = tempfile::tempdir().unwrap();
+        let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
+        assert_eq!(renderer.check(), []);
+        assert_eq!(renderer.preview("welcome").unwrap().text, "Hi\nhttps://a.example/\n");
+        let renderer = templates(folder.path(), "<p>{{ message.titel }}</p>");
+        assert_eq!(renderer.check().len(), 1);
+    }
+}

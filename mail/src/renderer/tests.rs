@@ -1,0 +1,280 @@
+//! Every shipped mail as a snapshot, and what must hold for any digest.
+
+use std::fs;
+
+use jiff::{Timestamp, tz::TimeZone};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tidings_model::{
+    Key,
+    contract::Window,
+    records::{Contents, Group, Recipient},
+};
+use uuid::Uuid;
+
+use super::*;
+
+fn renderer() -> Renderer {
+    Renderer::new(None).unwrap()
+}
+
+fn group(count: u64, payload: &Value) -> Group {
+    let at: Timestamp = "2025-02-03T07:41:10Z".parse().unwrap();
+    Group {
+        category: "change".into(),
+        entity_type: "area".into(),
+        entity_id: "docs".into(),
+        count,
+        counts: [("files".to_owned(), 3)].into(),
+        first_at: at,
+        last_at: at,
+        actor: "Ann".into(),
+        payload: payload.as_object().unwrap().clone(),
+        actor_count: 1,
+        actors: vec!["Ann".into()],
+    }
+}
+
+fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
+    let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_groups;
+    let groups = u64::try_from(lines.len()).unwrap() + unseen_groups;
+    let contents = Contents { items, groups, counts: [("files".to_owned(), 9)].into(), lines };
+    let recipient = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.com".into(),
+        name: "Ann\r\nBcc: eve".into(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    let window = Window {
+        key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
+        digest_id: Uuid::nil(),
+        opened_at: "2025-02-03T07:00:00Z".parse().unwrap(),
+        due_at: "2025-02-03T08:00:00Z".parse().unwrap(),
+    };
+    View::new(&Input {
+        contents: &contents,
+        window: &window,
+        recipient: &recipient,
+        zone: &TimeZone::get("Asia/Kathmandu").unwrap(),
+        cadence: "hourly",
+        links: &Links { more_url: Some("javascript:more".into()), ..Links::default() },
+    })
+}
+
+#[test]
+fn every_shipped_template_looks_as_it_did() {
+    let renderer = renderer();
+    assert_eq!(renderer.names(), ["activity", "alerts", "default"]);
+    for name in renderer.names() {
+        let mail = renderer.preview(&name).unwrap();
+        insta::assert_snapshot!(format!("{name}_subject"), mail.subject);
+        insta::assert_snapshot!(format!("{name}_html"), mail.html);
+        insta::assert_snapshot!(format!("{name}_text"), mail.text);
+    }
+}
+
+#[test]
+fn every_shipped_template_stands_without_what_is_optional() {
+    assert_eq!(renderer().check(), []);
+}
+
+#[test]
+fn hostile_values_neither_break_out_nor_lead_astray() {
+    let hostile = json!({
+        "title": "<script>alert(1)</script>\r\n* Forged line\u{202e}gpj.exe",
+        "url": "javascript:alert(1)",
+        "excerpt": "' onclick='x\" onload=\"y` שלום 👩🏽‍💻",
+    });
+    let huge = json!({"title": "🦀".repeat(4_000), "url": "data:text/html,x"});
+    let right_to_left = json!({"title": "عنوان (1)", "url": "https://example.com/\"><script>"});
+    let view = view(vec![group(2, &hostile), group(1, &huge), group(1, &right_to_left)], 4);
+    let mail = renderer().render("activity", &view).unwrap();
+    assert_eq!(mail.fallback, None);
+    insta::assert_snapshot!("hostile_subject", mail.subject);
+    insta::assert_snapshot!("hostile_html", mail.html);
+    insta::assert_snapshot!("hostile_text", mail.text);
+    for forbidden in ["<script", "javascript:", "data:", "\u{202e}", "ann@example.com"] {
+        assert!(!mail.html.contains(forbidden), "{forbidden}");
+    }
+    assert!(!mail.text.lines().any(|line| line.starts_with("* Forged")));
+    assert_eq!(html::unbalanced(&mail.html), None);
+}
+
+#[test]
+fn a_right_to_left_title_decides_its_own_direction() {
+    let mail = renderer().render("activity", &view(vec![group(1, &json!({"title": "عنوان (1)"}))], 0)).unwrap();
+    assert_eq!(mail.subject, "docs: \u{2068}عنوان (1)\u{2069}");
+    assert!(mail.html.contains("color:#15181d\">عنوان (1)</div>"));
+}
+
+#[test]
+fn the_subject_of_an_activity_says_what_happened_and_where() {
+    let at = |entity_type: &str, entity_id: &str, count| Group {
+        entity_type: entity_type.into(),
+        entity_id: entity_id.into(),
+        ..group(count, &json!({"title": "Better tracing"}))
+    };
+    let cli = || at("area", "crates/cli", 12);
+    let fixes = Group { category: "fix".into(), ..at("area", "crates/cli", 2) };
+    let table = [
+        (vec![at("area", "docs", 1)], 0, "docs: Better tracing"),
+        (vec![at("", "", 1)], 0, "Better tracing"),
+        (vec![cli()], 0, "12 changes in crates/cli"),
+        (vec![cli(), at("area", "docs", 1)], 0, "12 changes in crates/cli and 1 other area"),
+        (
+            vec![cli(), at("area", "docs", 3), at("area", "frontend", 1)],
+            0,
+            "12 changes in crates/cli and 2 other areas",
+        ),
+        (vec![cli(), fixes], 0, "12 changes in crates/cli and 2 more updates"),
+        (vec![cli(), at("build", "812", 1)], 0, "12 changes in crates/cli and 1 more update"),
+        (vec![cli()], 1_200, "12 changes in crates/cli and 1,200 more updates"),
+        (vec![], 3, "3 updates"),
+    ];
+    for (lines, unseen, subject) in table {
+        assert_eq!(renderer().render("activity", &view(lines, unseen)).unwrap().subject, subject);
+    }
+}
+
+#[test]
+fn a_subject_from_a_long_title_is_one_line_of_limited_length() {
+    let lines = vec![group(1, &json!({"title": "ä\n".repeat(8_000)}))];
+    let mail = renderer().render("activity", &view(lines, 0)).unwrap();
+    assert_eq!(mail.subject.lines().count(), 1);
+    assert!(mail.subject.chars().count() <= SUBJECT_CHARS && mail.subject.ends_with('…'), "{}", mail.subject);
+}
+
+#[test]
+fn lines_give_way_to_the_size_limit_and_never_the_footer() {
+    let payload = json!({"title": "<".repeat(200), "excerpt": "\"".repeat(300), "url": "https://a.example/"});
+    let view = view(vec![group(3, &payload); 50], 7);
+    let mail = renderer().render("activity", &view).unwrap();
+    assert_eq!(mail.fallback, None);
+    assert!(mail.html.len() < HTML_BYTES && mail.html.len() > HTML_BYTES - 5_000, "{}", mail.html.len());
+    let shown = mail.text.lines().filter(|line| line.starts_with("* ")).count();
+    assert!(shown < 50);
+    let more = format!("and {} more", 157 - 3 * shown);
+    assert!(mail.html.contains(&more) && mail.text.contains(&more), "{more}");
+    assert!(mail.html.contains("You get this mail because") && mail.html.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_missing_template_falls_back_to_default_and_says_why() {
+    let mail = renderer().render("invoices", &view(vec![group(1, &json!({}))], 0)).unwrap();
+    assert_eq!(mail.template, "default");
+    assert_eq!(mail.fallback.unwrap(), r#"there is no template "invoices"; there are: activity, alerts, default"#);
+}
+
+/// A folder with one digest type, `custom`, of which `html` is the HTML.
+fn folder(html: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let custom = folder.path().join("custom");
+    fs::create_dir(&custom).unwrap();
+    fs::write(custom.join("subject.txt"), "{{ digest.item_count }}").unwrap();
+    fs::write(custom.join("body.txt"), "{{ digest.item_count }}").unwrap();
+    fs::write(custom.join("body.html"), html).unwrap();
+    folder
+}
+
+#[test]
+fn a_template_that_breaks_at_run_time_falls_back_and_names_file_and_line() {
+    let folder = folder("<p>\n{{ digest.groups[0].payload.price }}</p>");
+    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let mail = renderer.render("custom", &view(vec![group(1, &json!({"price": 3}))], 0)).unwrap();
+    assert_eq!((mail.html.as_str(), mail.fallback), ("<p>\n3</p>", None));
+    let mail = renderer.render("custom", &view(vec![group(1, &json!({}))], 0)).unwrap();
+    let why = mail.fallback.unwrap();
+    assert_eq!(mail.template, "default");
+    assert!(why.contains("custom/body.html:2: ") && why.contains("price"), "{why}");
+}
+
+#[test]
+fn a_broken_template_in_the_folder_is_refused_with_file_line_and_problem() {
+    let folder = folder("<p>\n\n{% if digest.groups %}</p>");
+    let error = Renderer::new(Some(folder.path())).err().unwrap().to_string();
+    assert!(error.contains("custom/body.html:3: "), "{error}");
+    fs::remove_file(folder.path().join("custom/body.html")).unwrap();
+    let error = Renderer::new(Some(folder.path())).err().unwrap().to_string();
+    assert!(error.contains("custom/body.html"), "{error}");
+}
+
+#[test]
+fn a_folder_overrides_a_part_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("activity")).unwrap();
+    fs::write(folder.path().join("activity/subject.txt"), "News\n").unwrap();
+    let mail = Renderer::new(Some(folder.path())).unwrap().preview("activity").unwrap();
+    assert_eq!(mail.subject, "News");
+    assert_eq!(mail.html, renderer().preview("activity").unwrap().html);
+}
+
+#[test]
+fn a_template_of_the_folder_cannot_let_a_value_out_unescaped() {
+    let line = group(1, &json!({"site": "javascript:x", "note": "' onclick='x"}));
+    let view = view(vec![line], 0);
+    let made = |html: &str| Renderer::new(Some(folder(html).path())).unwrap().render("custom", &view).unwrap();
+    let mail = made("{% set p = digest.groups[0].payload %}<a href='{{ p.site }}' title='{{ p.note }}'>x</a>");
+    assert_eq!(mail.html, "<a href='#' title='&#39; onclick=&#39;x'>x</a>");
+    let mail = made("{{ digest.groups[0].payload.note | safe }}");
+    assert!(mail.fallback.unwrap().contains("`safe` is not available"));
+    let mail = made("{% if digest.groups[0].payload.site | safe_url %}link{% else %}none{% endif %}");
+    assert_eq!(mail.html, "none");
+}
+
+#[test]
+fn check_names_what_is_wrong_with_a_template() {
+    let folder = folder("<table><p>{{ digest.groups[0].url }}</table>");
+    let problems = |folder: &Path| Renderer::new(Some(folder)).unwrap().check();
+    assert_eq!(problems(folder.path())[0].to_string(), "template custom: custom/sample.json: there is no sample");
+    fs::write(folder.path().join("custom/sample.json"), include_str!("../../../templates/activity/sample.json"))
+        .unwrap();
+    let found: Vec<_> = problems(folder.path()).into_iter().map(|problem| problem.to_string()).collect();
+    assert!(found[0].contains("</table> closes nothing"), "{found:?}");
+    // The barest digest has no groups.
+    assert!(found[1].contains("custom/body.html:1: "), "{found:?}");
+}
+
+fn any_group() -> impl Strategy<Value = Group> {
+    let payload = ("\\PC{0,400}|<script>x</script>", "\\PC{0,500}", "https://[a-z]{1,9}/.{0,99}|javascript:[a-z]{1,9}");
+    (1_u64..2_000, payload, ".{0,60}", -5_i64..5).prop_map(|(count, (title, excerpt, url), entity, sum)| {
+        let payload = json!({"title": format!("({count}) {title}"), "excerpt": excerpt, "url": url});
+        Group { entity_id: entity, counts: [("failed".to_owned(), sum)].into(), ..group(count, &payload) }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_digest_fits_escapes_counts_and_says_the_same_twice(
+        lines in prop::collection::vec(any_group(), 1..60), unseen in 0_u64..9, alerts in any::<bool>(),
+    ) {
+        let view = view(lines, unseen);
+        let name = if alerts { "alerts" } else { "activity" };
+        let renderer = renderer();
+        let mail = renderer.render(name, &view).unwrap();
+        prop_assert_eq!(&mail.fallback, &None);
+        prop_assert!(mail.html.len() < HTML_BYTES);
+        prop_assert!(!mail.html.contains("<script") && !mail.html.contains("javascript:"));
+        prop_assert_eq!(html::unbalanced(&mail.html), None);
+        prop_assert_eq!(mail.subject.lines().count(), 1);
+
+        let titles: Vec<_> = mail.text.lines().filter_map(|line| line.strip_prefix("* ")).collect();
+        let shown = &view.digest.groups[..titles.len()];
+        let field = |line: &tera::Value, name: &str| line.get_from_path(name).cloned().unwrap();
+        for (line, title) in shown.iter().zip(titles) {
+            prop_assert_eq!(field(line, "title"), tera::Value::from(title));
+            let mut escaped = Vec::new();
+            escape(title, &mut escaped).unwrap();
+            prop_assert!(mail.html.contains(std::str::from_utf8(&escaped).unwrap()));
+        }
+        let hidden = view.digest.item_count - shown.iter().map(|line| field(line, "count").as_u64().unwrap()).sum::<u64>();
+        let more = format!("and {} more", words::number(hidden.into()));
+        prop_assert!(hidden == 0 || mail.html.contains(&more));
+        prop_assert!(hidden == 0 || mail.text.contains(&more));
+        let again = renderer.render(name, &view).unwrap();
+        prop_assert!(mail == again);
+    }
+}

@@ -1,0 +1,299 @@
+//! When a relay is left alone: a breaker that opens, lets one message at a time try again, and closes.
+//!
+//! Pure: what it sees goes in, what to remember comes out. The store shares it between workers (see `Relays`).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::attempt::{Class, Phase};
+
+/// So many failures to connect and log in, one after the other ...
+const OUTAGE_FAILURES: u32 = 5;
+/// ... and the last of them so soon after the first, are an outage.
+const OUTAGE_WITHIN: Duration = Duration::from_mins(5);
+/// Outcomes that a bounce rate needs, and twice as many are the most that count: then the older half is forgotten.
+const BOUNCE_OUTCOMES: u32 = 100;
+/// One in so many is too much: where Amazon SES may pause an account.
+const ONE_BOUNCE_IN: u32 = 10;
+/// A message that tries a relay is waited for no longer: more than the timeouts of a delivery without an answer.
+const PROBE: Duration = Duration::from_mins(15);
+/// Waiting messages ask again after as long as the relay has been open, within these bounds: an operator may close it.
+const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
+
+/// What is remembered of a relay. A new relay's is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Breaker {
+    /// `None`: closed, and mail goes.
+    pub open: Option<Open>,
+    /// Failures to connect and log in, one after the other.
+    pub failures: u32,
+    /// The first of them.
+    pub failing_since: Option<Timestamp>,
+    /// Of the latest outcomes, the good ones.
+    pub sent: u32,
+    /// The others: addresses that do not exist.
+    pub bounced: u32,
+}
+
+/// A breaker as the store has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Counts its changes; 0: there was none.
+    pub revision: u64,
+    pub breaker: Breaker,
+}
+
+/// A relay that is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    pub cause: Cause,
+    /// What the relay or the operator said.
+    pub why: String,
+    pub since: Timestamp,
+    /// From then on one message at a time may try it. [`Timestamp::MAX`]: until somebody closes it.
+    pub until: Timestamp,
+    /// How many times it was opened since it was closed.
+    pub times: u32,
+    /// The message that is trying it.
+    pub probe: Option<Probe>,
+}
+
+/// One message that tries a relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub message: Uuid,
+    /// Then another one may.
+    pub until: Timestamp,
+}
+
+/// Why a relay is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It rejects us, not the recipient (5.7.x).
+    Policy,
+    /// It does not take our credentials or settings.
+    Configuration,
+    /// It cannot be reached.
+    Outage,
+    /// Too many addresses do not exist: going on would spoil our name.
+    Bounces,
+    /// It wants less mail.
+    Throttled,
+    /// An operator said so.
+    Operator,
+}
+
+impl Cause {
+    /// Each of them.
+    pub const ALL: [Self; 6] =
+        [Self::Policy, Self::Configuration, Self::Outage, Self::Bounces, Self::Throttled, Self::Operator];
+
+    /// The word in the store, in logs and for operators.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Configuration => "configuration",
+            Self::Outage => "outage",
+            Self::Bounces => "bounces",
+            Self::Throttled => "throttled",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// How long it is left alone first; that doubles with every message that fails, up to the second.
+    const fn waits(self) -> (Duration, Duration) {
+        match self {
+            Self::Policy | Self::Configuration => (Duration::from_mins(5), Duration::from_hours(1)),
+            Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
+            Self::Throttled => (Duration::from_mins(1), Duration::from_mins(15)),
+            Self::Bounces => (Duration::from_mins(30), Duration::from_hours(4)),
+            Self::Operator => (Duration::MAX, Duration::MAX),
+        }
+    }
+
+    /// An answer past AUTH, whatever it is, shows that it is over.
+    const fn ends_with_an_answer(self) -> bool {
+        matches!(self, Self::Configuration | Self::Outage)
+    }
+}
+
+/// May a message go by this relay?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Go,
+    /// As the only one, once this is remembered.
+    Try(Breaker),
+    /// Not now.
+    Wait {
+        /// When to ask again.
+        until: Timestamp,
+    },
+}
+
+/// What an attempt says of its relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It took so many messages.
+    Well(u32),
+    /// It says that the address does not exist.
+    Bounced,
+    /// It answered after we had logged in.
+    Answered,
+    /// It is to be left alone.
+    Fault(Cause),
+    /// Nothing.
+    Nothing,
+}
+
+impl Sign {
+    /// What the end of an attempt says. `replied`: the relay ended it with a reply.
+    #[must_use]
+    pub fn of(phase: Phase, class: Class, replied: bool) -> Self {
+        match class {
+            Class::Sent => Self::Well(1),
+            Class::HardBounce => Self::Bounced,
+            Class::Policy => Self::Fault(Cause::Policy),
+            Class::Configuration => Self::Fault(Cause::Configuration),
+            Class::Throttled => Self::Fault(Cause::Throttled),
+            Class::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
+            Class::Deferred | Class::MailboxFull | Class::TooLarge | Class::Failed if replied => Self::Answered,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl Breaker {
+    /// May `message` go by it?
+    #[must_use]
+    pub fn ask(&self, message: Uuid, now: Timestamp) -> Answer {
+        let Some(open) = &self.open else { return Answer::Go };
+        let taken = open.probe.as_ref().is_some_and(|probe| probe.message != message && now < probe.until);
+        if now < open.until || taken {
+            let soon = open.ask_again(now);
+            let until = if now < open.until { soon.min(open.until) } else { soon };
+            return Answer::Wait { until };
+        }
+        let probe = Some(Probe { message, until: later(now, PROBE) });
+        Answer::Try(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() })
+    }
+
+    /// What to remember after `message` went by it; `None`: nothing changes. `why` is what the relay said.
+    #[must_use]
+    pub fn after(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
+        match &self.open {
+            None => self.while_closed(sign, why, now),
+            Some(open) if open.probe.as_ref().is_some_and(|probe| probe.message == message) => {
+                Some(self.after_probe(open, sign, why, now))
+            }
+            // It was on its way when the relay was opened.
+            Some(_) => None,
+        }
+    }
+
+    /// What to remember of a message that it took and that bounced later; `None`: nothing changes. It was counted as taken,
+    /// and says nothing of whether a relay that is left alone works.
+    #[must_use]
+    pub fn bounced_later(&self, now: Timestamp) -> Option<Self> {
+        if self.open.is_some() {
+            return None;
+        }
+        let uncounted = Self { sent: self.sent.saturating_sub(1), ..self.clone() };
+        Some(uncounted.with_bounce(now))
+    }
+
+    /// An operator leaves it alone.
+    #[must_use]
+    pub fn opened(&self, why: &str, now: Timestamp) -> Self {
+        self.opening(Cause::Operator, why, now, 1)
+    }
+
+    /// It works, as far as anybody knows.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::default()
+    }
+
+    fn while_closed(&self, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
+        let answers = Self { failures: 0, failing_since: None, ..self.clone() };
+        match sign {
+            Sign::Well(count) => Some(answers.counted(count, 0)),
+            Sign::Bounced => Some(answers.with_bounce(now)),
+            Sign::Answered => (self.failures > 0).then_some(answers),
+            Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
+            Sign::Fault(cause) => Some(self.opening(cause, why, now, 1)),
+            Sign::Nothing => None,
+        }
+    }
+
+    fn with_bounce(self, now: Timestamp) -> Self {
+        let counted = self.counted(0, 1);
+        let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
+        if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted }
+    }
+
+    fn failed(&self, why: &str, now: Timestamp) -> Self {
+        let since = self.failing_since.filter(|since| now < later(*since, OUTAGE_WITHIN));
+        let failures = since.map_or(0, |_| self.failures).saturating_add(1);
+        if failures >= OUTAGE_FAILURES {
+            return self.opening(Cause::Outage, why, now, 1);
+        }
+        Self { failures, failing_since: since.or(Some(now)), ..self.clone() }
+    }
+
+    fn after_probe(&self, open: &Open, sign: Sign, why: &str, now: Timestamp) -> Self {
+        let undecided = || Self { open: Some(Open { probe: None, ..open.clone() }), ..self.clone() };
+        let again = |cause, why: &str| {
+            let again = self.opening(cause, why, now, open.times.saturating_add(1));
+            Self { open: again.open.map(|again| Open { since: open.since, ..again }), ..again }
+        };
+        match sign {
+            Sign::Fault(cause) => again(cause, why),
+            Sign::Bounced if open.cause == Cause::Bounces => again(Cause::Bounces, &open.why),
+            Sign::Well(_) | Sign::Bounced => Self::closed(),
+            Sign::Answered if open.cause.ends_with_an_answer() => Self::closed(),
+            Sign::Answered | Sign::Nothing => undecided(),
+        }
+    }
+
+    /// What was counted before it was opened counts no more.
+    fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
+        let (first, longest) = cause.waits();
+        let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
+        let until = later(now, doubled.min(longest));
+        Self {
+            open: Some(Open { cause, why: why.to_owned(), since: now, until, times, probe: None }),
+            ..Self::closed()
+        }
+    }
+
+    fn counted(self, sent: u32, bounced: u32) -> Self {
+        let counted = Self { sent: self.sent.saturating_add(sent), bounced: self.bounced + bounced, ..self };
+        if counted.sent.saturating_add(counted.bounced) < 2 * BOUNCE_OUTCOMES {
+            return counted;
+        }
+        Self { sent: counted.sent.min(2 * BOUNCE_OUTCOMES) / 2, bounced: counted.bounced / 2, ..counted }
+    }
+
+    fn bounces(&self) -> bool {
+        let outcomes = self.sent + self.bounced;
+        outcomes >= BOUNCE_OUTCOMES && self.bounced * ONE_BOUNCE_IN >= outcomes
+    }
+}
+
+impl Open {
+    fn ask_again(&self, now: Timestamp) -> Timestamp {
+        let (shortest, longest) = ASK_AGAIN;
+        let open_for = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
+        later(now, open_for.clamp(shortest, longest))
+    }
+}
+
+fn later(now: Timestamp, wait: Duration) -> Timestamp {
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

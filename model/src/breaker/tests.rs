@@ -1,0 +1,200 @@
+//! When the breaker opens and closes, as a table, and what holds whatever happens.
+
+use jiff::SignedDuration;
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_secs(seconds)
+}
+
+fn message(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+/// A relay after these signs, one a second, each of a message of its own.
+fn after(signs: &[Sign]) -> Breaker {
+    (1_i64..).zip(signs).fold(Breaker::default(), |breaker, (second, sign)| {
+        let message = message(second.unsigned_abs().into());
+        breaker.after(message, *sign, "421 no", at(second)).unwrap_or(breaker)
+    })
+}
+
+/// Why it is open, and for how many seconds.
+fn open(breaker: &Breaker) -> Option<(Cause, i64)> {
+    breaker.open.as_ref().map(|open| (open.cause, open.until.duration_since(open.since).as_secs()))
+}
+
+/// `breaker` with message 7 trying it.
+fn tried(breaker: &Breaker, now: Timestamp) -> Breaker {
+    match breaker.ask(message(7), now) {
+        Answer::Try(next) => next,
+        other => panic!("{other:?}"),
+    }
+}
+
+const OUTAGE: Sign = Sign::Fault(Cause::Outage);
+
+#[test]
+fn a_relay_is_opened_by_what_is_its_fault_and_by_nothing_else() {
+    let (well, bounced) = (Sign::Well(1), Sign::Bounced);
+    for (signs, expected) in [
+        (vec![Sign::Fault(Cause::Policy)], Some((Cause::Policy, 300))),
+        (vec![Sign::Fault(Cause::Configuration)], Some((Cause::Configuration, 300))),
+        (vec![Sign::Fault(Cause::Throttled)], Some((Cause::Throttled, 60))),
+        (vec![OUTAGE; 4], None),
+        (vec![OUTAGE; 5], Some((Cause::Outage, 30))),
+        ([vec![OUTAGE; 4], vec![well], vec![OUTAGE; 4]].concat(), None),
+        ([vec![OUTAGE; 4], vec![Sign::Answered], vec![OUTAGE; 4]].concat(), None),
+        ([vec![OUTAGE; 4], vec![Sign::Nothing], vec![OUTAGE]].concat(), Some((Cause::Outage, 30))),
+        (vec![bounced; 99], None),
+        (vec![bounced; 100], Some((Cause::Bounces, 1800))),
+        ([vec![well; 90], vec![bounced; 9]].concat(), None),
+        ([vec![well; 90], vec![bounced; 10]].concat(), Some((Cause::Bounces, 1800))),
+        ([vec![Sign::Well(5000)], vec![bounced; 11]].concat(), None),
+        ([vec![Sign::Well(5000)], vec![bounced; 12]].concat(), Some((Cause::Bounces, 1800))),
+        (vec![Sign::Answered, Sign::Nothing], None),
+    ] {
+        assert_eq!(open(&after(&signs)), expected, "{} x {:?} ...", signs.len(), signs.first());
+    }
+}
+
+#[test]
+fn a_bounce_that_is_reported_later_counts_instead_of_the_message_that_was_taken() {
+    let mut breaker = after(&[Sign::Well(100)]);
+    for n in 1..10 {
+        breaker = breaker.bounced_later(at(200)).unwrap();
+        assert_eq!((breaker.sent, breaker.bounced, open(&breaker)), (100 - n, n, None));
+    }
+    let tenth = breaker.bounced_later(at(201)).unwrap();
+    assert_eq!(open(&tenth), Some((Cause::Bounces, 1800)));
+    assert_eq!(tenth.bounced_later(at(202)), None);
+    assert_eq!(tried(&tenth, at(5000)).bounced_later(at(5001)), None, "a message that tries it is another one");
+    assert_eq!(Breaker::default().bounced_later(at(1)).unwrap().bounced, 1);
+}
+
+#[test]
+fn failures_that_are_far_apart_are_no_outage() {
+    let mut breaker = Breaker::default();
+    for n in 0..40 {
+        breaker = breaker.after(message(1), OUTAGE, "", at(n * 76)).unwrap();
+    }
+    assert_eq!((open(&breaker), breaker.failures), (None, 4));
+}
+
+#[test]
+fn one_message_at_a_time_tries_a_relay_whose_time_is_over() {
+    let breaker = after(&[Sign::Fault(Cause::Policy)]);
+    assert_eq!(breaker.ask(message(7), at(2)), Answer::Wait { until: at(7) });
+    assert_eq!(breaker.ask(message(7), at(300)), Answer::Wait { until: at(301) });
+    let tried = tried(&breaker, at(301));
+    assert_eq!(tried.ask(message(8), at(302)), Answer::Wait { until: at(302 + 300) });
+    // After a crash the same message asks again.
+    assert!(matches!(tried.ask(message(7), at(303)), Answer::Try(_)));
+    assert!(matches!(tried.ask(message(8), at(301 + 900)), Answer::Try(_)), "it is not waited for without end");
+    // What was on its way before says nothing.
+    assert_eq!(tried.after(message(8), Sign::Well(1), "", at(302)), None);
+    assert_eq!(tried.after(message(8), Sign::Fault(Cause::Outage), "", at(302)), None);
+}
+
+#[test]
+fn what_the_one_message_meets_closes_the_relay_or_opens_it_for_longer() {
+    let [policy, outage, bounces, login] =
+        [Cause::Policy, Cause::Outage, Cause::Bounces, Cause::Configuration].map(|cause| {
+            let mut breaker = Breaker::default().opening(cause, "no", at(0), 1);
+            breaker.open.as_mut().unwrap().until = at(100);
+            breaker
+        });
+    for (breaker, sign, expected) in [
+        (&policy, Sign::Well(1), None),
+        (&policy, Sign::Bounced, None),
+        (&policy, Sign::Fault(Cause::Policy), Some((Cause::Policy, 100 + 600))),
+        (&policy, OUTAGE, Some((Cause::Outage, 100 + 60))),
+        (&policy, Sign::Answered, Some((Cause::Policy, 100))),
+        (&policy, Sign::Nothing, Some((Cause::Policy, 100))),
+        (&outage, Sign::Answered, None),
+        (&login, Sign::Answered, None),
+        (&outage, Sign::Bounced, None),
+        (&bounces, Sign::Bounced, Some((Cause::Bounces, 100 + 3600))),
+        (&bounces, Sign::Answered, Some((Cause::Bounces, 100))),
+        (&bounces, Sign::Well(1), None),
+    ] {
+        let next = tried(breaker, at(100)).after(message(7), sign, "no", at(100)).unwrap();
+        assert_eq!(open(&next), expected, "{:?} {sign:?}", open(breaker));
+        if expected.is_some() {
+            assert_eq!(next.open.unwrap().probe, None, "the next message may try it");
+        } else {
+            assert_eq!(next, Breaker::closed());
+        }
+    }
+}
+
+#[test]
+fn an_operator_leaves_a_relay_alone_until_somebody_closes_it() {
+    let opened = Breaker::default().opened("they are moving", at(0));
+    for days in [1, 1000] {
+        assert!(matches!(opened.ask(message(7), at(86_400 * days)), Answer::Wait { .. }));
+    }
+    assert_eq!(opened.ask(message(7), at(0)), Answer::Wait { until: at(5) });
+    assert_eq!(opened.ask(message(7), at(86_400)), Answer::Wait { until: at(86_700) });
+    assert_eq!(Breaker::closed().ask(message(7), at(1)), Answer::Go);
+}
+
+fn any_sign() -> impl Strategy<Value = Sign> {
+    prop_oneof![
+        (1..100_u32).prop_map(Sign::Well),
+        Just(Sign::Bounced),
+        Just(Sign::Answered),
+        Just(Sign::Nothing),
+        prop::sample::select(&Cause::ALL[..5]).prop_map(Sign::Fault),
+    ]
+}
+
+proptest! {
+    /// Messages ask and come back in any order. At most one is trying an open relay, and none before its time.
+    #[test]
+    fn never_do_two_messages_try_a_relay_at_once(steps in prop::collection::vec((0..4_u128, any_sign(), 0..400_i64), 1..200)) {
+        let mut breaker = Breaker::default();
+        let mut now = at(0);
+        let mut trying: Option<(u128, Timestamp)> = None;
+        for (n, sign, seconds) in steps {
+            now += SignedDuration::from_secs(seconds);
+            match breaker.ask(message(n), now) {
+                Answer::Go => prop_assert!(breaker.open.is_none()),
+                Answer::Wait { until } => prop_assert!(until > now && breaker.open.is_some()),
+                Answer::Try(next) => {
+                    let open = breaker.open.as_ref().unwrap();
+                    prop_assert!(now >= open.until);
+                    prop_assert!(trying.is_none_or(|(other, until)| other == n || now >= until));
+                    trying = next.open.as_ref().and_then(|open| Some((n, open.probe.as_ref()?.until)));
+                    breaker = next;
+                }
+            }
+            if let Some(next) = breaker.after(message(n), sign, "why", now) {
+                if next.open.as_ref().is_none_or(|open| open.probe.is_none()) {
+                    trying = None;
+                }
+                if let Some(open) = &next.open {
+                    prop_assert!(open.times >= 1 && open.until >= open.since);
+                }
+                breaker = next;
+            }
+            prop_assert!(breaker.sent + breaker.bounced <= 2 * BOUNCE_OUTCOMES);
+            prop_assert!(breaker.failures < OUTAGE_FAILURES);
+        }
+    }
+
+    /// Whatever happened, a relay that works again is used again.
+    #[test]
+    fn a_relay_that_works_again_is_closed_by_one_message(signs in prop::collection::vec(any_sign(), 0..50)) {
+        let breaker = after(&signs);
+        let later = at(1_000_000);
+        if let Answer::Try(tried) = breaker.ask(message(99_999), later) {
+            let closed = tried.after(message(99_999), Sign::Well(1), "", later).unwrap();
+            prop_assert_eq!(closed.ask(message(1), later), Answer::Go);
+        } else {
+            prop_assert!(breaker.open.is_none());
+        }
+    }
+}

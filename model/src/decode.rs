@@ -1,0 +1,87 @@
+//! Decoding of the signal `events`. It can never fail, because a failure would wedge the workflow for ever; what is malformed
+//! becomes a dead letter instead. docs/events.md is the contract.
+
+use crate::{Event, Key, Retract, contract::DeadLetter};
+
+mod dead_letters;
+mod decoder;
+#[cfg(test)]
+mod tests;
+
+use dead_letters::DeadLetters;
+use decoder::Decoder;
+
+/// Message type of a batch of events and retracts.
+pub const EVENT_BATCH: &str = "tidings.v1.EventBatch";
+
+/// One payload of a signal: its metadata `encoding` and `messageType`, empty where they are missing, and its bytes.
+///
+/// Any number of payloads is fine, of any size that Temporal lets through (2 MiB); the limits of a batch bind producers, those
+/// of an event are checked here.
+#[derive(Clone, Copy, Debug)]
+pub struct SignalPayload<'a> {
+    pub encoding: &'a [u8],
+    pub message_type: &'a [u8],
+    pub data: &'a [u8],
+}
+
+/// The contents of a signal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoded {
+    /// The good events, in the order in which they were sent.
+    pub events: Vec<Event>,
+    /// The good retracts. They cover events of any place, also in the same batch.
+    pub retracts: Vec<Retract>,
+    /// One letter for each malformed payload, event or retract, numbered on. All heads of one signal together have at most
+    /// 64 KiB, and there are at most 101 letters: the last then stands for all that are left out.
+    pub dead_letters: Vec<DeadLetter>,
+}
+
+/// Decodes the events and retracts and checks that each belongs to `key`. A bad one spoils no other. Letters are numbered from
+/// `next_seq`.
+pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> Decoded {
+    let mut decoder = Decoder::new(key, next_seq);
+    let mut payloads = payloads.into_iter().peekable();
+    if payloads.peek().is_none() {
+        decoder.refuse("the signal carries no payload", "", &[]);
+    }
+    for payload in payloads {
+        decoder.payload(&payload);
+    }
+    decoder.into_decoded()
+}
+
+/// Refuses everything for one reason, for a workflow that stands for no key.
+pub fn refuse<'a>(
+    payloads: impl IntoIterator<Item = SignalPayload<'a>>,
+    reason: &str,
+    next_seq: u64,
+) -> Vec<DeadLetter> {
+    let mut letters = DeadLetters::new(next_seq);
+    for payload in payloads {
+        letters.push(reason, &payload.encoding(), payload.data);
+    }
+    letters.into_vec()
+}
+
+/// The JSON of a `tidings.v1.EventBatch` whose events and retracts are proto3-JSON already.
+#[must_use]
+pub fn batch_json<'a>(
+    events: impl IntoIterator<Item = &'a str>,
+    retracts: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let list = |name: &str, items: Vec<&str>| (!items.is_empty()).then(|| format!("\"{name}\":[{}]", items.join(",")));
+    let lists = [list("events", events.into_iter().collect()), list("retracts", retracts.into_iter().collect())];
+    let fields = lists.into_iter().flatten().collect::<Vec<_>>().join(",");
+    format!("{{{fields}}}")
+}
+
+impl SignalPayload<'_> {
+    fn encoding(&self) -> String {
+        dead_letters::printable(&String::from_utf8_lossy(self.encoding), 64)
+    }
+
+    fn message_type(&self) -> String {
+        dead_letters::printable(&String::from_utf8_lossy(self.message_type), 64)
+    }
+}

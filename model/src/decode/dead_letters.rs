@@ -1,0 +1,83 @@
+//! Dead letters of one signal, bounded however many malformed events it has: they are workflow state until buried.
+
+use std::fmt::Write;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use sha2::{Digest, Sha256};
+
+use crate::contract::DeadLetter;
+
+/// Bytes of all heads of one signal.
+const HEAD_BYTES: usize = 64 * 1024;
+/// Letters of one signal; one more stands for the rest.
+const LETTERS: usize = 100;
+/// Bytes of a reason.
+const REASON_BYTES: usize = 400;
+
+pub(super) struct DeadLetters {
+    letters: Vec<DeadLetter>,
+    next_seq: u64,
+    head_left: usize,
+    rest: Rest,
+}
+
+/// What is refused past [`LETTERS`].
+#[derive(Default)]
+struct Rest {
+    count: u64,
+    size: u64,
+    hash: Sha256,
+}
+
+impl DeadLetters {
+    pub(super) fn new(next_seq: u64) -> Self {
+        Self { letters: Vec::new(), next_seq, head_left: HEAD_BYTES, rest: Rest::default() }
+    }
+
+    pub(super) fn push(&mut self, reason: &str, encoding: &str, data: &[u8]) {
+        if self.letters.len() >= LETTERS {
+            self.rest.count += 1;
+            self.rest.size += data.len() as u64;
+            self.rest.hash.update(data);
+            return;
+        }
+        let head = &data[..data.len().min(self.head_left)];
+        self.head_left -= head.len();
+        self.letter(reason, encoding, data.len() as u64, Sha256::digest(data).into(), head);
+    }
+
+    pub(super) fn into_vec(mut self) -> Vec<DeadLetter> {
+        let Rest { count, size, hash } = std::mem::take(&mut self.rest);
+        if count > 0 {
+            let reason = format!("{count} more of this signal's events are malformed; the run's history has them");
+            self.letter(&reason, "", size, hash.finalize().into(), &[]);
+        }
+        self.letters
+    }
+
+    fn letter(&mut self, reason: &str, encoding: &str, size: u64, hash: [u8; 32], head: &[u8]) {
+        self.letters.push(DeadLetter {
+            seq: self.next_seq,
+            reason: printable(reason, REASON_BYTES),
+            encoding: encoding.to_owned(),
+            size,
+            sha256: hex(hash),
+            head: BASE64_STANDARD.encode(head),
+        });
+        self.next_seq += 1;
+    }
+}
+
+/// At most `limit` bytes, without control characters, which could forge lines in a log.
+pub(super) fn printable(text: &str, limit: usize) -> String {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text[..end].replace(char::is_control, " ")
+}
+
+fn hex(bytes: [u8; 32]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

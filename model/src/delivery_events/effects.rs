@@ -1,0 +1,236 @@
+//! What follows from an event: a pure function of the message and all that is recorded of it, so that the end is the same
+//! in whatever order events come, and however often.
+
+use jiff::Timestamp;
+
+use super::{Bounce, Kind, Report};
+use crate::{
+    Key,
+    delivery_events::WITHDRAW,
+    records::{AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
+};
+
+/// What a new event is looked at with.
+pub struct Known<'a> {
+    /// What it is about.
+    pub message: &'a MessageRecord,
+    /// All that is recorded of the message, the new event among it.
+    pub reports: &'a [Report],
+    /// When each of the first messages bounced softly that did so since the address last took one.
+    pub soft_bounced: &'a [Timestamp],
+    /// So many of those in a row suppress the address.
+    pub most: u32,
+    /// Who told it.
+    pub relay: Option<&'a str>,
+    pub now: Timestamp,
+}
+
+/// What is to be done, in one transaction.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// The relay took the message: one that has no end was sent.
+    pub taken: bool,
+    /// What has become of a message that has an end, and why.
+    pub state: Option<(MessageState, String)>,
+    /// The address takes mail again: what it bounced softly counts no more. Comes before `suppress`.
+    pub forgiven: bool,
+    /// The address must not be mailed.
+    pub suppress: Option<Suppression>,
+    /// The recipient wants this digest no more, unless they said otherwise since.
+    pub withdraw: Option<(Key, AuditEntry)>,
+}
+
+/// Decides.
+#[must_use]
+pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
+    let Known { message, reports, .. } = known;
+    let suppress = |reason| Some(suppression(message, reason, new.to_string(), new.occurred_at));
+    let taken = Effects { taken: true, state: state(reports), ..Effects::default() };
+    match new.kind {
+        Kind::Delivered => Effects { forgiven: true, suppress: soft_bounces(known), ..taken },
+        Kind::Bounced(Bounce::Hard) => Effects { suppress: suppress(Reason::HardBounce), ..taken },
+        Kind::Bounced(Bounce::Soft) => Effects { suppress: soft_bounces(known), ..taken },
+        Kind::Bounced(Bounce::Policy) => taken,
+        Kind::Complained => Effects { suppress: suppress(Reason::Complaint), ..Effects::default() },
+        Kind::Unsubscribed => match &message.origin {
+            Origin::Digest(key) => Effects { withdraw: Some((key.clone(), withdrawal(known))), ..Effects::default() },
+            Origin::Single { .. } => Effects { suppress: suppress(Reason::Unsubscribed), ..Effects::default() },
+        },
+        // Machines open and click ahead of people, and a relay that tries again has not come to an end.
+        Kind::Deferred | Kind::Opened | Kind::Clicked => Effects::default(),
+    }
+}
+
+/// A mail that came back for good was not delivered, whatever was said before; one that was delivered was not given up.
+/// Of several bounces the earliest says why.
+fn state(reports: &[Report]) -> Option<(MessageState, String)> {
+    let bounced = |soft: bool| {
+        let bounces =
+            reports.iter().filter(|report| report.kind.bounce().is_some_and(|bounce| (bounce == Bounce::Soft) == soft));
+        let why = bounces.map(|report| (report.occurred_at, report.to_string())).min();
+        why.map(|(_, why)| (MessageState::Failed, why))
+    };
+    let delivered = || reports.iter().any(|report| report.kind == Kind::Delivered);
+    let delivered = || delivered().then(|| (MessageState::Delivered, String::new()));
+    bounced(false).or_else(delivered).or_else(|| bounced(true))
+}
+
+fn soft_bounces(known: &Known<'_>) -> Option<Suppression> {
+    let nth = usize::try_from(known.most).ok()?.checked_sub(1)?;
+    let at = *known.soft_bounced.get(nth)?;
+    let detail = format!("messages in a row that bounced softly: {}", known.most);
+    Some(suppression(known.message, Reason::SoftBounces, detail, at))
+}
+
+fn suppression(message: &MessageRecord, reason: Reason, detail: String, at: Timestamp) -> Suppression {
+    let (tenant, address) = (message.origin.tenant().to_owned(), message.envelope_to.clone());
+    Suppression { tenant, address, reason, detail, at }
+}
+
+fn withdrawal(known: &Known<'_>) -> AuditEntry {
+    let by = known.relay.map(|relay| format!(" by the relay {relay}")).unwrap_or_default();
+    let why = format!("unsubscribed{by} from message {}", known.message.id);
+    AuditEntry { at: known.now, actor: "recipient".to_owned(), action: WITHDRAW.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{MessageKey, delivery_events::Status};
+
+    const HARD: Kind = Kind::Bounced(Bounce::Hard);
+    const SOFT: Kind = Kind::Bounced(Bounce::Soft);
+    const POLICY: Kind = Kind::Bounced(Bounce::Policy);
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_secs(seconds)
+    }
+
+    fn report(kind: Kind, seconds: i64) -> Report {
+        let status = kind.bounce().map(|bounce| match bounce {
+            Bounce::Hard => Status(5, 1, 1),
+            Bounce::Soft => Status(4, 2, 2),
+            Bounce::Policy => Status(5, 7, 1),
+        });
+        Report { kind, status, diagnostic: String::new(), occurred_at: at(seconds) }
+    }
+
+    fn message(origin: Origin) -> MessageRecord {
+        MessageRecord {
+            id: Uuid::nil(),
+            origin,
+            stream: "bulk".into(),
+            state: MessageState::Sent,
+            why: String::new(),
+            envelope_to: "ann@example.com".into(),
+            message_id: "m@example.com".into(),
+            subject: "News".into(),
+            created_at: at(0),
+            sent_at: Some(at(1)),
+            closed_at: Some(at(1)),
+            attempts: 1,
+        }
+    }
+
+    fn digest() -> MessageRecord {
+        message(Origin::Digest(Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()))
+    }
+
+    fn single() -> MessageRecord {
+        let key = MessageKey::new("acme".into(), "k".into()).unwrap();
+        message(Origin::Single { key, user: None, content_sha256: String::new() })
+    }
+
+    /// What follows from the last of the reports.
+    fn decided(message: &MessageRecord, reports: &[Report], soft: &[Timestamp]) -> Effects {
+        let known = Known { message, reports, soft_bounced: soft, most: 2, relay: Some("ses"), now: at(100) };
+        effects(&known, reports.last().unwrap())
+    }
+
+    #[test]
+    fn each_event_changes_what_it_should_and_nothing_else() {
+        let failed = |why: &str| Some((MessageState::Failed, why.to_owned()));
+        let delivered = Some((MessageState::Delivered, String::new()));
+        for (kind, taken, state, suppress, withdraws) in [
+            (Kind::Delivered, true, delivered, None, false),
+            (Kind::Deferred, false, None, None, false),
+            (HARD, true, failed("bounced: 5.1.1"), Some(Reason::HardBounce), false),
+            (SOFT, true, failed("soft bounce: 4.2.2"), None, false),
+            (POLICY, true, failed("refused by policy: 5.7.1"), None, false),
+            (Kind::Complained, false, None, Some(Reason::Complaint), false),
+            (Kind::Opened, false, None, None, false),
+            (Kind::Clicked, false, None, None, false),
+            (Kind::Unsubscribed, false, None, None, true),
+        ] {
+            let effects = decided(&digest(), &[report(kind, 5)], &[]);
+            assert_eq!((effects.taken, effects.state), (taken, state), "{kind}");
+            assert_eq!(effects.suppress.map(|suppression| suppression.reason), suppress, "{kind}");
+            assert_eq!((effects.withdraw.is_some(), effects.forgiven), (withdraws, kind == Kind::Delivered), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_hard_bounce_is_over_a_delivery_and_a_delivery_over_a_soft_bounce() {
+        let words = |kinds: &[Kind]| {
+            let reports: Vec<_> = (0..).zip(kinds).map(|(n, kind)| report(*kind, n)).collect();
+            let (state, why) = decided(&digest(), &reports, &[]).state.unwrap();
+            format!("{} {why}", state.name()).trim().to_owned()
+        };
+        for (kinds, expected) in [
+            (&[HARD, Kind::Delivered][..], "failed bounced: 5.1.1"),
+            (&[Kind::Delivered, HARD], "failed bounced: 5.1.1"),
+            (&[SOFT, Kind::Delivered], "delivered"),
+            (&[Kind::Delivered, SOFT], "delivered"),
+            (&[POLICY, Kind::Delivered], "failed refused by policy: 5.7.1"),
+            (&[SOFT, POLICY, HARD], "failed refused by policy: 5.7.1"),
+        ] {
+            assert_eq!(words(kinds), expected, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn soft_bounces_suppress_when_there_are_enough_of_them_in_a_row() {
+        let reason = |kind: Kind, soft: &[Timestamp]| {
+            let suppress = decided(&digest(), &[report(kind, 9)], soft).suppress;
+            suppress.map(|suppression| (suppression.reason, suppression.at))
+        };
+        assert_eq!(reason(SOFT, &[at(1)]), None);
+        assert_eq!(reason(SOFT, &[at(1), at(9)]), Some((Reason::SoftBounces, at(9))));
+        assert_eq!(reason(Kind::Delivered, &[at(8), at(9)]), Some((Reason::SoftBounces, at(9))), "of an earlier one");
+        assert_eq!(reason(POLICY, &[at(1), at(9)]), None);
+    }
+
+    #[test]
+    fn who_unsubscribes_from_a_digest_loses_that_one_and_from_a_single_message_all_bulk_mail() {
+        let withdrawn = decided(&digest(), &[report(Kind::Unsubscribed, 5)], &[]);
+        let (key, entry) = withdrawn.withdraw.unwrap();
+        assert_eq!((key.to_string().as_str(), entry.actor.as_str()), ("acme/activity/ann", "recipient"));
+        assert!(entry.why.starts_with("unsubscribed by the relay ses from message 0000"), "{}", entry.why);
+        assert!(withdrawn.suppress.is_none());
+        let suppressed = decided(&single(), &[report(Kind::Unsubscribed, 5)], &[]);
+        assert!(suppressed.withdraw.is_none());
+        assert_eq!(suppressed.suppress.map(|suppression| suppression.reason), Some(Reason::Unsubscribed));
+    }
+
+    proptest! {
+        #[test]
+        fn the_state_is_the_same_in_whatever_order_events_come_and_however_often(
+            mut events in proptest::collection::vec((0..Kind::ALL.len(), 0_i64..4), 1..8),
+            again in any::<proptest::sample::Index>(),
+            to in any::<proptest::sample::Index>(),
+        ) {
+            let reports = |events: &[(usize, i64)]| {
+                events.iter().map(|(kind, seconds)| report(Kind::ALL[*kind], *seconds)).collect::<Vec<_>>()
+            };
+            let before = state(&reports(&events));
+            let duplicate = events[again.index(events.len())];
+            events.insert(to.index(events.len()), duplicate);
+            events.reverse();
+            prop_assert_eq!(state(&reports(&events)), before);
+        }
+    }
+}

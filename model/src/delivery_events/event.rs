@@ -1,0 +1,172 @@
+//! An event as a provider's webhook hands it over, and what is left of it once it is checked.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, Unit};
+use uuid::Uuid;
+
+use super::{Kind, Report};
+use crate::{
+    limits::{self, Invalid},
+    presentable,
+};
+
+/// A provider's clock may be so far ahead, or mean another time zone.
+const AHEAD: Duration = Duration::from_hours(24);
+
+/// What a provider says of a message. It may have an address: not for logs.
+#[derive(Clone)]
+pub struct DeliveryEvent {
+    /// The relay's name in `tidings.toml`, where the webhook is of one.
+    pub relay: Option<String>,
+    /// The tenant, where the webhook is of one: messages of others are unknown to it.
+    pub tenant: Option<String>,
+    /// Our own id, of the header `X-Tidings-Message` or of what the provider keeps with a message (see
+    /// [`Provider`](crate::Provider)).
+    pub message: Option<String>,
+    /// `Message-ID` (RFC 5322), in angle brackets or not: for providers that keep nothing else.
+    pub message_id: Option<String>,
+    /// What happened; of a bounce the provider's own opinion, over which `status` is.
+    pub kind: Kind,
+    /// Enhanced status code (RFC 3463): `5.1.1`.
+    pub status: Option<String>,
+    /// What the recipient's server said. Addresses in it are dropped, and it is cut to 300 characters.
+    pub diagnostic: Option<String>,
+    /// When it happened, by the provider's clock.
+    pub occurred_at: Timestamp,
+    /// The provider's own id of the event. Kept, and not relied upon.
+    pub event_id: Option<String>,
+}
+
+/// A checked event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    pub relay: Option<String>,
+    pub tenant: Option<String>,
+    pub of: Which,
+    pub report: Report,
+    pub event_id: Option<String>,
+}
+
+/// How the message is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// By our own id.
+    Id(Uuid),
+    /// By `Message-ID`, without angle brackets.
+    MessageId(String),
+}
+
+impl DeliveryEvent {
+    /// The event, fit to be recorded.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong, and what would be right.
+    pub fn check(self, now: Timestamp) -> Result<Reported, Invalid> {
+        for (field, id) in [("relay", &self.relay), ("tenant", &self.tenant), ("event_id", &self.event_id)] {
+            id.as_ref().map_or(Ok(()), |id| limits::id(field, id))?;
+        }
+        let of = which(self.message.as_deref(), self.message_id.as_deref())?;
+        let status = self.status.as_deref().map(|text| {
+            let right = || format!("{text:?} is no enhanced status code; \"5.1.1\" is one");
+            text.trim().parse().map_err(|()| invalid("status", right()))
+        });
+        let status = status.transpose()?;
+        let kind = match self.kind {
+            Kind::Bounced(bounce) => Kind::Bounced(bounce.with(status)),
+            other => other,
+        };
+        if self.occurred_at > now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
+            return Err(invalid("occurred_at", format!("{:.0} is more than a day ahead", self.occurred_at)));
+        }
+        let occurred_at = self.occurred_at.round(Unit::Millisecond);
+        let occurred_at = occurred_at.map_err(|error| invalid("occurred_at", error.to_string()))?;
+        let diagnostic = presentable(&self.diagnostic.unwrap_or_default());
+        let report = Report { kind, status, diagnostic, occurred_at };
+        Ok(Reported { relay: self.relay, tenant: self.tenant, of, report, event_id: self.event_id })
+    }
+}
+
+fn which(message: Option<&str>, message_id: Option<&str>) -> Result<Which, Invalid> {
+    if let Some(id) = message {
+        let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is no UUID")))?;
+        return Ok(Which::Id(id));
+    }
+    let missing = || invalid("message", "is required, or message_id");
+    let id = message_id.ok_or_else(missing)?.trim();
+    let id = id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(id);
+    limits::id("message_id", id)?;
+    Ok(Which::MessageId(id.to_owned()))
+}
+
+fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
+    Invalid { field: field.to_owned(), problem: problem.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery_events::{Bounce, Status};
+
+    const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    fn event() -> DeliveryEvent {
+        DeliveryEvent {
+            relay: Some("ses".into()),
+            tenant: None,
+            message: Some(ID.into()),
+            message_id: None,
+            kind: Kind::Bounced(Bounce::Hard),
+            status: Some("5.1.1".into()),
+            diagnostic: Some("smtp; 550 5.1.1\r\n <ann@example.com> unknown".into()),
+            occurred_at: "2026-11-21T11:59:00.123456Z".parse().unwrap(),
+            event_id: Some("e1".into()),
+        }
+    }
+
+    fn checked(event: DeliveryEvent) -> Result<Reported, String> {
+        event.check(NOW.parse().unwrap()).map_err(|invalid| invalid.to_string())
+    }
+
+    #[test]
+    fn what_is_left_has_no_address_whole_milliseconds_and_what_the_status_says() {
+        let Reported { of, report, .. } = checked(event()).unwrap();
+        assert_eq!(of, Which::Id(ID.parse().unwrap()));
+        assert_eq!((report.kind, report.status), (Kind::Bounced(Bounce::Hard), Some(Status(5, 1, 1))));
+        assert_eq!(report.diagnostic, "smtp; 550 5.1.1 <address> unknown");
+        assert_eq!(report.occurred_at.to_string(), "2026-11-21T11:59:00.123Z");
+        let policy = checked(DeliveryEvent { status: Some("5.7.1".into()), ..event() }).unwrap();
+        assert_eq!(policy.report.kind, Kind::Bounced(Bounce::Policy));
+    }
+
+    #[test]
+    fn a_message_is_found_by_our_id_and_else_by_its_message_id() {
+        let by = |message: Option<&str>, message_id: Option<&str>| {
+            let (message, message_id) = (message.map(str::to_owned), message_id.map(str::to_owned));
+            checked(DeliveryEvent { message, message_id, ..event() }).map(|reported| reported.of)
+        };
+        assert_eq!(by(Some(ID), Some("<m@example.com>")), Ok(Which::Id(ID.parse().unwrap())));
+        for written in ["<m@example.com>", " m@example.com "] {
+            assert_eq!(by(None, Some(written)), Ok(Which::MessageId("m@example.com".into())));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_what_would_be_right() {
+        let ahead = "2026-11-22T12:00:01Z".parse().unwrap();
+        for (wrong, says) in [
+            (DeliveryEvent { message: None, ..event() }, "message: is required, or message_id"),
+            (DeliveryEvent { message: Some("7".into()), ..event() }, "message: \"7\" is no UUID"),
+            (DeliveryEvent { message: None, message_id: Some("<>".into()), ..event() }, "message_id: is required"),
+            (DeliveryEvent { relay: Some(String::new()), ..event() }, "relay: is required"),
+            (DeliveryEvent { tenant: Some("a\nb".into()), ..event() }, "tenant: has the control character"),
+            (DeliveryEvent { event_id: Some("x".repeat(256)), ..event() }, "event_id: has 256 bytes, the limit is 255"),
+            (DeliveryEvent { status: Some("550".into()), ..event() }, "status: \"550\" is no enhanced status code"),
+            (DeliveryEvent { occurred_at: ahead, ..event() }, "occurred_at: 2026-11-22T12:00:01Z is more than a day"),
+        ] {
+            let said = checked(wrong).unwrap_err();
+            assert!(said.starts_with(says), "{said}");
+        }
+    }
+}

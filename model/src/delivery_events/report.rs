@@ -1,0 +1,250 @@
+//! What happened to a message, in the words that all providers share.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "bounce", rename_all = "snake_case")]
+pub enum Kind {
+    /// The recipient's server took it.
+    Delivered,
+    /// The relay tries again.
+    Deferred,
+    /// The relay gave it up.
+    Bounced(Bounce),
+    /// The recipient called it spam.
+    Complained,
+    /// Perhaps by a machine that fetches pictures ahead.
+    Opened,
+    /// Perhaps by a machine that looks behind links.
+    Clicked,
+    /// The recipient wants no more of it, by the provider's own link or button.
+    Unsubscribed,
+}
+
+/// Why a relay gave a message up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bounce {
+    /// The address does not exist.
+    Hard,
+    /// It took nothing this time: full, away, out of order.
+    Soft,
+    /// It refused us or the message, not because of the address.
+    Policy,
+}
+
+impl Bounce {
+    /// The name in SQL and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hard => "hard",
+            Self::Soft => "soft",
+            Self::Policy => "policy",
+        }
+    }
+
+    /// The enhanced status (RFC 3463) is more exact than the provider's word: 5.7.x is about us, 5.3.4 about the message's
+    /// size, and 5.2.2 is a mailbox that is full today.
+    #[must_use]
+    pub fn with(self, status: Option<Status>) -> Self {
+        match status {
+            Some(Status(_, 7, _) | Status(_, 3, 4)) => Self::Policy,
+            Some(Status(_, 2, 2)) if self == Self::Hard => Self::Soft,
+            _ => self,
+        }
+    }
+}
+
+impl Kind {
+    /// Each of them.
+    pub const ALL: [Self; 9] = [
+        Self::Delivered,
+        Self::Deferred,
+        Self::Bounced(Bounce::Hard),
+        Self::Bounced(Bounce::Soft),
+        Self::Bounced(Bounce::Policy),
+        Self::Complained,
+        Self::Opened,
+        Self::Clicked,
+        Self::Unsubscribed,
+    ];
+
+    /// The name in SQL, JSON and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Deferred => "deferred",
+            Self::Bounced(_) => "bounced",
+            Self::Complained => "complained",
+            Self::Opened => "opened",
+            Self::Clicked => "clicked",
+            Self::Unsubscribed => "unsubscribed",
+        }
+    }
+
+    /// Of a bounce, which.
+    #[must_use]
+    pub const fn bounce(self) -> Option<Bounce> {
+        match self {
+            Self::Bounced(bounce) => Some(bounce),
+            _ => None,
+        }
+    }
+}
+
+/// For operators.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bounced(Bounce::Soft) => "soft bounce",
+            Self::Bounced(Bounce::Policy) => "refused by policy",
+            other => other.name(),
+        })
+    }
+}
+
+/// `5.1.1` (RFC 3463) as (class, subject, detail).
+#[must_use]
+pub fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
+    // Rust also reads a plus sign.
+    let is_number = |part: &&str| part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = word.split('.').map(|part| Some(part).filter(is_number)?.parse::<u16>().ok());
+    let code = (parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some(code)
+}
+
+/// An enhanced status code (RFC 3463): class, subject, detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Status(pub u16, pub u16, pub u16);
+
+impl FromStr for Status {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match enhanced(text) {
+            Some((class @ (2 | 4 | 5), subject, detail)) => Ok(Self(class, subject, detail)),
+            _ => Err(()),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    pub kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// What the recipient's server said, one line without addresses.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub diagnostic: String,
+    /// In whole milliseconds.
+    pub occurred_at: Timestamp,
+}
+
+impl Report {
+    /// What a report of the same thing about the same message has, too, and no other. A provider's own id is no part of it:
+    /// `SendGrid`'s may change when it tells an event again.
+    #[must_use]
+    pub fn id(&self, message: Uuid) -> Uuid {
+        Uuid::new_v5(&message, format!("{} {self}", self.occurred_at.as_millisecond()).as_bytes())
+    }
+}
+
+/// `bounced: 5.1.1 no such user`.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        let status = self.status.map(|status| status.to_string()).unwrap_or_default();
+        let said = [status.as_str(), &self.diagnostic].into_iter().filter(|part| !part.is_empty());
+        let said = said.collect::<Vec<_>>().join(" ");
+        if said.is_empty() { Ok(()) } else { write!(f, ": {said}") }
+    }
+}
+
+/// A report as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportRecord {
+    #[serde(flatten)]
+    pub report: Report,
+    /// Which relay's provider told it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<String>,
+    /// The provider's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    pub received_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_says_more_exactly_why_it_bounced() {
+        use Bounce::{Hard, Policy, Soft};
+        for (said, status, meant) in [
+            (Hard, "", Hard),
+            (Hard, "5.1.1", Hard),
+            (Hard, "5.7.1", Policy),
+            (Soft, "4.7.26", Policy),
+            (Hard, "5.2.2", Soft),
+            (Soft, "4.2.2", Soft),
+            (Hard, "5.3.4", Policy),
+            (Hard, "5.3.0", Hard),
+            (Soft, "5.1.1", Soft),
+            (Policy, "5.2.2", Policy),
+        ] {
+            assert_eq!(said.with(status.parse().ok()), meant, "{said:?} {status}");
+        }
+    }
+
+    #[test]
+    fn what_says_the_same_is_the_same_and_another_message_second_status_or_kind_is_another() {
+        let report = Report {
+            kind: Kind::Bounced(Bounce::Hard),
+            status: Some(Status(5, 1, 1)),
+            diagnostic: "no such user".into(),
+            occurred_at: Timestamp::from_second(1_800_000_000).unwrap(),
+        };
+        let (id, one) = (report.id(Uuid::from_u128(1)), Uuid::from_u128(1));
+        assert_eq!(report.clone().id(one), id);
+        assert_eq!(report.to_string(), "bounced: 5.1.1 no such user");
+        let later = Timestamp::from_second(1_800_000_001).unwrap();
+        for other in [
+            report.id(Uuid::from_u128(2)),
+            Report { occurred_at: later, ..report.clone() }.id(one),
+            Report { status: None, ..report.clone() }.id(one),
+            Report { kind: Kind::Bounced(Bounce::Soft), ..report.clone() }.id(one),
+        ] {
+            assert_ne!(other, id);
+        }
+    }
+
+    #[test]
+    fn a_status_has_three_numbers_and_one_of_three_classes() {
+        assert_eq!("5.1.10".parse(), Ok(Status(5, 1, 10)));
+        for wrong in ["", "5.1", "3.1.1", "5.1.1.1", "five", "5.1.1000"] {
+            assert!(wrong.parse::<Status>().is_err(), "{wrong}");
+        }
+    }
+}

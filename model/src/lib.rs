@@ -1,0 +1,36 @@
+//! The domain of Tidings without I/O: what an event, a key, a window and a message are, which steps a digest takes, and the
+//! rules that decide when it goes out.
+
+pub mod attempt;
+pub mod breaker;
+pub mod command;
+pub mod contract;
+pub mod decode;
+pub mod delivery_events;
+mod event;
+mod host_name;
+mod key;
+pub mod limits;
+pub mod message;
+pub mod names;
+mod presentable;
+mod provider;
+pub mod records;
+pub mod relay_url;
+pub mod retention;
+mod retract;
+pub mod rules;
+pub mod settings;
+
+pub use event::Event;
+pub use host_name::is_host_name;
+pub use key::Key;
+pub use message::MessageKey;
+pub use presentable::presentable;
+pub use provider::Provider;
+pub use relay_url::RelayUrl;
+pub use retract::Retract;
+pub use rules::{
+    cadence::{Cadence, ParseError, Slide, words},
+    quiet::{Quiet, QuietTime, WholeWeek},
+};

@@ -1,0 +1,220 @@
+//! Records of the store: what goes in and comes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::{
+    Event, Key,
+    contract::{Closed, Outcome, Window},
+    settings::Cap,
+};
+
+mod message;
+mod suppression;
+
+pub use message::*;
+pub use suppression::{Reason, Suppression, SuppressionFilter};
+
+/// A person in a tenant's directory.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipient {
+    pub tenant: String,
+    pub user: String,
+    /// Where the mail goes (RFC 5321 addr-spec).
+    pub address: String,
+    /// Display name; may be empty.
+    #[serde(default)]
+    pub name: String,
+    /// IANA time zone; empty for the digest type's.
+    #[serde(default)]
+    pub zone: String,
+    /// BCP 47 language tag; empty for `en`.
+    #[serde(default)]
+    pub locale: String,
+}
+
+impl DigestRecord {
+    /// Whether the relay took its message.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
+    }
+}
+
+impl Recipient {
+    /// Somebody at a domain that nobody owns (RFC 2606), for a laptop without a directory.
+    #[must_use]
+    pub fn invented(key: &Key) -> Self {
+        // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
+        let user: String = key.user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+        Self {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address: format!("{user}@dev.invalid"),
+            name: key.user.clone(),
+            zone: String::new(),
+            locale: String::new(),
+        }
+    }
+}
+
+/// What a recipient chose for one digest type. Empty fields fall back to the digest type's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preferences {
+    /// Cadence in the words of `tidings.toml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cadence: Option<String>,
+    /// IANA time zone that overrides the directory's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The time of day, `18:30`, in place of the cadence's own; no effect on cadences without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Quiet times in the words of `tidings.toml`, in place of the digest type's; empty: none at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Vec<String>>,
+    /// Categories of which no mail is to tell.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub off: BTreeSet<String>,
+    /// No mail before then; windows go on collecting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
+}
+
+/// All that plan and admission ask about a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `None`: the directory does not know the user.
+    pub recipient: Option<Recipient>,
+    pub preferences: Preferences,
+    /// Grows with every change of the preferences and of the directory's zone; 0 when there was none.
+    pub revision: u64,
+    /// When the last of these changes was made.
+    pub changed_at: Option<Timestamp>,
+    /// `true` unless withdrawn.
+    pub consent: bool,
+    /// Why the recipient's address gets no digests of this tenant: the first reason.
+    pub suppressed: Option<Reason>,
+    /// When the key's last digest was accepted by the relay.
+    pub last_sent_at: Option<Timestamp>,
+}
+
+/// On which terms a window may be claimed.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// How many digests the recipient gets; `None`: any number, as for an operator's flush.
+    pub cap: Option<Cap>,
+    /// Categories of which the recipient wants none.
+    pub off: &'a BTreeSet<String>,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The window is a digest now.
+    Claim(Claim),
+    /// The recipient has had as many digests as they get, and nothing was written.
+    Capped {
+        /// When the first of them is long enough ago.
+        until: Timestamp,
+    },
+}
+
+/// What a claim made ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Events under the digest.
+    pub items: u64,
+    /// Lines that they make.
+    pub groups: u64,
+    /// How many of the events that came with the claim, from the first on, are in the ledger now.
+    pub taken: u64,
+    /// Events that were retracted or opted out of, and are in no mail.
+    pub aside: u64,
+}
+
+/// A digest's content, ready for a template.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Events in the digest.
+    pub items: u64,
+    /// Lines that they make, of which `lines` are the first.
+    pub groups: u64,
+    /// Summed `counts` of all events.
+    pub counts: BTreeMap<String, i64>,
+    pub lines: Vec<Group>,
+}
+
+/// Events of one digest with equal (category, entity_type, entity_id): one line of the mail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    pub category: String,
+    pub entity_type: String,
+    pub entity_id: String,
+    /// Events in the group.
+    pub count: u64,
+    /// Their summed `counts`.
+    pub counts: BTreeMap<String, i64>,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The actor and the payload of the latest event (by occurred_at, then event_id in byte order).
+    pub actor: String,
+    pub payload: Map<String, Value>,
+    /// How many different non-empty actors there are, and the first three by their latest event.
+    pub actor_count: u64,
+    pub actors: Vec<String>,
+}
+
+/// An end that comes from the workflow or from admission.
+pub struct Closing<'a> {
+    pub window: &'a Window,
+    pub events: &'a [Event],
+    pub closed: &'a Closed,
+    /// The operator who wants it, for the audit trail; empty: Tidings itself.
+    pub by: &'a str,
+    pub return_events: bool,
+    pub now: Timestamp,
+}
+
+/// Why an event is in no mail that was taken back.
+pub const RETRACTED: &str = "retracted";
+
+/// The digest of those events of a window that a retract covers. It ends at once and sends nothing, so that the ledger has
+/// each of them with the reason (rule 1).
+#[must_use]
+pub fn retracted(window: &Window) -> Uuid {
+    Uuid::new_v5(&window.digest_id, b"retracted")
+}
+
+/// Who did what, when and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    /// An operator, `recipient`, or the part of Tidings that acted.
+    pub actor: String,
+    pub action: String,
+    pub why: String,
+}
+
+/// What the ledger says of a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DigestRecord {
+    pub digest_id: Uuid,
+    pub key: Key,
+    pub opened_at: Timestamp,
+    pub due_at: Timestamp,
+    /// `open`, `claimed`, `rendered` or `closed`.
+    pub state: String,
+    pub closed: Option<Closed>,
+    pub closed_at: Option<Timestamp>,
+    /// Events under it.
+    pub items: u64,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Those among them that ended past the dot without an answer: each may have made a mail.
+    pub ambiguous: u32,
+}

@@ -1,0 +1,260 @@
+//! Where the mail goes, as a URL: `smtp://user:password@host:587` or `smtps://...`.
+
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::{attempt::Phase, is_host_name};
+
+/// Why a text is not a relay's URL.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("relay: {part} {problem}")]
+pub struct Error {
+    /// The part of the URL, for example `tls`.
+    pub part: &'static str,
+    /// The fault and its remedy. Never the password.
+    pub problem: String,
+}
+
+/// User and password of a relay. `Debug` shows neither.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub user: String,
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(***)")
+    }
+}
+
+/// How a connection becomes private.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// From the first byte (RFC 8314): `smtps://`.
+    Implicit,
+    /// By STARTTLS, or not at all (`?tls=required`): the default, except for a loopback host.
+    Required,
+    /// By STARTTLS where the relay offers it (`?tls=opportunistic`). Stops no attacker.
+    Opportunistic,
+    /// Never (`?tls=none`): the default for a loopback host.
+    None,
+}
+
+/// A relay. Parsed from `smtp://[user:password@]host[:587]` or `smtps://[user:password@]host[:465]`; user and
+/// password are percent-encoded. Parameters: `tls` (`required`, `opportunistic` or `none`, only of `smtp`), `ca` (a
+/// PEM file with certificate authorities to trust beside the system's), `hello` (our name in EHLO).
+#[derive(Clone)]
+pub struct RelayUrl {
+    pub host: String,
+    pub port: u16,
+    pub tls: Tls,
+    pub credentials: Option<Credentials>,
+    pub ca: Option<PathBuf>,
+    pub hello: Option<String>,
+}
+
+impl FromStr for RelayUrl {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let url = Url::parse(text).map_err(|e| wrong("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
+        // An `@`, `/`, `?` or `#` in a password would make a part of it a path or a parameter, and those are shown.
+        let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
+        if text.matches('@').count() > before_the_host {
+            return Err(wrong("URL", format!("has an @ too many; write %40 for it in user and password; {EXAMPLE}")));
+        }
+        let implicit = match url.scheme() {
+            "smtp" => false,
+            "smtps" => true,
+            other => return Err(wrong("scheme", format!("{other:?} is neither smtp nor smtps"))),
+        };
+        if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
+            return Err(wrong("path", format!("is not part of a relay; {EXAMPLE}")));
+        }
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        if host.is_empty() {
+            return Err(wrong("host", format!("is missing; {EXAMPLE}")));
+        }
+        let mut relay = Self {
+            port: url.port().unwrap_or(if implicit { 465 } else { 587 }),
+            tls: if implicit { Tls::Implicit } else { default_tls(&host) },
+            credentials: credentials(&url)?,
+            ca: None,
+            hello: None,
+            host,
+        };
+        for (key, value) in url.query_pairs() {
+            relay.set(&key, &value)?;
+        }
+        relay.guard_password()?;
+        Ok(relay)
+    }
+}
+
+impl RelayUrl {
+    /// The phases that come before a message, in their order.
+    #[must_use]
+    pub fn phases(&self) -> Vec<Phase> {
+        let mut phases = match self.tls {
+            Tls::Implicit => vec![Phase::Connect, Phase::Tls, Phase::Greeting, Phase::Ehlo],
+            Tls::Required | Tls::Opportunistic => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo, Phase::Tls],
+            Tls::None => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo],
+        };
+        if self.credentials.is_some() {
+            phases.push(Phase::Auth);
+        }
+        phases
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
+        match (key, value) {
+            ("tls", _) if self.tls == Tls::Implicit => {
+                return Err(wrong("tls", "is a parameter of smtp; smtps has TLS from the first byte"));
+            }
+            ("tls", "required") => self.tls = Tls::Required,
+            ("tls", "opportunistic") => self.tls = Tls::Opportunistic,
+            ("tls", "none") => self.tls = Tls::None,
+            ("tls", other) => {
+                return Err(wrong("tls", format!("{other:?} is none of required, opportunistic and none")));
+            }
+            ("ca", path) if !path.is_empty() => self.ca = Some(path.into()),
+            ("hello", name) if is_host_name(name) => self.hello = Some(name.to_owned()),
+            ("hello", name) => return Err(wrong("hello", format!("{name:?} is no host name"))),
+            (key, _) => {
+                return Err(wrong("parameter", format!("{key:?} is none of tls, ca=FILE and hello=NAME")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is on this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.host)
+    }
+
+    /// A password never leaves the machine in the clear, not even where an attacker takes STARTTLS away.
+    fn guard_password(&self) -> Result<(), Error> {
+        let private = matches!(self.tls, Tls::Implicit | Tls::Required) || self.is_loopback();
+        if private || self.credentials.is_none() {
+            return Ok(());
+        }
+        Err(wrong("tls", "must be required where there is a password; only a loopback host may see it in the clear"))
+    }
+}
+
+/// `smtp://host:port`, without the credentials.
+impl fmt::Display for RelayUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls == Tls::Implicit { "smtps" } else { "smtp" };
+        if self.host.contains(':') {
+            write!(f, "{scheme}://[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{scheme}://{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Debug for RelayUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RelayUrl({self}, {:?})", self.tls)
+    }
+}
+
+const EXAMPLE: &str = "a relay looks like smtp://user:password@mail.example.com:587";
+
+fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
+    Error { part, problem: problem.into() }
+}
+
+fn credentials(url: &Url) -> Result<Option<Credentials>, Error> {
+    let decoded = |part: &'static str, text: &str| match percent_decode_str(text).decode_utf8() {
+        Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
+        _ => Err(wrong(part, "is not percent-encoded UTF-8 without NUL")),
+    };
+    match (url.username(), url.password()) {
+        ("", None) => Ok(None),
+        ("", Some(_)) => Err(wrong("user", "is missing beside the password")),
+        (_, None) => Err(wrong("password", "is missing beside the user")),
+        (user, Some(password)) => {
+            Ok(Some(Credentials { user: decoded("user", user)?, password: decoded("password", password)? }))
+        }
+    }
+}
+
+fn default_tls(host: &str) -> Tls {
+    if is_loopback(host) { Tls::None } else { Tls::Required }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relay(url: &str) -> RelayUrl {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn the_defaults_are_safe() {
+        for (url, port, tls) in [
+            ("smtp://mail.example.com", 587, Tls::Required),
+            ("smtps://mail.example.com", 465, Tls::Implicit),
+            ("smtp://localhost:1025", 1025, Tls::None),
+            ("smtp://127.0.0.1:25", 25, Tls::None),
+            ("smtp://[::1]:25", 25, Tls::None),
+            ("smtp://inbox:1025?tls=none", 1025, Tls::None),
+            ("smtp://u:p@mail.example.com?tls=required&hello=app.example.com", 587, Tls::Required),
+        ] {
+            let relay = relay(url);
+            assert_eq!((relay.port, relay.tls), (port, tls), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_over_a_plain_connection_is_refused_except_to_loopback() {
+        for tls in ["none", "opportunistic"] {
+            let error = format!("smtp://u:p@mail.example.com?tls={tls}").parse::<RelayUrl>().unwrap_err();
+            assert!(error.to_string().starts_with("relay: tls must be required"), "{error}");
+            assert!(format!("smtp://u:p@127.0.0.1?tls={tls}").parse::<RelayUrl>().is_ok());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        for (url, expected) in [
+            ("mail.example.com", "a relay looks like"),
+            ("http://mail.example.com", "neither smtp nor smtps"),
+            ("smtp://", "host"),
+            ("smtp://mail.example.com/inbox", "path"),
+            ("smtp://mail.example.com?tls=yes", "\"yes\" is none of required"),
+            ("smtp://mail.example.com?tsl=none", "\"tsl\" is none of tls"),
+            ("smtp://mail.example.com?hello=a%0d%0ab", "no host name"),
+            ("smtps://mail.example.com?tls=none", "parameter of smtp"),
+            ("smtp://user@mail.example.com", "password is missing"),
+            ("smtp://u:%FF@mail.example.com", "percent-encoded"),
+            ("smtp://u:1?p@mail.example.com", "an @ too many"),
+            ("smtp://ann@example.com:1/p@mail.example.com", "an @ too many"),
+        ] {
+            let error = url.parse::<RelayUrl>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_decoded_and_never_shown() {
+        let relay = relay("smtp://ann:p%40ss%3Aword@mail.example.com:2525");
+        assert_eq!(relay.credentials, Some(Credentials { user: "ann".into(), password: "p@ss:word".into() }));
+        assert_eq!(
+            format!("{relay} {relay:?}"),
+            "smtp://mail.example.com:2525 RelayUrl(smtp://mail.example.com:2525, Required)"
+        );
+        assert_eq!(super::tests::relay("smtp://[::1]:25").to_string(), "smtp://[::1]:25");
+    }
+}

@@ -1,0 +1,14 @@
+//! The pure decisions of rules 8 to 18: when a window is due, and whether it may become a digest.
+
+pub mod admission;
+pub mod cadence;
+pub mod deadline;
+pub mod effective;
+mod in_force;
+mod offered_cadences;
+pub mod plan;
+pub mod preference_check;
+pub mod quiet;
+
+pub use in_force::{InForce, Next};
+pub use offered_cadences::{Choice, Choices};

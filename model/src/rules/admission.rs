@@ -1,0 +1,125 @@
+//! Whether a due window may become a digest now: a pure function of the facts and the time.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    contract::{Closed, LoadInput, Outcome, Window},
+    records::Facts,
+    rules::{deadline::Timing, effective::Effective, plan},
+    settings::{DigestSettings, Throttled},
+    words,
+};
+
+/// A recipient who stays unknown for this long is given up (rule 33).
+pub const UNKNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
+const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
+
+/// The answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Claim it.
+    Admitted,
+    /// The window goes on collecting until then.
+    Later { until: Timestamp, why: String },
+    /// The recipient chose something else since it was planned.
+    Changed,
+    /// It ends here.
+    Refused(Closed),
+}
+
+/// Consent first, then suppression, then whether any mail is wanted, then the pause, then whether there is anybody to
+/// write to; then, unless somebody is in a hurry, whether they chose something else, then the throttle and the quiet hours.
+#[must_use]
+pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
+    let window = &input.window;
+    if let Some(closed) = forbidden(facts) {
+        return Admission::Refused(closed);
+    }
+    let effective = Effective::new(settings, facts);
+    if let Some(why) = effective.never() {
+        return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
+    }
+    if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
+        return Admission::Later { until, why: format!("paused until {until:.0}") };
+    }
+    if facts.recipient.is_none() {
+        return unknown(window, now);
+    }
+    if input.flushed {
+        return Admission::Admitted;
+    }
+    match ordinary(settings, facts, input, &effective, now) {
+        Admission::Later { until, why } if input.urgent => hastened(facts, until, why, now),
+        admission => admission,
+    }
+}
+
+/// What holds where nobody is in a hurry.
+fn ordinary(
+    settings: &DigestSettings,
+    facts: &Facts,
+    input: &LoadInput,
+    effective: &Effective,
+    now: Timestamp,
+) -> Admission {
+    let window = &input.window;
+    if input.revision != facts.revision {
+        return Admission::Changed;
+    }
+    if let Some(later) = throttled(settings, facts, now) {
+        return later;
+    }
+    match Timing::new(settings, &window.key, effective).put_off(window.due_at, now) {
+        Some(later) => Admission::Later { until: later.at, why: later.why },
+        None => Admission::Admitted,
+    }
+}
+
+/// An urgent event is never later than it would be without the haste, and not past its minute.
+fn hastened(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
+    match plan::urgent_again_at(facts).filter(|at| *at > now) {
+        None => Admission::Admitted,
+        Some(again) if again < until => {
+            Admission::Later { until: again, why: format!("urgent, a minute after the last digest -> {again:.0}") }
+        }
+        Some(_) => Admission::Later { until, why },
+    }
+}
+
+/// What no flush and no urgency overrides; checked again before each attempt to send (rule 28).
+#[must_use]
+pub fn forbidden(facts: &Facts) -> Option<Closed> {
+    if !facts.consent {
+        return Some(Closed { outcome: Outcome::Skipped, why: "the recipient opted out".to_owned() });
+    }
+    let reason = facts.suppressed.as_ref()?;
+    Some(Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") })
+}
+
+/// At most one digest in so long (rule 13).
+fn throttled(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Admission> {
+    let (last, throttle) = (facts.last_sent_at?, settings.throttle?);
+    let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);
+    let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
+    (until > now).then_some(match settings.throttled {
+        Throttled::Defer => Admission::Later { until, why },
+        Throttled::Skip => Admission::Refused(Closed { outcome: Outcome::Throttled, why }),
+    })
+}
+
+/// Waits as long again as it has waited already, between a minute and an hour.
+fn unknown(window: &Window, now: Timestamp) -> Admission {
+    let waited = now.duration_since(window.due_at);
+    if waited >= SignedDuration::try_from(UNKNOWN_AFTER).unwrap_or(SignedDuration::MAX) {
+        let why = "the directory did not know the recipient for seven days".to_owned();
+        return Admission::Refused(Closed { outcome: Outcome::Unknown, why });
+    }
+    let until = now.saturating_add(waited.clamp(FIRST_BACKOFF, LONGEST_BACKOFF)).unwrap_or(Timestamp::MAX);
+    Admission::Later { until, why: "the directory does not know the recipient; import them".to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Who is admitted, and when.
+
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    Key, Quiet,
+    records::{Preferences, Reason, Recipient},
+};
+
+const DUE: &str = "2026-03-02T08:00:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn window() -> Window {
+    let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+    Window { key, digest_id: Uuid::nil(), opened_at: at("2026-03-01T10:00:00Z"), due_at: at(DUE) }
+}
+
+fn facts() -> Facts {
+    let recipient = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.org".into(),
+        name: String::new(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    Facts {
+        recipient: Some(recipient),
+        preferences: Preferences::default(),
+        revision: 0,
+        changed_at: None,
+        consent: true,
+        suppressed: None,
+        last_sent_at: None,
+    }
+}
+
+fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
+    DigestSettings {
+        spread: Some(Duration::from_secs(900)),
+        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        ..DigestSettings::new("activity", cadence.parse().unwrap())
+    }
+}
+
+fn asked(now: &str, flushed: bool) -> LoadInput {
+    LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed, urgent: false, revision: 0 }
+}
+
+fn admit_at(facts: &Facts, now: &str) -> Admission {
+    let input = asked(now, false);
+    admit(&settings("daily 08:00", &[]), facts, &input, at(now))
+}
+
+#[test]
+fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
+    let settings = DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("instant", &[]) };
+    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let admitted = |flushed, now| {
+        let input = asked(now, flushed);
+        admit(&settings, &facts, &input, at(now))
+    };
+    let later = Admission::Later {
+        until: at("2026-03-02T08:30:00Z"),
+        why: "throttled to one in 1h, the last at 2026-03-02T07:30:00Z -> 2026-03-02T08:30:00Z".into(),
+    };
+    assert_eq!(admitted(false, DUE), later);
+    assert_eq!(admitted(true, DUE), Admission::Admitted);
+    assert_eq!(admitted(false, "2026-03-02T08:30:00Z"), Admission::Admitted);
+}
+
+#[test]
+fn a_known_recipient_who_wants_mail_is_admitted() {
+    assert_eq!(admit_at(&facts(), DUE), Admission::Admitted);
+}
+
+#[test]
+fn withdrawn_consent_outranks_everything_else() {
+    let facts = Facts { consent: false, recipient: None, suppressed: Some(Reason::HardBounce), ..facts() };
+    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, Outcome::Skipped);
+}
+
+#[test]
+fn a_suppressed_address_gets_nothing() {
+    let facts = Facts { suppressed: Some(Reason::HardBounce), ..facts() };
+    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, Outcome::Suppressed);
+}
+
+#[test]
+fn a_pause_defers_to_its_end_and_not_past_it() {
+    let until = at("2026-03-05T00:00:00Z");
+    let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let facts = Facts { preferences: paused, ..facts() };
+    assert!(matches!(admit_at(&facts, DUE), Admission::Later { until: u, .. } if u == until));
+    assert_eq!(admit_at(&facts, "2026-03-05T00:00:00Z"), Admission::Admitted);
+}
+
+#[test]
+fn an_unknown_recipient_is_asked_for_with_backoff_up_to_an_hour_and_given_up_after_seven_days() {
+    let facts = Facts { recipient: None, ..facts() };
+    for (now, next) in [
+        ("2026-03-02T08:00:00Z", "2026-03-02T08:01:00Z"),
+        ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
+        ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
+    ] {
+        assert!(matches!(admit_at(&facts, now), Admission::Later { until, .. } if until == at(next)));
+    }
+    let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
+    assert_eq!(closed.outcome, Outcome::Unknown);
+}
+
+#[test]
+fn never_is_never_also_when_an_operator_flushes() {
+    let input = asked(DUE, true);
+    for (cadence, chosen, why) in [
+        ("never", None, "never: the digest type has a cadence that sends nothing"),
+        ("daily 08:00", Some("never".to_owned()), "never: the recipient chose a cadence that sends nothing"),
+    ] {
+        let preferences = Preferences { cadence: chosen, ..Preferences::default() };
+        let facts = Facts { preferences, ..facts() };
+        let closed = Closed { outcome: Outcome::Skipped, why: why.to_owned() };
+        assert_eq!(admit(&settings(cadence, &[]), &facts, &input, at(DUE)), Admission::Refused(closed));
+    }
+}
+
+#[test]
+fn a_late_window_waits_until_quiet_hours_and_the_spread_after_them_are_over() {
+    let night = settings("daily 08:00", &["22:00-07:00"]);
+    let mut input = asked(DUE, false);
+    let now = at("2026-03-02T23:00:00Z");
+    let Admission::Later { until, why } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
+    let spread = until.duration_since(at("2026-03-03T07:00:00Z"));
+    assert!(!spread.is_negative() && spread < SignedDuration::from_mins(15), "{until}");
+    assert_eq!(why, format!("quiet until Tue 07:00 -> {until}"));
+    assert_eq!(admit(&night, &facts(), &input, until), Admission::Admitted);
+    // An operator's flush goes past them.
+    input.flushed = true;
+    assert_eq!(admit(&night, &facts(), &input, now), Admission::Admitted);
+}
+
+#[test]
+fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
+    let input = asked(DUE, false);
+    assert_eq!(admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn a_throttle_that_skips_ends_the_window() {
+    let skips = DigestSettings {
+        throttle: Some(Duration::from_secs(3600)),
+        throttled: Throttled::Skip,
+        ..settings("instant", &[])
+    };
+    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let Admission::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else { panic!("not skipped") };
+    assert_eq!(closed.outcome, Outcome::Throttled);
+    assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn an_urgent_window_goes_past_throttle_and_quiet_hours_but_once_a_minute_and_never_past_a_pause() {
+    let strict =
+        DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("daily 08:00", &["22:00-07:00"]) };
+    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let night = at("2026-03-02T23:00:00Z");
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), Admission::Admitted);
+    assert_eq!(
+        admit(&strict, &sent("2026-03-02T22:59:01Z"), &urgent, night),
+        Admission::Later {
+            until: at("2026-03-02T23:00:01Z"),
+            why: "urgent, a minute after the last digest -> 2026-03-02T23:00:01Z".into()
+        }
+    );
+    let until = at("2026-03-05T00:00:00Z");
+    let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let paused = Facts { preferences, ..facts() };
+    assert!(matches!(admit(&strict, &paused, &urgent, night), Admission::Later { until: u, .. } if u == until));
+}
+
+#[test]
+fn a_choice_that_the_plan_did_not_see_is_planned_for_unless_somebody_is_in_a_hurry() {
+    let chose = Facts { revision: 1, ..facts() };
+    assert_eq!(admit_at(&chose, DUE), Admission::Changed);
+    assert_eq!(admit(&settings("daily 08:00", &[]), &chose, &asked(DUE, true), at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn a_recipient_s_own_quiet_hours_take_the_place_of_the_digest_type_s() {
+    let preferences = Preferences { quiet: Some(Vec::new()), ..Preferences::default() };
+    let awake = Facts { preferences, ..facts() };
+    let night = at("2026-03-02T23:00:00Z");
+    let strict = settings("daily 08:00", &["22:00-07:00"]);
+    assert_eq!(admit(&strict, &awake, &asked(DUE, false), night), Admission::Admitted);
+}
+
+#[test]
+fn an_urgent_window_is_never_later_than_it_would_be_without_the_haste() {
+    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    // Nothing is in the way, not even the digest of a moment ago.
+    assert_eq!(admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)), Admission::Admitted);
+    // The throttle is over before the minute is.
+    let quick = DigestSettings { throttle: Some(Duration::from_secs(10)), ..settings("instant", &[]) };
+    let admission = admit(&quick, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
+    assert!(matches!(admission, Admission::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
+}

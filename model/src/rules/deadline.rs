@@ -1,0 +1,136 @@
+//! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
+
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use uuid::Uuid;
+
+use crate::{Cadence, Key, Quiet, Slide, rules::effective::Effective, settings::DigestSettings, words};
+
+/// Namespace of the hash that spreads keys (UUIDv5, RFC 9562): drawn once, fixed for ever.
+const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_90d2_3f58);
+
+/// So often a mail is put off by quiet hours and the spread after them, before it goes out right at their end: where the
+/// spread leads from each quiet time into the next, it would wait for ever.
+const DEFERRALS: usize = 14;
+
+/// What a key's deadline follows, once its cadence is known.
+#[derive(Debug)]
+pub struct Timing<'a> {
+    /// The quiet times that are in force.
+    pub quiet: &'a Quiet,
+    /// Its share of the spread, the same for every window.
+    pub offset: Option<SignedDuration>,
+    /// The recipient's zone.
+    pub zone: &'a TimeZone,
+    /// The zone's name.
+    pub zone_name: &'a str,
+}
+
+/// A deadline, and every step that led to it in words.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// When.
+    pub at: Timestamp,
+    /// Why then.
+    pub why: String,
+}
+
+impl<'a> Timing<'a> {
+    /// The timing of a key's windows.
+    pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
+        let offset = settings.spread.map(|spread| offset(key, spread.as_secs()));
+        Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
+    }
+
+    /// When a window that opens at `opened_at` is due. `words` say why this cadence, if it is not the configured one.
+    pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
+        let at = cadence.due_at(opened_at, self.zone);
+        let calendar = cadence.follows_the_calendar();
+        let zone = if calendar { format!(" {}", self.zone_name) } else { String::new() };
+        let words = words.unwrap_or_else(|| format!("{cadence}{zone}"));
+        self.steps(words, at, calendar)
+    }
+
+    /// When a window is due whose latest event arrived then.
+    pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
+        let at = slide.due_at(last_at);
+        let words = if at == slide.until {
+            "events keep coming, and this is the longest that the first may wait".to_owned()
+        } else {
+            format!("{} after the latest event", words::written(slide.by))
+        };
+        self.steps(words, at, false)
+    }
+
+    /// The steps after the cadence.
+    fn steps(&self, words: String, mut at: Timestamp, calendar: bool) -> Deadline {
+        let mut why = format!("{words} -> {at:.0}");
+        let mut moved = false;
+        if let Some(offset) = self.offset.filter(|_| calendar) {
+            at = later(at, offset);
+            why = format!("{why}; spread +{}", short(offset));
+            moved = true;
+        }
+        if let Some((end, step)) = self.quiet_until(at) {
+            at = end;
+            why = format!("{why}; {step}");
+            moved = true;
+        }
+        if moved {
+            why = format!("{why} -> {at:.0}");
+        }
+        Deadline { at, why }
+    }
+
+    /// When an overdue window may go out, if quiet hours keep it now.
+    ///
+    /// A deadline that is quiet itself was set before these quiet hours were, and stands (rule 16).
+    pub fn put_off(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {
+        if self.quiet.until(due_at, self.zone).is_some() {
+            return None;
+        }
+        let (at, step) = self.quiet_until(now)?;
+        Some(Deadline { at, why: format!("{step} -> {at:.0}") })
+    }
+
+    /// The end of quiet hours and the spread after it, again where that is quiet too; `None`: not quiet.
+    fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
+        let first = self.quiet.until(at, self.zone)?;
+        let ends = |end: &Timestamp| self.quiet.until(self.spread(*end), self.zone);
+        let mut deferrals = std::iter::successors(Some(first), ends);
+        let last = deferrals.by_ref().take(DEFERRALS).last().unwrap_or(first);
+        let end = if deferrals.next().is_some() { last } else { self.spread(last) };
+        Some((end, format!("quiet until {}", self.clock(last, at))))
+    }
+
+    fn spread(&self, at: Timestamp) -> Timestamp {
+        self.offset.map_or(at, |offset| later(at, offset))
+    }
+
+    /// The local time, with its day where that is not the day of `from`.
+    fn clock(&self, at: Timestamp, from: Timestamp) -> String {
+        let (at, from) = (self.zone.to_datetime(at), self.zone.to_datetime(from));
+        at.strftime(if at.date() == from.date() { "%H:%M" } else { "%a %H:%M" }).to_string()
+    }
+}
+
+fn offset(key: &Key, spread: u64) -> SignedDuration {
+    let hash = Uuid::new_v5(&SPREAD_NAMESPACE, key.workflow_id().as_bytes()).as_u128();
+    let seconds = hash % u128::from(spread.max(1));
+    SignedDuration::from_secs(i64::try_from(seconds).unwrap_or_default())
+}
+
+fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {
+    at.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// `12m31s`.
+fn short(wait: SignedDuration) -> String {
+    let seconds = wait.as_secs();
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
+    let text: String = parts.collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What is in force for a key: the recipient's choices over the digest type's.
+
+use jiff::tz::TimeZone;
+
+use crate::{Cadence, Quiet, QuietTime, records::Facts, settings::DigestSettings, words};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// When windows are due.
+    pub cadence: Cadence,
+    /// The recipient chose a cadence of their own.
+    pub chosen: bool,
+    /// When no mail goes out.
+    pub quiet: Quiet,
+    /// In which local times are read.
+    pub zone: TimeZone,
+    /// The zone's name.
+    pub zone_name: String,
+}
+
+impl Effective {
+    /// What does not read any more, because a later version wrote it or a zone has gone, falls back like what is missing.
+    #[must_use]
+    pub fn new(settings: &DigestSettings, facts: &Facts) -> Self {
+        let preferences = &facts.preferences;
+        let chosen = preferences.cadence.as_deref().and_then(|words| words.parse().ok());
+        let (is_chosen, cadence) = (chosen.is_some(), chosen.unwrap_or_else(|| settings.cadence.clone()));
+        let time = preferences.at.as_deref().and_then(|at| words::time(at).ok());
+        let cadence = time.and_then(|time| cadence.at(time)).unwrap_or(cadence);
+        let quiet = preferences.quiet.as_deref().and_then(quiet).unwrap_or_else(|| settings.quiet.clone());
+        let (zone_name, zone) = zone(settings, facts);
+        Self { cadence, chosen: is_chosen, quiet, zone, zone_name }
+    }
+
+    /// Why a window under the cadence `never` sends nothing; `None`: the cadence is another.
+    #[must_use]
+    pub fn never(&self) -> Option<String> {
+        let whose = if self.chosen { "the recipient chose" } else { "the digest type has" };
+        (self.cadence == Cadence::Never).then(|| format!("never: {whose} a cadence that sends nothing"))
+    }
+
+    /// All that moves a deadline, in words: a window whose words change is re-timed (rule 15).
+    #[must_use]
+    pub fn words(&self) -> String {
+        let quiet: Vec<_> = self.quiet.times().iter().map(ToString::to_string).collect();
+        let quiet = if quiet.is_empty() { String::new() } else { format!(", quiet {}", quiet.join(" ")) };
+        format!("{} {}{quiet}", self.cadence, self.zone_name)
+    }
+}
+
+fn quiet(words: &[String]) -> Option<Quiet> {
+    let times: Option<Vec<QuietTime>> = words.iter().map(|words| words.parse().ok()).collect();
+    Quiet::new(times?).ok()
+}
+
+/// The first zone that exists: the recipient's choice for this digest, the directory's, the digest type's, UTC.
+fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
+    let directory = facts.recipient.as_ref().map(|recipient| recipient.zone.as_str());
+    [facts.preferences.zone.as_deref(), directory, settings.zone.as_deref()]
+        .into_iter()
+        .flatten()
+        .find_map(|name| TimeZone::get(name).ok().map(|zone| (name.to_owned(), zone)))
+        .unwrap_or_else(|| ("UTC".to_owned(), TimeZone::UTC))
+}

@@ -1,0 +1,51 @@
+//! What a recipient's choices and the configuration make together.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    Key,
+    records::Facts,
+    rules::{deadline::Timing, effective::Effective},
+    settings::DigestSettings,
+};
+
+/// What holds for a key's next window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InForce {
+    /// In the words of `tidings.toml`.
+    pub cadence: String,
+    /// IANA.
+    pub zone: String,
+    /// In the words of `tidings.toml`.
+    pub quiet: Vec<String>,
+    /// Where nothing stands in the way: consent, a suppression, a pause, or `never`.
+    pub next: Option<Next>,
+}
+
+/// When a window would be due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Next {
+    /// When.
+    pub due_at: Timestamp,
+    /// Every step that led there, in words.
+    pub why: String,
+}
+
+impl InForce {
+    /// With a window that opened now.
+    #[must_use]
+    pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
+        let effective = Effective::new(settings, facts);
+        let paused = facts.preferences.paused_until.is_some_and(|until| until > now);
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never().is_none();
+        let timing = Timing::new(settings, key, &effective);
+        let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));
+        Self {
+            next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
+            cadence: effective.cadence.to_string(),
+            quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
+            zone: effective.zone_name,
+        }
+    }
+}

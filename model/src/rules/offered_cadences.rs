@@ -1,0 +1,142 @@
+//! Which cadences recipients may choose, by kind or to the letter.
+
+use std::{fmt, str::FromStr};
+
+use crate::{Cadence, ParseError};
+
+/// The first words of all cadences. Recipients choose among all but the last, unless somebody says otherwise: its
+/// schedules are an operator's tool.
+const KINDS: [&str; 9] = ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
+
+/// The cadences that a digest type offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices(Vec<Choice>);
+
+/// One entry: `daily` is every cadence of that kind, `weekly mon 08:00` that one alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Every cadence that begins with this word.
+    Kind(&'static str),
+    /// This one.
+    Whole(Cadence),
+}
+
+impl Choices {
+    /// Those of `tidings.toml`.
+    #[must_use]
+    pub const fn new(choices: Vec<Choice>) -> Self {
+        Self(choices)
+    }
+
+    /// Whether a recipient may have this cadence.
+    #[must_use]
+    pub fn allows(&self, cadence: &Cadence) -> bool {
+        let words = cadence.to_string();
+        let kind = words.split(' ').next();
+        self.0.iter().any(|choice| match choice {
+            Choice::Kind(word) => kind == Some(word),
+            Choice::Whole(whole) => whole == cadence,
+        })
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn entries(&self) -> &[Choice] {
+        &self.0
+    }
+}
+
+/// Every kind but `cron`.
+impl Default for Choices {
+    fn default() -> Self {
+        Self(KINDS.into_iter().filter(|kind| *kind != "cron").map(Choice::Kind).collect())
+    }
+}
+
+impl FromStr for Choice {
+    type Err = ParseError;
+
+    /// # Errors
+    /// The text is neither the first word of a cadence nor a whole one.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match KINDS.into_iter().find(|kind| *kind == text.trim()) {
+            Some(kind) => Ok(Self::Kind(kind)),
+            None => text.parse().map(Self::Whole),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(word) => f.write_str(word),
+            Self::Whole(cadence) => cadence.fmt(f),
+        }
+    }
+}
+
+/// `"instant", "weekly mon 08:00"`.
+impl fmt::Display for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, choice) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}\"{choice}\"")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind.
+    const CADENCES: [&str; 9] = [
+        "instant",
+        "after 60s",
+        "sliding 5m max 1h",
+        "hourly at :30",
+        "daily 08:00",
+        "weekdays 08:00",
+        "weekly mon 08:00",
+        "never",
+        "cron 0 9 * * *",
+    ];
+
+    fn choices(words: &[&str]) -> Choices {
+        Choices::new(words.iter().map(|words| words.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn every_kind_but_cron_is_a_choice_unless_somebody_says_otherwise() {
+        for words in CADENCES {
+            assert_eq!(Choices::default().allows(&words.parse().unwrap()), !words.starts_with("cron"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_first_word_is_every_cadence_of_its_kind_and_a_whole_one_is_itself() {
+        let choices = choices(&["instant", "daily", "weekly mon 08:00", "cron"]);
+        for (words, allowed) in [
+            ("instant", true),
+            ("daily 23:59", true),
+            ("weekly mon 08:00", true),
+            ("weekly mon 08:01", false),
+            ("weekly tue 08:00", false),
+            ("weekdays 08:00", false),
+            ("cron 0 9 * * *", true),
+            ("never", false),
+        ] {
+            assert_eq!(choices.allows(&words.parse().unwrap()), allowed, "{words}");
+        }
+        assert_eq!(choices.to_string(), r#""instant", "daily", "weekly mon 08:00", "cron""#);
+        assert!(!Choices::new(Vec::new()).allows(&Cadence::Instant));
+    }
+
+    #[test]
+    fn what_is_neither_a_kind_nor_a_cadence_is_no_choice() {
+        for words in ["", "dayly", "daily 25:00", "weekly mon"] {
+            assert!(words.parse::<Choice>().is_err(), "{words:?}");
+        }
+    }
+}

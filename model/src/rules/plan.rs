@@ -1,0 +1,149 @@
+//! When a window is due: a pure function of the digest type, the recipient and what came so far.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    Cadence,
+    contract::{Plan, PlanInput, Signs},
+    records::Facts,
+    rules::{
+        deadline::{Deadline, Timing},
+        effective::Effective,
+    },
+    settings::DigestSettings,
+    words,
+};
+
+/// A change of mind so close to the deadline is one for the next window (rule 15); never more than half of this one.
+pub const GRACE: Duration = Duration::from_secs(15 * 60);
+
+/// Urgent events make a key's windows due once in so long, and not oftener (rule 14).
+pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
+
+/// The plan of a window, or what becomes of the one that it has. `known` are those of its events that the ledger has
+/// seen.
+#[must_use]
+pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>) -> Plan {
+    let effective = Effective::new(settings, facts);
+    let plan = Plan {
+        known,
+        due_at: input.signs.opened_at,
+        why: String::new(),
+        max_events: None,
+        slide: None,
+        urgent: false,
+        paused_until: facts.preferences.paused_until,
+        revision: facts.revision,
+        follows: effective.words(),
+        linger: settings.linger,
+    };
+    if let Some(why) = unwanted(facts).or_else(|| effective.never()) {
+        return Plan { why, ..plan };
+    }
+    let timing = Timing::new(settings, &input.key, &effective);
+    let before = input.before.as_ref().filter(|before| input.anew_at.is_none() && stands(before, facts, &plan, input));
+    let plan = match before {
+        Some(before) => kept(before, &timing, &input.signs, plan),
+        None => made(settings, facts, input, &effective, &timing, plan),
+    };
+    hastened(plan, facts, &input.signs)
+}
+
+/// Nothing will be sent, so the ledger may as well say so now (rule 28).
+fn unwanted(facts: &Facts) -> Option<String> {
+    if !facts.consent {
+        Some("at once: the recipient opted out".to_owned())
+    } else if facts.suppressed.is_some() {
+        Some("at once: the address is suppressed".to_owned())
+    } else {
+        None
+    }
+}
+
+/// Whether the deadline of an open window stays: the recipient chose nothing that moves it, or chose it too late. What
+/// changed in `tidings.toml` alone moves nothing (rule 16).
+fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool {
+    if before.revision == facts.revision || before.follows == plan.follows {
+        return true;
+    }
+    let length = before.due_at.duration_since(input.signs.opened_at);
+    let grace = SignedDuration::try_from(GRACE).unwrap_or(SignedDuration::MAX).min(length / 2);
+    facts.changed_at.is_some_and(|at| at <= before.due_at && before.due_at.duration_since(at) <= grace)
+}
+
+/// The deadline as it is, or where the latest event has moved it (rule 9).
+fn kept(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
+    let kept = Plan { known: plan.known, revision: plan.revision, paused_until: plan.paused_until, ..before.clone() };
+    match before.slide.filter(|_| !before.urgent) {
+        Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
+            let Deadline { at, why } = timing.slid(slide, signs.last_at);
+            Plan { due_at: at, why, ..kept }
+        }
+        _ => kept,
+    }
+}
+
+fn made(
+    settings: &DigestSettings,
+    facts: &Facts,
+    input: &PlanInput,
+    effective: &Effective,
+    timing: &Timing<'_>,
+    plan: Plan,
+) -> Plan {
+    let opened_at = input.signs.opened_at;
+    let sooner = sooner(settings, facts, &effective.cadence, input);
+    let (cadence, words, limit) = match sooner {
+        Some((cadence, words)) => (cadence, Some(words), None),
+        None => (effective.cadence.clone(), None, effective.cadence.max_events()),
+    };
+    // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
+    let limit = limit.filter(|_| !input.waited && input.before.is_none());
+    // A slot counts from the moment at which it was chosen: an earlier one was never announced.
+    let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
+    let from = chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(opened_at, |at| at.max(opened_at));
+    let slide = cadence.slide(opened_at);
+    let Deadline { at, why } = match slide.filter(|_| input.signs.last_at > opened_at) {
+        Some(slide) => timing.slid(slide, input.signs.last_at),
+        None => timing.deadline(&cadence, words, from),
+    };
+    Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
+}
+
+/// What takes the place of the cadence for one window, and why: the first event in a long time, or a category's delay.
+fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &PlanInput) -> Option<(Cadence, String)> {
+    if let Some(silence) = settings.first_now {
+        let silent = |last: Timestamp| {
+            SignedDuration::try_from(silence).is_ok_and(|s| input.signs.opened_at.duration_since(last) >= s)
+        };
+        if facts.last_sent_at.is_none_or(silent) {
+            return Some((Cadence::Instant, format!("at once, as the first in {}", words::written(silence))));
+        }
+    }
+    let immediate = matches!(cadence, Cadence::Instant | Cadence::After(_));
+    let category = input.signs.category.as_ref().filter(|_| immediate)?;
+    let delay = settings.delay.get(category)?;
+    Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))
+}
+
+/// Brings the deadline forward where an event is urgent, past spread, quiet hours and throttle (rule 14). What has collected
+/// goes along, also under `instant`.
+fn hastened(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
+    let Some(urgent_at) = signs.urgent_at else { return plan };
+    let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
+        Some(at) => (at, format!("urgent, a minute after the last digest -> {at:.0}")),
+        None => (urgent_at, format!("urgent -> {urgent_at:.0}")),
+    };
+    let plan = Plan { urgent: true, ..plan };
+    if at < plan.due_at { Plan { due_at: at, why, max_events: None, ..plan } } else { plan }
+}
+
+/// Before then no urgent event makes a window due.
+pub fn urgent_again_at(facts: &Facts) -> Option<Timestamp> {
+    facts.last_sent_at.map(|last| last.saturating_add(URGENT_EVERY).unwrap_or(Timestamp::MAX))
+}
+
+#[cfg(test)]
+mod tests;

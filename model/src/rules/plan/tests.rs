@@ -1,0 +1,278 @@
+//! Plans as `plan` answers them.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{Key, Quiet, records::Preferences};
+
+const OPENED_AT: &str = "2026-10-24T18:00:00Z";
+
+fn settings(cadence: &str) -> DigestSettings {
+    DigestSettings {
+        zone: Some("Europe/Berlin".into()),
+        max_events: Some(7),
+        ..DigestSettings::new("activity", cadence.parse().unwrap())
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        recipient: None,
+        preferences: Preferences::default(),
+        revision: 0,
+        changed_at: None,
+        consent: true,
+        suppressed: None,
+        last_sent_at: None,
+    }
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn input() -> PlanInput {
+    let opened_at = at(OPENED_AT);
+    PlanInput {
+        key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
+        signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
+        open: None,
+        event_ids: vec!["a".into(), "b".into()],
+        waited: false,
+        before: None,
+        anew_at: None,
+    }
+}
+
+fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
+    plan(settings, facts, &input(), vec!["a".into()])
+}
+
+#[test]
+fn a_category_s_delay_is_in_the_place_of_an_immediate_cadence_and_of_no_other() {
+    let delay = [("share".to_owned(), Duration::from_secs(120)), ("comment".to_owned(), Duration::from_secs(60))];
+    for (cadence, why) in [
+        ("instant", "share may wait 2m -> 2026-10-24T18:02:00Z"),
+        ("after 1h", "share may wait 2m -> 2026-10-24T18:02:00Z"),
+        ("daily 08:00", "daily 08:00 Europe/Berlin -> 2026-10-25T07:00:00Z"),
+    ] {
+        let plan = planned(&DigestSettings { delay: delay.clone().into(), ..settings(cadence) }, &facts());
+        assert_eq!((plan.why.as_str(), plan.max_events), (why, Some(7)));
+    }
+    let other = DigestSettings { delay: delay.into_iter().skip(1).collect(), ..settings("instant") };
+    let plan = planned(&other, &facts());
+    assert_eq!((plan.why.as_str(), plan.max_events), ("instant -> 2026-10-24T18:00:00Z", Some(1)));
+}
+
+#[test]
+fn the_first_event_in_a_long_time_goes_out_at_once_and_what_follows_digests() {
+    let first_now = DigestSettings { first_now: Some(Duration::from_secs(3600)), ..settings("daily 08:00") };
+    for (last_sent_at, at_once) in
+        [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
+    {
+        let last_sent_at = last_sent_at.map(|at| at.parse().unwrap());
+        let plan = planned(&first_now, &Facts { last_sent_at, ..facts() });
+        let why = if at_once {
+            "at once, as the first in 1h -> 2026-10-24T18:00:00Z"
+        } else {
+            "daily 08:00 Europe/Berlin -> 2026-10-25T07:00:00Z"
+        };
+        assert_eq!(plan.why, why);
+        assert_eq!(plan.max_events, Some(7));
+    }
+}
+
+#[test]
+fn a_plan_says_when_and_why() {
+    for (cadence, why, max_events) in [
+        ("instant", "instant -> 2026-10-24T18:00:00Z", 1),
+        ("after 60s", "after 1m -> 2026-10-24T18:01:00Z", 7),
+        ("hourly", "hourly Europe/Berlin -> 2026-10-24T19:00:00Z", 7),
+        ("weekdays 08:00", "weekdays 08:00 Europe/Berlin -> 2026-10-26T07:00:00Z", 7),
+        ("cron 30 9 * * sun", "cron 30 9 * * sun Europe/Berlin -> 2026-10-25T08:30:00Z", 7),
+    ] {
+        let plan = planned(&settings(cadence), &facts());
+        assert_eq!((plan.why.as_str(), plan.max_events), (why, Some(max_events)));
+        assert!(why.ends_with(&plan.due_at.to_string()));
+        assert_eq!(plan.known, ["a"]);
+    }
+}
+
+#[test]
+fn a_plan_takes_spread_and_quiet_hours_from_the_digest_type() {
+    let quiet = Quiet::new(vec!["22:00-09:00".parse().unwrap()]).unwrap();
+    let settings = DigestSettings { spread: Some(Duration::from_secs(1)), quiet, ..settings("daily 08:00") };
+    assert_eq!(
+        planned(&settings, &facts()).why,
+        "daily 08:00 Europe/Berlin -> 2026-10-25T07:00:00Z; spread +0s; quiet until 09:00 -> 2026-10-25T08:00:00Z"
+    );
+}
+
+#[test]
+fn where_nothing_will_be_sent_the_window_is_due_at_once() {
+    let chosen = Preferences { cadence: Some("never".into()), ..Preferences::default() };
+    for (cadence, facts, why) in [
+        ("never", facts(), "never: the digest type has a cadence that sends nothing"),
+        (
+            "daily 08:00",
+            Facts { preferences: chosen, ..facts() },
+            "never: the recipient chose a cadence that sends nothing",
+        ),
+        ("never", Facts { consent: false, ..facts() }, "at once: the recipient opted out"),
+    ] {
+        let plan = planned(&settings(cadence), &facts);
+        assert_eq!((plan.due_at, plan.why.as_str(), plan.max_events), (at(OPENED_AT), why, None));
+        assert_eq!(plan.known, ["a"]);
+    }
+}
+
+#[test]
+fn a_recipient_s_choice_outranks_the_digest_type_s() {
+    let preferences = Preferences {
+        cadence: Some("weekly mon 09:00".into()),
+        zone: Some("Asia/Tokyo".into()),
+        ..Preferences::default()
+    };
+    let facts = Facts { preferences, ..facts() };
+    assert_eq!(planned(&settings("instant"), &facts).why, "weekly mon 09:00 Asia/Tokyo -> 2026-10-26T00:00:00Z");
+}
+
+/// The plan of a window that has one already, after the recipient chose at `changed_at`.
+fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
+    let facts = Facts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
+    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new())
+}
+
+fn chose(cadence: &str) -> Preferences {
+    Preferences { cadence: Some(cadence.into()), ..Preferences::default() }
+}
+
+#[test]
+fn a_choice_re_times_the_open_window_unless_it_came_within_grace() {
+    let daily = settings("daily 08:00"); // due at 07:00 UTC
+    let before = planned(&daily, &facts());
+    for (changed_at, due_at) in [
+        ("2026-10-24T20:00:00Z", "2026-10-25T17:00:00Z"),
+        ("2026-10-25T06:44:59Z", "2026-10-25T17:00:00Z"),
+        ("2026-10-25T06:45:00Z", "2026-10-25T07:00:00Z"), // 15 minutes before
+        ("2026-10-25T07:00:00Z", "2026-10-25T07:00:00Z"),
+        ("2026-10-25T09:00:00Z", "2026-10-25T17:00:00Z"), // it waits for something else
+    ] {
+        let plan = replanned(&daily, &before, chose("daily 18:00"), changed_at);
+        assert_eq!((plan.due_at, plan.revision), (at(due_at), 1), "{changed_at}");
+    }
+}
+
+#[test]
+fn grace_is_at_most_half_of_the_window() {
+    let after = settings("after 10m");
+    let before = planned(&after, &facts());
+    for (changed_at, due_at) in
+        [("2026-10-24T18:04:59Z", "2026-10-24T19:00:00Z"), ("2026-10-24T18:05:00Z", "2026-10-24T18:10:00Z")]
+    {
+        assert_eq!(replanned(&after, &before, chose("after 1h"), changed_at).due_at, at(due_at), "{changed_at}");
+    }
+}
+
+#[test]
+fn a_slot_counts_from_the_choice_and_a_wait_from_the_first_event() {
+    let weekly = settings("weekly mon 08:00");
+    let before = planned(&weekly, &facts());
+    let sunday_noon = "2026-10-25T12:00:00Z";
+    let daily = replanned(&weekly, &before, chose("daily 08:00"), sunday_noon);
+    assert_eq!(daily.due_at, at("2026-10-26T07:00:00Z"), "not the slot of the morning before the choice");
+    assert_eq!(replanned(&weekly, &before, chose("after 2h"), sunday_noon).due_at, at("2026-10-24T20:00:00Z"));
+}
+
+#[test]
+fn a_choice_that_moves_no_deadline_moves_none() {
+    let daily = settings("daily 08:00");
+    let before = planned(&daily, &facts());
+    let until = Some(at("2026-12-24T00:00:00Z"));
+    let off = ["share".to_owned()].into();
+    let chosen = Preferences { paused_until: until, off, ..Preferences::default() };
+    // Not even when the configuration has changed as well (rule 16).
+    let plan = replanned(&daily, &before, chosen, "2026-10-24T20:00:00Z");
+    assert_eq!(plan, Plan { known: Vec::new(), revision: 1, paused_until: until, ..before });
+}
+
+#[test]
+fn a_changed_configuration_moves_no_open_window_unless_an_operator_asks_for_it() {
+    let before = planned(&settings("daily 08:00"), &facts());
+    let asked = PlanInput { before: Some(before.clone()), ..input() };
+    let weekly = settings("weekly mon 12:00");
+    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new()), Plan { known: Vec::new(), ..before });
+    let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
+    assert_eq!(plan(&weekly, &facts(), &anew, Vec::new()).due_at, at("2026-11-02T11:00:00Z"));
+}
+
+#[test]
+fn each_event_moves_a_sliding_deadline_up_to_the_longest_wait_of_the_first() {
+    let sliding = settings("sliding 5m max 12m");
+    let mut before = planned(&sliding, &facts());
+    assert_eq!(before.why, "sliding 5m max 12m -> 2026-10-24T18:05:00Z");
+    for (last_at, why) in [
+        ("2026-10-24T18:04:00Z", "5m after the latest event -> 2026-10-24T18:09:00Z"),
+        (
+            "2026-10-24T18:08:00Z",
+            "events keep coming, and this is the longest that the first may wait -> 2026-10-24T18:12:00Z",
+        ),
+    ] {
+        let mut asked = PlanInput { before: Some(before), ..input() };
+        asked.signs.last_at = at(last_at);
+        // Not the cadence of today's configuration, but that of the window.
+        before = plan(&settings("daily 08:00"), &facts(), &asked, Vec::new());
+        assert_eq!(before.why, why);
+    }
+}
+
+#[test]
+fn an_urgent_event_makes_the_window_due_past_spread_and_quiet_hours_and_at_most_once_a_minute() {
+    let quiet = Quiet::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
+    let settings = DigestSettings { spread: Some(Duration::from_secs(3600)), quiet, ..settings("daily 08:00") };
+    let mut input = input();
+    input.signs.urgent_at = Some(at("2026-10-24T18:10:00Z"));
+    for (last_sent_at, why) in [
+        (None, "urgent -> 2026-10-24T18:10:00Z"),
+        (Some("2026-10-24T18:09:00Z"), "urgent -> 2026-10-24T18:10:00Z"),
+        (Some("2026-10-24T18:09:30Z"), "urgent, a minute after the last digest -> 2026-10-24T18:10:30Z"),
+    ] {
+        let facts = Facts { last_sent_at: last_sent_at.map(at), ..facts() };
+        let plan = plan(&settings, &facts, &input, Vec::new());
+        assert_eq!((plan.why.as_str(), plan.urgent), (why, true));
+    }
+    let none = Facts { consent: false, ..facts() };
+    assert!(!plan(&settings, &none, &input, Vec::new()).urgent, "never past consent");
+}
+
+#[test]
+fn a_recipient_chooses_the_time_of_day_alone() {
+    let preferences = Preferences { at: Some("18:30".into()), ..Preferences::default() };
+    let facts = Facts { preferences, ..facts() };
+    assert_eq!(planned(&settings("weekdays 08:00"), &facts).due_at, at("2026-10-26T17:30:00Z"));
+    assert_eq!(planned(&settings("after 1h"), &facts).due_at, at("2026-10-24T19:00:00Z"));
+}
+
+#[test]
+fn what_has_collected_is_one_mail_also_under_instant() {
+    let instant = DigestSettings { max_events: None, ..settings("instant") };
+    assert_eq!(planned(&instant, &facts()).max_events, Some(1));
+    let waited = PlanInput { waited: true, ..input() };
+    assert_eq!(plan(&instant, &facts(), &waited, Vec::new()).max_events, None, "behind a digest that was retried");
+    let before = planned(&settings("daily 08:00"), &facts());
+    let chosen = replanned(&instant, &before, chose("instant"), "2026-10-24T20:00:00Z");
+    assert_eq!((chosen.max_events, chosen.due_at), (None, at(OPENED_AT)), "until the recipient chose it");
+}
+
+#[test]
+fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
+    let mut urgent = input();
+    urgent.signs.urgent_at = Some(at(OPENED_AT));
+    let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
+    let instant = plan(&settings("instant"), &recent, &urgent, Vec::new());
+    assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
+    let night =
+        DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
+    let hastened = plan(&night, &facts(), &urgent, Vec::new());
+    assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
+}

@@ -1,0 +1,205 @@
+//! Whether a recipient's choices will do: a pure function of them and the digest type.
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use crate::{
+    Cadence, ParseError, Quiet, QuietTime,
+    limits::{self, Invalid},
+    records::Preferences,
+    settings::DigestSettings,
+    words,
+};
+
+/// Quiet times, and categories that are off. Every plan reads them.
+const MOST: usize = 100;
+
+/// The first field that is wrong, and what would be right. A cadence that was chosen `before` may stay where the digest
+/// type no longer offers it: who cannot change it must be able to pause.
+pub fn preferences(
+    settings: &DigestSettings,
+    before: &Preferences,
+    chosen: &Preferences,
+    now: Timestamp,
+) -> Result<(), Invalid> {
+    if (&chosen.cadence, &chosen.at) != (&before.cadence, &before.at) {
+        cadence(settings, chosen)?;
+    }
+    if let Some(zone) = &chosen.zone {
+        let right = "is no IANA time zone; write for example \"Europe/Berlin\"";
+        TimeZone::get(zone).map_err(|_| wrong("zone", zone, right))?;
+    }
+    if let Some(times) = &chosen.quiet {
+        quiet(times)?;
+    }
+    few("off", chosen.off.len())?;
+    for category in &chosen.off {
+        limits::id("off", category)?;
+    }
+    match chosen.paused_until {
+        Some(until) if until <= now => Err(wrong("paused_until", &format!("{until:.0}"), "is in the past")),
+        _ => Ok(()),
+    }
+}
+
+/// The cadence and the time of day together: what they make is what must be among the choices.
+fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invalid> {
+    let parsed = |words: &String| words.parse().map_err(|error: ParseError| wrong("cadence", words, error.problem()));
+    let whole = chosen.cadence.as_ref().map(parsed).transpose()?.unwrap_or_else(|| settings.cadence.clone());
+    let (field, cadence) = match &chosen.at {
+        Some(at) => (if chosen.cadence.is_some() { "cadence" } else { "at" }, at_time(&whole, at)?),
+        None if chosen.cadence.is_some() => ("cadence", whole),
+        None => return Ok(()),
+    };
+    if settings.choices.allows(&cadence) {
+        return Ok(());
+    }
+    let right = match settings.choices.entries() {
+        [] => "is not offered; recipients of this digest type have no choice".to_owned(),
+        _ => format!("is not offered; choose among {}", settings.choices),
+    };
+    Err(wrong(field, &cadence.to_string(), &right))
+}
+
+fn at_time(cadence: &Cadence, at: &str) -> Result<Cadence, Invalid> {
+    let time = words::time(at).map_err(|problem| Invalid { field: "at".to_owned(), problem })?;
+    let right = || format!("means nothing to {:?}; leave it out, or choose \"daily {at}\"", cadence.to_string());
+    cadence.at(time).ok_or_else(|| wrong("at", at, &right()))
+}
+
+fn quiet(times: &[String]) -> Result<(), Invalid> {
+    few("quiet", times.len())?;
+    let parsed = |words: &String| words.parse::<QuietTime>().map_err(|problem| wrong("quiet", words, &problem));
+    let times = times.iter().map(parsed).collect::<Result<_, _>>()?;
+    Quiet::new(times).map(|_| ()).map_err(|_| Invalid {
+        field: "quiet".to_owned(),
+        problem: "covers the whole week, and no mail could ever go out; leave some time".to_owned(),
+    })
+}
+
+fn few(field: &str, count: usize) -> Result<(), Invalid> {
+    let problem = format!("has {count} entries, the limit is {MOST}");
+    if count <= MOST { Ok(()) } else { Err(Invalid { field: field.to_owned(), problem }) }
+}
+
+/// A problem that quotes its word stands alone where that is all that was written.
+fn wrong(field: &str, written: &str, problem: &str) -> Invalid {
+    let quoted = format!("{written:?}");
+    let problem = match problem {
+        _ if problem.starts_with(&quoted) => problem.to_owned(),
+        _ if problem.starts_with("is ") || problem.starts_with("means ") => format!("{quoted} {problem}"),
+        _ => format!("{quoted}: {problem}"),
+    };
+    Invalid { field: field.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-10-24T18:00:00Z";
+
+    fn settings() -> DigestSettings {
+        let choices = ["instant", "daily", "weekly mon 08:00"].map(|words| words.parse().unwrap());
+        DigestSettings {
+            choices: crate::rules::Choices::new(choices.into()),
+            ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
+        }
+    }
+
+    fn said(chosen: &Preferences) -> String {
+        let checked = preferences(&settings(), &Preferences::default(), chosen, NOW.parse().unwrap());
+        checked.map_err(|invalid| invalid.to_string()).err().unwrap_or_default()
+    }
+
+    fn cadence(cadence: Option<&str>, at: Option<&str>) -> Preferences {
+        Preferences { cadence: cadence.map(str::to_owned), at: at.map(str::to_owned), ..Preferences::default() }
+    }
+
+    #[test]
+    fn a_cadence_at_a_time_must_be_among_the_choices_which_a_refusal_names() {
+        let offered = "is not offered; choose among \"instant\", \"daily\", \"weekly mon 08:00\"";
+        for (chosen, at, problem) in [
+            (None, None, String::new()),
+            (Some("instant"), None, String::new()),
+            (Some("daily 09:00"), Some("18:30"), String::new()),
+            (None, Some("18:30"), String::new()),
+            (Some("weekly mon 08:00"), None, String::new()),
+            (Some("weekly mon 08:00"), Some("09:00"), format!("cadence: \"weekly mon 09:00\" {offered}")),
+            (Some("hourly"), None, format!("cadence: \"hourly\" {offered}")),
+            (
+                Some("instant"),
+                Some("09:00"),
+                "at: \"09:00\" means nothing to \"instant\"; leave it out, or choose \"daily 09:00\"".into(),
+            ),
+            (None, Some("9:00"), "at: \"9:00\" is not a time of day; write for example \"08:00\"".into()),
+        ] {
+            assert_eq!(said(&cadence(chosen, at)), problem);
+        }
+        for (words, problem) in [
+            ("dayly 08:00", "cadence: \"dayly 08:00\": \"dayly\" is not a cadence; write \"instant\""),
+            ("dayly", "cadence: \"dayly\" is not a cadence; write \"instant\""),
+            ("", "cadence: \"\" is empty; write"),
+        ] {
+            let said = said(&cadence(Some(words), None));
+            assert!(said.starts_with(problem), "{said}");
+        }
+    }
+
+    #[test]
+    fn without_choices_there_is_none_and_everything_else_may_be_chosen() {
+        let settings = DigestSettings { choices: crate::rules::Choices::new(Vec::new()), ..settings() };
+        let check =
+            |chosen: &Preferences| preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
+        let zone = Preferences { zone: Some("Asia/Tokyo".into()), ..Preferences::default() };
+        assert!(check(&zone).is_ok());
+        let refused = check(&cadence(Some("instant"), None)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "cadence: \"instant\" is not offered; recipients of this digest type have no choice"
+        );
+    }
+
+    #[test]
+    fn a_cadence_that_is_no_longer_offered_may_stay_and_nothing_else_is_refused_for_it() {
+        let now = NOW.parse().unwrap();
+        let before = cadence(Some("hourly"), None);
+        let paused = Preferences { paused_until: Some("2026-11-01T00:00:00Z".parse().unwrap()), ..before.clone() };
+        assert!(preferences(&settings(), &before, &paused, now).is_ok());
+        let at = cadence(None, Some("18:30"));
+        let instant = DigestSettings { cadence: Cadence::Instant, ..settings() };
+        assert!(
+            preferences(&instant, &at, &Preferences { off: ["share".to_owned()].into(), ..at.clone() }, now).is_ok()
+        );
+        let other = cadence(Some("hourly at :30"), None);
+        assert!(preferences(&settings(), &before, &other, now).is_err());
+    }
+
+    #[test]
+    fn every_other_field_says_what_would_be_right() {
+        let default = Preferences::default;
+        let quiet =
+            |times: &[&str]| Preferences { quiet: Some(times.iter().map(|&t| t.to_owned()).collect()), ..default() };
+        let off = |category: &str| Preferences { off: [category.to_owned()].into(), ..default() };
+        let many = Preferences { off: (0..101).map(|n| n.to_string()).collect(), ..default() };
+        let paused = |until: &str| Preferences { paused_until: Some(until.parse().unwrap()), ..default() };
+        for (chosen, problem) in [
+            (
+                Preferences { zone: Some("Europe/Berln".into()), ..default() },
+                "zone: \"Europe/Berln\" is no IANA time zone",
+            ),
+            (quiet(&["22:00-07:00", "none"]), "quiet: \"none\": write for example \"22:00-07:00\""),
+            (quiet(&["fri 22"]), "quiet: \"fri 22\": \"22\": write for example \"22:00-07:00\""),
+            (quiet(&[""]), "quiet: \"\": write for example \"22:00-07:00\""),
+            (quiet(&["00:00-12:00", "12:00-24:00"]), "quiet: covers the whole week"),
+            (off(""), "off: is required"),
+            (off("a\nb"), "off: has the control character"),
+            (many, "off: has 101 entries, the limit is 100"),
+            (paused(NOW), "paused_until: \"2026-10-24T18:00:00Z\" is in the past"),
+        ] {
+            assert!(said(&chosen).starts_with(problem), "{}", said(&chosen));
+        }
+        for chosen in [quiet(&[]), quiet(&["22:00-07:00"]), off("share"), paused("2026-10-24T18:00:01Z")] {
+            assert_eq!(said(&chosen), "");
+        }
+    }
+}

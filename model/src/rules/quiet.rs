@@ -1,0 +1,165 @@
+//! Quiet hours: the times of the week in which no mail goes out (rule 12).
+
+use std::{fmt, str::FromStr};
+
+use jiff::{
+    Timestamp, ToSpan as _,
+    civil::{DateTime, Time},
+    tz::TimeZone,
+};
+
+use crate::rules::cadence::{
+    slots,
+    words::{DAYS, day, time},
+};
+
+const DAY: u32 = 24 * 60;
+const WEEK: u32 = 7 * DAY;
+
+/// A quiet time, written `22:00-07:00`, `sat-sun 00:00-24:00` or `fri 18:00-24:00`. Over midnight it belongs to the day
+/// on which it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuietTime {
+    /// Monday is 0. Beyond the last day of the week they go on with Monday.
+    first_day: u32,
+    days: u32,
+    /// Minutes of the day; `to` may be that of the next.
+    from: u32,
+    to: u32,
+}
+
+/// All quiet times of a digest type, in the recipient's zone. Some time is not quiet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quiet(Vec<QuietTime>);
+
+/// The quiet times leave no time for mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("covers the whole week, and no mail could ever go out; leave some time, or write cadence = \"never\"")]
+pub struct WholeWeek;
+
+impl Quiet {
+    /// Puts quiet times together.
+    ///
+    /// # Errors
+    /// When nothing is left of the week.
+    pub fn new(times: Vec<QuietTime>) -> Result<Self, WholeWeek> {
+        let quiet = Self(times);
+        if quiet.ahead(0) < WEEK { Ok(quiet) } else { Err(WholeWeek) }
+    }
+
+    /// The quiet times, as they were put together.
+    #[must_use]
+    pub fn times(&self) -> &[QuietTime] {
+        &self.0
+    }
+
+    /// The first instant after `at` that is not quiet; `None`: `at` is not.
+    #[must_use]
+    pub fn until(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut end = self.end(at, zone)?;
+        // Clocks that change at the end of one quiet time may show another.
+        while let Some(later) = self.end(end, zone) {
+            end = later;
+        }
+        Some(end)
+    }
+
+    /// The next instant at which the quiet time of `at` may be over; `None`: `at` is in none.
+    fn end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let local = zone.to_datetime(at);
+        let minutes = Some(self.ahead(minute_of_week(local))).filter(|minutes| *minutes > 0)?;
+        let this_minute = local.date().at(local.hour(), local.minute(), 0, 0);
+        let end = this_minute.checked_add(i64::from(minutes).minutes()).ok()?;
+        let shown = slots::slot(end, zone);
+        // In a repeated hour the first showing of its end may be over.
+        let again = zone.to_ambiguous_timestamp(end).later().unwrap_or(Timestamp::MAX);
+        let end = if shown > at { shown } else { again };
+        let change = zone.following(at).next().map(|change| change.timestamp());
+        Some(change.filter(|change| *change < end).unwrap_or(end))
+    }
+
+    /// Minutes from this minute of the week to the first that is not quiet.
+    fn ahead(&self, minute: u32) -> u32 {
+        let mut ahead = 0;
+        while ahead < WEEK {
+            let rest = self.0.iter().map(|time| time.rest((minute + ahead) % WEEK)).max().unwrap_or(0);
+            if rest == 0 {
+                break;
+            }
+            ahead += rest;
+        }
+        ahead
+    }
+}
+
+fn minute_of_week(local: DateTime) -> u32 {
+    let part = |number: i8| u32::try_from(number).unwrap_or_default();
+    part(local.weekday().to_monday_zero_offset()) * DAY + part(local.hour()) * 60 + part(local.minute())
+}
+
+impl QuietTime {
+    /// Minutes that are left of it at this minute of the week; 0 outside.
+    fn rest(self, minute: u32) -> u32 {
+        let length = self.to - self.from;
+        let begins = (0..self.days).map(|day| ((self.first_day + day) * DAY + self.from) % WEEK);
+        begins.map(|begin| length.saturating_sub((minute + WEEK - begin) % WEEK)).max().unwrap_or(0)
+    }
+}
+
+impl FromStr for QuietTime {
+    type Err = String;
+
+    /// # Errors
+    /// Quotes the word and says what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (days, hours) = match text.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+            [hours] => ((0, 7), *hours),
+            [days, hours] => (read_days(days)?, *hours),
+            _ => return Err(RIGHT.to_owned()),
+        };
+        let (from, to) = hours.split_once('-').ok_or_else(|| format!("{hours:?}: {RIGHT}"))?;
+        let (from, to) = (minutes(time(from)?), end(to)?);
+        if from == to {
+            return Err(format!("{hours:?} is empty; write \"00:00-24:00\" for a whole day"));
+        }
+        let to = if to > from { to } else { to + DAY };
+        Ok(Self { first_day: days.0, days: days.1, from, to })
+    }
+}
+
+const RIGHT: &str = "write for example \"22:00-07:00\" or \"sat-sun 00:00-24:00\"";
+
+/// The first day and how many.
+fn read_days(word: &str) -> Result<(u32, u32), String> {
+    let index = |word: &str| {
+        let day = day(word)?;
+        Ok::<_, String>(u32::try_from(day.to_monday_zero_offset()).unwrap_or_default())
+    };
+    let Some((first, last)) = word.split_once('-') else { return Ok((index(word)?, 1)) };
+    let (first, last) = (index(first)?, index(last)?);
+    Ok((first, (last + 7 - first) % 7 + 1))
+}
+
+fn end(word: &str) -> Result<u32, String> {
+    if word == "24:00" { Ok(DAY) } else { time(word).map(minutes) }
+}
+
+fn minutes(time: Time) -> u32 {
+    u32::try_from(time.hour()).unwrap_or_default() * 60 + u32::try_from(time.minute()).unwrap_or_default()
+}
+
+impl fmt::Display for QuietTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let day = |index: u32| DAYS.get(usize::try_from(index % 7).unwrap_or_default()).map_or("", |(name, _)| name);
+        match self.days {
+            7 if self.first_day == 0 => {}
+            1 => write!(f, "{} ", day(self.first_day))?,
+            days => write!(f, "{}-{} ", day(self.first_day), day(self.first_day + days - 1))?,
+        }
+        let to = if self.to > DAY { self.to - DAY } else { self.to };
+        write!(f, "{:02}:{:02}-{:02}:{:02}", self.from / 60, self.from % 60, to / 60, to % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests;

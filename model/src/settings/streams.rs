@@ -1,0 +1,219 @@
+//! The two streams, so that digests never delay a transactional message or spoil its sender's name (rule 29), and the
+//! relays that they share or not.
+
+use std::{fmt, time::Duration};
+
+use super::Sender;
+use crate::{Provider, RelayUrl};
+
+/// Waits after the first, second ... failed attempt; with the first attempt that makes six.
+pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
+
+const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
+/// Both streams.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// Digests.
+    pub bulk: Stream,
+    /// Single messages that somebody waits for.
+    pub transactional: Stream,
+}
+
+impl Streams {
+    /// The names in `tidings.toml`, in the ledger and in logs.
+    pub const BULK: &str = "bulk";
+    /// See [`Streams::BULK`].
+    pub const TRANSACTIONAL: &str = "transactional";
+
+    /// The stream of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Stream> {
+        match name {
+            Self::BULK => Some(&self.bulk),
+            Self::TRANSACTIONAL => Some(&self.transactional),
+            _ => None,
+        }
+    }
+}
+
+/// How the messages of a stream are sent.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Names of relays, the preferred one first; at least one.
+    pub relays: Vec<String>,
+    /// Waits after the first, second ... failed attempt; there is one attempt more than waits (rule 25).
+    pub retry_delays: Vec<Duration>,
+    /// Whether an ambiguous attempt is repeated.
+    pub guarantee: Guarantee,
+    /// How its mails introduce themselves.
+    pub sender: Sender,
+    /// What signs them, unless the relay does.
+    pub dkim: Option<DkimKey>,
+}
+
+impl Stream {
+    /// A stream of which nothing else is configured.
+    #[must_use]
+    pub fn new(relays: &[&str], sender: Sender) -> Self {
+        Self {
+            relays: relays.iter().map(|&name| name.to_owned()).collect(),
+            retry_delays: RETRY_DELAYS.to_vec(),
+            guarantee: Guarantee::default(),
+            sender,
+            dkim: None,
+        }
+    }
+
+    /// The wait after a failed attempt, the first one being 1. `None`: it was the last one.
+    #[must_use]
+    pub fn retry_delay(&self, attempt: u32) -> Option<Duration> {
+        let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
+        self.retry_delays.get(index).copied()
+    }
+}
+
+/// The private key that signs a stream's messages (DKIM, RFC 6376), and the name under which receivers find the public one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DkimKey {
+    /// Name of the key below `_domainkey`, as in DNS.
+    pub selector: String,
+    /// The domain that signs.
+    pub domain: String,
+    /// The key in PEM.
+    pub pem: Vec<u8>,
+}
+
+/// Never shows the key.
+impl fmt::Debug for DkimKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DkimKey({}._domainkey.{}, ***)", self.selector, self.domain)
+    }
+}
+
+/// What a stream promises where the outcome of an attempt is ambiguous (rule 26).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarantee {
+    /// It is sent again: now and then somebody gets it twice.
+    #[default]
+    AtLeastOnce,
+    /// It is not, unless the relay de-duplicates: now and then somebody gets nothing.
+    AtMostOnce,
+}
+
+impl Guarantee {
+    /// The word in `tidings.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::AtMostOnce => "at_most_once",
+        }
+    }
+}
+
+/// One relay, and what Tidings knows of it beside its address.
+#[derive(Clone, Debug)]
+pub struct RelaySettings {
+    /// Where it is.
+    pub relay: RelayUrl,
+    /// Whose it is: decides which headers it understands.
+    pub provider: Provider,
+    /// Mails that it takes, over all workers.
+    pub rate: Option<Rate>,
+    /// Messages over one connection.
+    pub per_connection: u32,
+    /// Which of the provider's IP addresses send, by the provider's name for them.
+    pub pool: Option<String>,
+}
+
+impl RelaySettings {
+    /// Messages over one connection by default.
+    pub const PER_CONNECTION: u32 = 100;
+
+    /// A relay of which nothing else is configured.
+    #[must_use]
+    pub fn new(relay: RelayUrl) -> Self {
+        let per_connection = Self::PER_CONNECTION;
+        Self { relay, provider: Provider::default(), rate: None, per_connection, pool: None }
+    }
+}
+
+/// So many mails in so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// At least one.
+    pub mails: u32,
+    /// A second, a minute or an hour.
+    pub per: Per,
+}
+
+impl Rate {
+    /// Mails per second.
+    #[must_use]
+    pub fn per_second(self) -> f64 {
+        f64::from(self.mails) / f64::from(self.per.seconds())
+    }
+}
+
+/// In the words of `tidings.toml`: `14/s`.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.mails, self.per.name())
+    }
+}
+
+/// The time of a [`Rate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    Second,
+    Minute,
+    Hour,
+}
+
+impl Per {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
+
+    /// The letter in `tidings.toml`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "m",
+            Self::Hour => "h",
+        }
+    }
+
+    const fn seconds(self) -> u32 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3600,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_attempts_have_five_waits_between_them() {
+        let sender = Sender { name: String::new(), address: String::new(), reply_to: None, domain: String::new() };
+        let stream = Stream::new(&["default"], sender);
+        let minutes = |attempt| stream.retry_delay(attempt).map(|wait| wait.as_secs() / 60);
+        assert_eq!((1..=6).map(minutes).collect::<Vec<_>>(), [Some(1), Some(5), Some(30), Some(120), Some(480), None]);
+        assert_eq!(minutes(0), None);
+    }
+
+    #[test]
+    fn a_rate_is_the_same_in_every_unit() {
+        for (mails, per, per_second) in [(14, Per::Second, 14.0), (90, Per::Minute, 1.5), (1800, Per::Hour, 0.5)] {
+            let rate = Rate { mails, per };
+            assert!((rate.per_second() - per_second).abs() < 1e-9, "{rate}");
+        }
+    }
+}

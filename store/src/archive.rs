@@ -1,0 +1,179 @@
+//! Where rows go before upkeep deletes them: gzipped NDJSON, one file a batch, one folder a day.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
+use tidings_model::retention::Kind;
+use uuid::Uuid;
+
+/// A folder that exists already: one that upkeep made could be the place where a disk is to be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    folder: PathBuf,
+}
+
+/// The archive takes nothing now.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive",
+    path.display()
+)]
+pub struct Error {
+    path: PathBuf,
+    why: io::Error,
+}
+
+/// Rows that are going to be deleted.
+pub struct Batch {
+    pub kind: Kind,
+    /// What the age of the first of them counts from.
+    pub since: Timestamp,
+    /// JSON objects, the oldest first.
+    pub lines: Vec<String>,
+}
+
+/// A file that is whole and on disk, and nobody sees yet. Dropped, it is gone.
+pub struct Prepared {
+    part: PathBuf,
+    file: PathBuf,
+}
+
+impl Archive {
+    /// An archive in `folder`. Nothing is looked at before it is written to.
+    #[must_use]
+    pub const fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes the batch down. Its file is named after its first row: where a crash came between publishing and deleting,
+    /// the next batch begins with the same row, and takes the place of the file.
+    ///
+    /// # Errors
+    /// The folder is missing or not ours, or the disk is full.
+    pub async fn prepare(&self, batch: Batch) -> Result<Prepared, Error> {
+        let folder = self.folder.clone();
+        blocking(self.folder.clone(), move || write(&folder, &batch)).await
+    }
+}
+
+impl Prepared {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub async fn publish(self) -> Result<(), Error> {
+        blocking(self.file.clone(), move || {
+            fs::rename(&self.part, &self.file)?;
+            self.file.parent().map_or(Ok(()), sync)
+        })
+        .await
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // Published, it is not there any more.
+        fs::remove_file(&self.part).ok();
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other);
+    done.flatten().map_err(|why| Error { path, why })
+}
+
+fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Prepared> {
+    let folder = archive.join(since.strftime("%Y-%m-%d").to_string());
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => sync(archive)?,
+    }
+    let hash = digest(&SHA256, lines.first().map_or("", String::as_str).as_bytes());
+    let hash: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
+    let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
+    let prepared = Prepared { file: folder.join(name), part };
+    // Addresses and bodies are in it.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&prepared.part)?;
+    let mut encoder = GzEncoder::new(io::BufWriter::new(file), Compression::default());
+    for line in lines {
+        encoder.write_all(line.as_bytes())?;
+        encoder.write_all(b"\n")?;
+    }
+    encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(prepared)
+}
+
+/// A name is on disk when its folder is.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    fn batch(lines: &[&str]) -> Batch {
+        let since = "2026-08-23T03:30:00Z".parse().unwrap();
+        Batch { kind: Kind::Events, since, lines: lines.iter().map(|&line| line.to_owned()).collect() }
+    }
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_begins_with_the_same_row_takes_the_place_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::new(folder.path().to_owned());
+        for lines in [&["{\"a\":1}"][..], &["{\"a\":1}", "{\"b\":2}"]] {
+            archive.prepare(batch(lines)).await.unwrap().publish().await.unwrap();
+        }
+        let day = folder.path().join("2026-08-23");
+        let [file] = &files(&day)[..] else { panic!("one file") };
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("events-033000-") && name.ends_with(".ndjson.gz"), "{name}");
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&day).unwrap().permissions().mode() & 0o777, 0o700);
+        let text = io::read_to_string(GzDecoder::new(File::open(file).unwrap())).unwrap();
+        assert_eq!(text, "{\"a\":1}\n{\"b\":2}\n");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_published_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Archive::new(folder.path().to_owned()).prepare(batch(&["{}"])).await.unwrap());
+        assert_eq!(files(&folder.path().join("2026-08-23")), Vec::<PathBuf>::new());
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_is_an_error_that_says_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::new(folder.path().join("not/mounted"));
+        let error = archive.prepare(batch(&["{}"])).await.err().unwrap().to_string();
+        assert!(error.contains("not/mounted") && error.contains("nothing is deleted"), "{error}");
+        assert!(error.contains("retention.archive"), "{error}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Events that are in no mail because somebody took them back, or wants none of their kind.
+
+use tidings_model::{
+    Event, Retract,
+    contract::Outcome,
+    records::{AttemptEnd, Claim},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, event, events, key, window, window_of};
+
+fn on(id: &str, entity_id: &str, seconds: i64) -> Event {
+    Event { entity_id: entity_id.into(), occurred_at: at(seconds), ..event(id) }
+}
+
+fn of(id: &str, category: &str) -> Event {
+    Event { category: category.into(), ..event(id) }
+}
+
+fn about(entity_id: &str, until: i64) -> Retract {
+    Retract::Entity {
+        category: "comment".into(),
+        entity_type: "doc".into(),
+        entity_id: entity_id.into(),
+        until: at(until),
+    }
+}
+
+async fn retract(bench: &Bench, retracts: &[Retract]) {
+    bench.store.put_retracts(&key("ann"), retracts, at(1)).await.unwrap();
+}
+
+/// What the ledger says of the digest beside a window: events, outcome, why.
+async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, Outcome, String) {
+    let id = Uuid::new_v5(&window(n).digest_id, name.as_bytes());
+    let digest = bench.store.digest(id).await.unwrap().unwrap();
+    assert_eq!((digest.key, digest.opened_at, digest.due_at), (key("ann"), window(n).opened_at, window(n).due_at));
+    let closed = digest.closed.unwrap();
+    (digest.items, closed.outcome, closed.why)
+}
+
+pub async fn a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
+    for _ in 0..2 {
+        retract(bench, &[Retract::Event("a".into()), Retract::Event("c".into()), Retract::Event("a".into())]).await;
+        let claim = bench.claim(&window(0), &events(&["c", "d"]), at(2)).await;
+        assert_eq!(claim, Claim { items: 2, groups: 1, taken: 2, aside: 2 });
+        assert_eq!(beside(bench, 0, "retracted").await, (2, Outcome::Skipped, "retracted".into()));
+    }
+    let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], None).await.unwrap();
+    assert_eq!(known, ["a"], "what was taken back is over; what is claimed is not");
+    // Whatever arrives again changes nothing.
+    assert_eq!(bench.claim(&window(1), &events(&["a", "c"]), at(3)).await.items, 0);
+}
+
+pub async fn a_retract_that_comes_first_waits(bench: &Bench) {
+    retract(bench, &[Retract::Event("a".into()), about("d2", 5)]).await;
+    let arriving = [event("a"), on("b", "d2", 5), on("c", "d2", 6)];
+    assert_eq!(bench.claim(&window(0), &arriving, at(9)).await.items, 1);
+    assert_eq!(beside(bench, 0, "retracted").await.0, 2);
+}
+
+pub async fn a_retract_by_entity_covers_what_occurred_until_then_and_the_latest_stays(bench: &Bench) {
+    for retracts in [vec![about("d1", 5), about("d1", 7)], vec![about("d1", 6)], vec![about("d1", 7)]] {
+        retract(bench, &retracts).await;
+    }
+    let elsewhere = Event { entity_type: "folder".into(), ..event("e") };
+    let arriving = [on("a", "d1", 7), on("b", "d1", 8), on("c", "d2", 1), of("d", "share"), elsewhere];
+    assert_eq!(bench.claim(&window(0), &arriving, at(9)).await, Claim { items: 4, groups: 4, taken: 5, aside: 1 });
+    let other = window_of(&key("bo"), 0);
+    assert_eq!(bench.claim(&other, &arriving, at(9)).await.items, 5, "of this key alone");
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM retracts").await, "1");
+}
+
+pub async fn a_retract_reaches_what_a_failed_digest_returned_but_no_mail(bench: &Bench) {
+    let failed = bench.rendered(0).await;
+    retract(bench, &[Retract::Event("0a".into())]).await;
+    assert_eq!(bench.claim(&failed, &[], at(3)).await.items, 2, "the mail is made");
+    let (number, _) = bench.begin(&failed).await;
+    let failure = AttemptEnd { return_events: true, ..super::ends("deferred", Outcome::Failed) };
+    bench.ended(&failed, number, failure).await;
+    assert_eq!(
+        bench.claim(&window(1), &events(&["new"]), at(4)).await,
+        Claim { items: 2, groups: 1, taken: 1, aside: 1 }
+    );
+    assert_eq!(beside(bench, 1, "retracted").await.0, 1);
+}
+
+pub async fn a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_reason(bench: &Bench) {
+    let arriving = [event("a"), of("b", "share"), of("c", "like"), of("d", "mention")];
+    retract(bench, &[Retract::Event("d".into())]).await;
+    for _ in 0..2 {
+        let claim = bench.claim_on(&window(0), &arriving, None, &["share", "like", "mention", "none"], at(2)).await;
+        assert_eq!(claim, Ok(Claim { items: 1, groups: 1, taken: 4, aside: 3 }));
+    }
+    let why = "the recipient turned their category off";
+    assert_eq!(beside(bench, 0, "opted out").await, (2, Outcome::Skipped, why.into()));
+    assert_eq!(beside(bench, 0, "retracted").await.0, 1);
+    // On again, for what comes later.
+    assert_eq!(bench.claim(&window(1), &[of("b", "share"), of("e", "share")], at(3)).await.items, 1);
+}
+
+pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {
+    let claim = bench.claim_on(&window(0), &events(&["a", "b"]), None, &["comment"], at(2)).await;
+    assert_eq!(claim, Ok(Claim { items: 0, groups: 0, taken: 2, aside: 2 }));
+}
+
+pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: &Bench) {
+    let failed = bench.rendered(0).await;
+    let (number, _) = bench.begin(&failed).await;
+    let failure = AttemptEnd { return_events: true, ..super::ends("deferred", Outcome::Failed) };
+    bench.ended(&failed, number, failure).await;
+    retract(bench, &[Retract::Event("b".into())]).await;
+    bench.store.stash(&window(1), &events(&["a"]), None, at(3)).await.unwrap();
+    let (arriving, off) = ([event("b"), event("c"), of("d", "share")], ["share".to_owned()].into());
+    let tables = "SELECT CAST((SELECT COUNT(*) FROM digests) AS TEXT) || '/' || (SELECT COUNT(*) FROM events) || '/' ||
+                  (SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL) || '/' || (SELECT COUNT(*) FROM audit)";
+    let before = bench.value(tables).await;
+    let preview = bench.store.preview(&window(1), &arriving, &off, 50).await.unwrap();
+    assert_eq!((preview.items, preview.groups), (4, 1));
+    assert_eq!(bench.value(tables).await, before);
+    assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, "open");
+    bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();
+    assert_eq!(bench.store.contents(&window(1), 50).await.unwrap(), preview);
+    let never_opened = bench.store.preview(&window(7), &[event("x")], &off, 50).await.unwrap();
+    assert_eq!((never_opened.items, bench.store.digest(window(7).digest_id).await.unwrap()), (1, None));
+}

@@ -1,0 +1,230 @@
+use std::time::Duration;
+
+use futures::future::join_all;
+use tidings_model::{
+    contract::{Outcome, Window},
+    records::{AttemptEnd, Begun, Closing, Message, Reason, Suppression},
+};
+
+use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
+use crate::Error;
+
+pub async fn the_first_message_wins(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    bench.store.put_message(&message(&window, "second"), None).await.unwrap();
+    match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "first")),
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    }
+}
+
+pub async fn a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_under_way(bench: &Bench) {
+    let shrink = async |window: &Window, number, bytes: &str| {
+        bench.store.shrink_message(&message(window, bytes), number).await.unwrap()
+    };
+    let large = bench.rendered(0).await;
+    let (stale, _) = bench.begin(&large).await;
+    let (number, _) = bench.begin(&large).await;
+    assert!(!shrink(&large, stale, "stale").await);
+    // A lost answer is asked for again.
+    assert!(shrink(&large, number, "few").await && shrink(&large, number, "few").await);
+    assert!(!shrink(&large, number, "fewer").await);
+    match bench.store.begin_attempt(large.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { message: stored, .. } => assert!(*stored == message(&large, "few")),
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    }
+
+    let perhaps_there = bench.rendered(1).await;
+    let (first, _) = bench.begin(&perhaps_there).await;
+    assert!(bench.dot(&perhaps_there, first).await);
+    let (second, ambiguous) = bench.begin(&perhaps_there).await;
+    assert_eq!(ambiguous, 1);
+    assert!(!shrink(&perhaps_there, second, "few").await, "the recipient may have the large one");
+}
+
+pub async fn an_attempt_needs_a_message(bench: &Bench) {
+    let window = window(0);
+    assert!(matches!(bench.store.put_message(&message(&window, "x"), None).await, Err(Error::Broken(_))));
+    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    bench.claim(&window, &events(&["a"]), at(1)).await;
+    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    assert!(!bench.dot(&window, 1).await);
+}
+
+pub async fn a_new_attempt_fences_the_earlier_ones(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    assert_eq!(bench.begin(&window).await, (1, 0));
+    assert_eq!(bench.begin(&window).await, (2, 0));
+    assert!(!bench.dot(&window, 1).await && !bench.dot(&window, 3).await);
+    // A lost answer is asked for again.
+    assert!(bench.dot(&window, 2).await && bench.dot(&window, 2).await);
+    assert_eq!(bench.value("SELECT class FROM attempts WHERE number = 1").await, "fenced");
+}
+
+pub async fn of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot(bench: &Bench) {
+    let mut attempts = Vec::new();
+    for n in 0..24 {
+        let window = bench.rendered(n).await;
+        let (stale, _) = bench.begin(&window).await;
+        let (number, _) = if n % 3 == 0 { (stale, 0) } else { bench.begin(&window).await };
+        attempts.extend([(window.clone(), stale, stale == number), (window, number, true)]);
+    }
+    let recording = attempts.iter().map(async |(window, number, may_send)| {
+        assert_eq!(bench.dot(window, *number).await, *may_send, "attempt {number} of {window:?}");
+    });
+    join_all(recording).await;
+    // One that is given up while it waits spoils nobody's answer.
+    let recording = attempts.iter().enumerate().map(async |(n, (window, number, may_send))| {
+        let record = bench.dot(window, *number);
+        if n % 2 == 0 {
+            tokio::time::timeout(Duration::from_micros(50 * n as u64), record).await.ok();
+        } else {
+            assert_eq!(record.await, *may_send);
+        }
+    });
+    join_all(recording).await;
+}
+
+pub async fn an_attempt_past_the_dot_without_an_end_is_ambiguous(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    assert_eq!(bench.begin(&window).await, (2, 1));
+    // Ended by itself, with the same verdict.
+    bench.ended(&window, 2, end("ambiguous")).await;
+    assert_eq!(bench.begin(&window).await, (3, 2));
+    bench.ended(&window, 3, end("deferred")).await;
+    assert_eq!(bench.begin(&window).await, (4, 2));
+}
+
+pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    bench.ended(&window, first, end("deferred")).await;
+    assert!(!bench.dot(&window, first).await);
+    let (second, _) = bench.begin(&window).await;
+    let closed = closed(Outcome::Dropped);
+    let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
+    bench.store.close(closing).await.unwrap();
+    assert!(!bench.dot(&window, second).await);
+    assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == Begun::Closed(closed));
+}
+
+fn bounce(tenant: &str) -> AttemptEnd {
+    let suppress = Suppression {
+        tenant: tenant.into(),
+        address: "Ann@Example.com".into(),
+        reason: Reason::HardBounce,
+        detail: "550 5.1.1".into(),
+        at: at(202),
+    };
+    AttemptEnd { suppress: Some(suppress), ..ends("hard_bounce", Outcome::Failed) }
+}
+
+pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_in_a_row(bench: &Bench) {
+    let full = || AttemptEnd {
+        suppress: bounce("acme").suppress.map(|suppression| Suppression { reason: Reason::SoftBounces, ..suppression }),
+        in_a_row: 3,
+        ..ends("mailbox_full", Outcome::Failed)
+    };
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    // A success between counts them anew.
+    for (n, end, suppressed) in [
+        (0, full(), None),
+        (1, full(), None),
+        (2, ends("sent", Outcome::Sent), None),
+        (3, full(), None),
+        (4, full(), None),
+        (5, full(), Some(Reason::SoftBounces)),
+    ] {
+        let message = Message { created_at: at(n), ..message(&window(n), "mail") };
+        bench.claim(&window(n), &events(&[&n.to_string()]), at(1)).await;
+        bench.store.put_message(&message, None).await.unwrap();
+        let (number, _) = bench.begin(&window(n)).await;
+        bench.ended(&window(n), number, end).await;
+        assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, suppressed, "{n}");
+    }
+}
+
+pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    bench.ended(&window, number, bounce("acme")).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Failed));
+    let facts = bench.store.facts(&key("ann")).await.unwrap();
+    assert_eq!((facts.suppressed, facts.last_sent_at), (Some(Reason::HardBounce), None));
+    let sent = bench.rendered(1).await;
+    let (number, _) = bench.begin(&sent).await;
+    assert!(bench.dot(&sent, number).await);
+    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
+    assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
+    assert_eq!(bench.items(&window).await, 2);
+    assert_eq!(bench.joins(&super::window(2), at(9)).await, 0);
+}
+
+pub async fn the_end_of_an_attempt_counts_once(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    bench.ended(&window, number, end("deferred")).await;
+    bench.ended(&window, number, bounce("acme")).await;
+    assert_eq!(bench.outcome(&window).await, None);
+    bench.begin(&window).await;
+    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, None);
+    let row = "SELECT class || reply || COALESCE(late_class, '-') FROM attempts WHERE number = 1";
+    assert_eq!(bench.value(row).await, "deferreddeferred-");
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM suppressions").await, "0");
+}
+
+pub async fn a_late_answer_is_kept_and_changes_nothing(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    let (second, _) = bench.begin(&window).await;
+    bench.ended(&window, first, AttemptEnd { return_events: true, ..bounce("acme") }).await;
+    bench.ended(&window, first, end("deferred")).await;
+    let row = "SELECT class || '/' || late_class || '/' || late_reply FROM attempts WHERE number = 1";
+    assert_eq!(bench.value(row).await, "ambiguous/hard_bounce/hard_bounce");
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM suppressions").await, "0");
+    assert_eq!((bench.outcome(&window).await, bench.items(&window).await), (None, 2));
+    assert!(bench.dot(&window, second).await);
+}
+
+pub async fn a_late_success_ends_the_digest(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (first, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, first).await);
+    let (second, ambiguous) = bench.begin(&window).await;
+    assert_eq!(ambiguous, 1);
+    bench.ended(&window, first, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    assert!(!bench.dot(&window, second).await);
+    bench.ended(&window, second, ends("fenced", Outcome::Failed)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    assert_eq!(bench.value("SELECT class || late_class FROM attempts WHERE number = 1").await, "ambiguoussent");
+}
+
+pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledger(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, number).await);
+    let closed = closed(Outcome::Dropped);
+    let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
+    assert_eq!(bench.store.close(closing).await.unwrap().closed.outcome, Outcome::Ambiguous);
+    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
+    assert_eq!(bench.value("SELECT class FROM attempts").await, "ambiguous");
+    assert_eq!(bench.value("SELECT late_class FROM attempts").await, "sent");
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
+}
+
+pub async fn of_many_attempts_at_once_one_passes_the_dot(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let mut numbers: Vec<_> = join_all((0..12).map(|_| bench.begin(&window))).await.iter().map(|go| go.0).collect();
+    let dots = join_all(numbers.iter().map(|&number| bench.dot(&window, number))).await;
+    let passed: Vec<_> = numbers.iter().zip(dots).filter(|(_, dot)| *dot).map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
+    assert_eq!((numbers, passed), ((1..=12).collect(), vec![12]));
+}

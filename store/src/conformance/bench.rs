@@ -1,0 +1,138 @@
+//! The store of a case, and the steps that many cases begin with.
+
+use jiff::Timestamp;
+use tidings_model::{
+    Event,
+    contract::{Outcome, Window},
+    records::{AttemptEnd, Begun, Claim, Claimed, Terms},
+    settings::Cap,
+};
+use uuid::Uuid;
+
+use super::samples::{at, events, message, window};
+use crate::{Postgres, Sqlite, Store};
+
+/// A store of its own for one case, and a way to look behind it.
+pub struct Bench {
+    pub store: Box<dyn Store>,
+    pub behind: Behind,
+}
+
+pub enum Behind {
+    Sqlite { pool: sqlx::SqlitePool, _folder: tempfile::TempDir },
+    Postgres { pool: sqlx::PgPool, schema: String },
+}
+
+impl Bench {
+    pub async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("new/tidings.db").display());
+        let store = Sqlite::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+        Self { store: Box::new(store), behind: Behind::Sqlite { pool, _folder: folder } }
+    }
+
+    /// `None`, and a line that says so, without a server.
+    pub async fn postgres() -> Option<Self> {
+        let (url, schema) = schema_url().await?;
+        let store = Postgres::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let pool = sqlx::PgPool::connect(&url).await.unwrap();
+        Some(Self { store: Box::new(store), behind: Behind::Postgres { pool, schema } })
+    }
+
+    /// The one value that a query answers with, as text.
+    pub async fn value(&self, sql: &'static str) -> String {
+        let (value,): (Option<String>,) = match &self.behind {
+            Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
+            Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
+        };
+        value.unwrap_or_default()
+    }
+
+    pub async fn finish(self) {
+        if let Behind::Postgres { pool, schema } = self.behind {
+            let drop = sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));
+            sqlx::query(drop).execute(&pool).await.unwrap();
+        }
+    }
+}
+
+impl Bench {
+    /// A claim without a cap, and with every category on.
+    pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Claim {
+        self.claim_on(window, events, None, &[], now).await.unwrap()
+    }
+
+    /// `Err`: the recipient has had as many as they get until then.
+    pub async fn claim_on(
+        &self,
+        window: &Window,
+        events: &[Event],
+        cap: Option<Cap>,
+        off: &[&str],
+        now: Timestamp,
+    ) -> Result<Claim, Timestamp> {
+        let off = off.iter().map(|&category| category.to_owned()).collect();
+        match self.store.claim(window, events, &Terms { cap, off: &off }, now).await.unwrap() {
+            Claimed::Claim(claim) => Ok(claim),
+            Claimed::Capped { until } => Err(until),
+        }
+    }
+
+    /// Claims the window with an event of its own, and answers with how many joined that.
+    pub async fn joins(&self, window: &Window, now: Timestamp) -> u64 {
+        let own = format!("of {}", window.digest_id);
+        self.claim(window, &events(&[&own]), now).await.items - 1
+    }
+
+    /// A claimed window with two events and a message.
+    pub async fn rendered(&self, n: i64) -> Window {
+        let window = window(n);
+        let ids = [format!("{n}a"), format!("{n}b")];
+        self.claim(&window, &events(&[&ids[0], &ids[1]]), at(1)).await;
+        self.store.put_message(&message(&window, "first"), None).await.unwrap();
+        window
+    }
+
+    /// Begins an attempt that must be let go: (number, ambiguous).
+    pub async fn begin(&self, window: &Window) -> (u32, u32) {
+        match self.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+            Begun::Go { number, ambiguous, .. } => (number, ambiguous),
+            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+        }
+    }
+
+    pub async fn dot(&self, window: &Window, number: u32) -> bool {
+        self.store.past_the_dot(window.digest_id, number, at(201)).await.unwrap()
+    }
+
+    pub async fn ended(&self, window: &Window, number: u32, end: AttemptEnd) {
+        self.store.end_attempt(window.digest_id, number, &end, at(202)).await.unwrap();
+    }
+
+    pub async fn outcome(&self, window: &Window) -> Option<Outcome> {
+        let digest = self.store.digest(window.digest_id).await.unwrap().unwrap();
+        digest.closed.map(|closed| closed.outcome)
+    }
+
+    pub async fn items(&self, window: &Window) -> u64 {
+        self.store.contents(window, 50).await.unwrap().items
+    }
+}
+
+/// The address of a new, empty schema.
+pub async fn schema_url() -> Option<(String, String)> {
+    let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "in CI no test may be left out");
+        println!("left out: TIDINGS_TEST_DATABASE_URL is not set");
+        return None;
+    };
+    let schema = format!("tidings_{}", Uuid::new_v4().simple());
+    let pool = sqlx::PgPool::connect(&server).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&pool).await.unwrap();
+    let mut url = url::Url::parse(&server).unwrap();
+    url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
+    Some((url.into(), schema))
+}

@@ -1,0 +1,118 @@
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use tidings_model::{Event, records::Contents};
+
+use super::{Bench, at, event, window};
+
+async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> Contents {
+    bench.claim(&window(0), events, at(1)).await;
+    bench.store.contents(&window(0), max_groups).await.unwrap()
+}
+
+/// `id`, `entity_id`, seconds.
+fn on(id: &str, entity_id: &str, seconds: i64) -> Event {
+    Event { entity_id: entity_id.into(), occurred_at: at(seconds), ..event(id) }
+}
+
+fn counting(id: &str, entity_id: &str, counts: &[(&str, i64)]) -> Event {
+    Event { counts: counts.iter().map(|&(name, n)| (name.to_owned(), n)).collect(), ..on(id, entity_id, 0) }
+}
+
+pub async fn lines_rank_by_count_then_latest_then_bytes(bench: &Bench) {
+    let events = [
+        on("1", "two", 0),
+        on("2", "two", 1),
+        on("3", "late", 9),
+        on("4", "ä", 5),
+        on("5", "z", 5),
+        on("6", "Z", 5),
+        on("7", "a", 5),
+        on("8", "", 5),
+        on("9", "😀", 5),
+        on("10", "ｚ", 5),
+        on("11", "a-b", 5),
+        on("12", "a b", 5),
+    ];
+    let ranked: Vec<_> = contents(bench, &events, 50).await.lines.into_iter().map(|line| line.entity_id).collect();
+    assert_eq!(ranked, ["two", "late", "", "Z", "a", "a b", "a-b", "z", "ä", "ｚ", "😀"]);
+}
+
+pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {
+    let by = |id: &str, actor: &str, seconds| Event { actor: actor.into(), ..on(id, "d1", seconds) };
+    let events = [
+        by("b", "Bo", 7),
+        by("ä", "Änn", 7),
+        by("a", "Ann", 7),
+        by("c", "Cy", 3),
+        by("d", "Cy", 2),
+        by("e", "", 8),
+        by("f", "", 1),
+    ];
+    let contents = contents(bench, &events, 50).await;
+    let line = &contents.lines[0];
+    assert_eq!((contents.lines.len(), line.count, line.first_at, line.last_at), (1, 7, at(1), at(8)));
+    assert_eq!((line.actor.as_str(), &line.payload["title"]), ("", &json!("e")));
+    assert_eq!((line.actor_count, line.actors.as_slice()), (4, ["Ann", "Bo", "Änn"].map(String::from).as_slice()));
+    let tie = bench_line(bench, &[by("x", "Ann", 7), by("y", "Bo", 7)]).await;
+    assert_eq!((tie.actor.as_str(), &tie.payload["title"]), ("Bo", &json!("y")));
+}
+
+async fn bench_line(bench: &Bench, events: &[Event]) -> tidings_model::records::Group {
+    bench.claim(&window(1), events, at(1)).await;
+    bench.store.contents(&window(1), 1).await.unwrap().lines.remove(0)
+}
+
+pub async fn totals_cover_what_the_lines_leave_out(bench: &Bench) {
+    let events = [
+        counting("1", "a", &[("critical", 2), ("ü\"\\", -1)]),
+        counting("2", "a", &[("critical", 3)]),
+        counting("3", "b", &[("warning", 1), ("critical", 5)]),
+        counting("4", "c", &[]),
+    ];
+    let contents = contents(bench, &events, 1).await;
+    assert_eq!((contents.items, contents.groups, contents.lines.len()), (4, 3, 1));
+    let counts = |counts: &[(&str, i64)]| -> BTreeMap<String, i64> {
+        counts.iter().map(|&(name, n)| (name.to_owned(), n)).collect()
+    };
+    assert_eq!(contents.lines[0].counts, counts(&[("critical", 5), ("ü\"\\", -1)]));
+    assert_eq!(contents.counts, counts(&[("critical", 10), ("warning", 1), ("ü\"\\", -1)]));
+    let none = bench.store.contents(&window(0), 0).await.unwrap();
+    assert_eq!((none.items, none.groups, none.lines.len()), (4, 3, 0));
+}
+
+pub async fn sums_stop_at_what_an_i64_holds(bench: &Bench) {
+    let events = [
+        counting("1", "a", &[("up", i64::MAX), ("down", i64::MIN), ("both", i64::MAX), ("edge", i64::MAX)]),
+        counting("2", "a", &[("up", i64::MAX), ("down", i64::MIN), ("both", i64::MIN), ("edge", -1)]),
+        counting("3", "a", &[("up", 1), ("down", -1), ("both", -5), ("edge", 1)]),
+        counting("4", "a", &[("low", i64::MIN), ("small", -4_294_967_297)]),
+    ];
+    let contents = contents(bench, &events, 50).await;
+    let expected = [
+        ("up", i64::MAX),
+        ("down", i64::MIN),
+        ("both", -6),
+        ("edge", i64::MAX),
+        ("low", i64::MIN),
+        ("small", -4_294_967_297),
+    ];
+    assert_eq!(contents.counts, expected.map(|(name, n)| (name.to_owned(), n)).into());
+    assert_eq!(contents.lines[0].counts, contents.counts);
+}
+
+pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
+    let payload = json!({
+        "title": "nul \0, quote \", backslash \\u0000, \u{2028} 😀 ü",
+        "": {"nested": [1, -0.5, 1e300, 12_345_678_901_234_i64, true, null, {"\0": "<b>"}]},
+    });
+    let serde_json::Value::Object(payload) = payload else { unreachable!() };
+    let event = Event { payload: payload.clone(), ..event("e1") };
+    assert_eq!(contents(bench, &[event], 50).await.lines[0].payload, payload);
+}
+
+pub async fn an_empty_digest_has_no_lines(bench: &Bench) {
+    let empty = Contents { items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
+    assert_eq!(bench.store.contents(&window(0), 50).await.unwrap(), empty);
+    assert_eq!(contents(bench, &[], 50).await, empty);
+}

@@ -1,0 +1,328 @@
+//! What relays report of messages: once each, in any order, and never across tenants.
+
+use futures::future::join_all;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use tidings_model::{
+    Key, MessageKey,
+    contract::{Outcome, Window},
+    delivery_events::{Bounce, Kind, Recorded, Report, Reported, Which},
+    records::{Begun, Message, MessageRecord, MessageState, Origin, Reason},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, end, ends, entry, events, message, window_of};
+
+const HARD: Kind = Kind::Bounced(Bounce::Hard);
+const SOFT: Kind = Kind::Bounced(Bounce::Soft);
+/// Soft bounces in a row that suppress an address here.
+const MOST: u32 = 2;
+
+fn reported(message: Uuid, kind: Kind, seconds: i64) -> Reported {
+    let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(seconds) };
+    Reported { relay: Some("relay".into()), tenant: None, of: Which::Id(message), report, event_id: None }
+}
+
+/// A digest's message, that of a key of any tenant.
+fn of_digest(window: &Window, address: &str) -> Message {
+    let message_id = format!("{}@example.com", window.digest_id);
+    Message { envelope_to: address.into(), message_id, ..message(window, "body") }
+}
+
+fn single(tenant: &str, name: &str, address: &str) -> Message {
+    let key = MessageKey::new(tenant.into(), name.into()).unwrap();
+    let (id, message_id) = (key.message_id(), format!("{}@example.com", key.message_id()));
+    let origin = Origin::Single { key, user: None, content_sha256: "body".into() };
+    let window = window_of(&Key::new(tenant.into(), "none".into(), "none".into()).unwrap(), 0);
+    Message { id, origin, message_id, ..of_digest(&window, address) }
+}
+
+fn key_of(tenant: &str, user: &str) -> Key {
+    Key::new(tenant.into(), "activity".into(), user.into()).unwrap()
+}
+
+impl Bench {
+    async fn tell(&self, event: &Reported) -> Option<Recorded> {
+        self.store.put_delivery_event(event, MOST, at(5_000)).await.unwrap()
+    }
+
+    async fn told(&self, message: Uuid, kind: Kind, seconds: i64) -> Recorded {
+        self.tell(&reported(message, kind, seconds)).await.unwrap()
+    }
+
+    async fn said_of(&self, message: Uuid) -> MessageRecord {
+        self.store.message(message).await.unwrap().unwrap()
+    }
+
+    async fn state_of(&self, message: Uuid) -> (MessageState, String) {
+        let record = self.said_of(message).await;
+        (record.state, record.why)
+    }
+
+    async fn reasons(&self, tenant: &str, address: &str) -> Vec<Reason> {
+        self.store.suppressed(tenant, address).await.unwrap()
+    }
+
+    /// Goes past the dot, and no further.
+    async fn past_the_dot(&self, message: Uuid) -> u32 {
+        match self.store.begin_attempt(message, "relay", at(200)).await.unwrap() {
+            Begun::Go { number, .. } => {
+                assert!(self.store.past_the_dot(message, number, at(201)).await.unwrap());
+                number
+            }
+            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+        }
+    }
+
+    async fn sent(&self, message: Uuid) {
+        let number = self.past_the_dot(message).await;
+        self.store.end_attempt(message, number, &ends("sent", Outcome::Sent), at(202)).await.unwrap();
+    }
+
+    /// The message of the `n`th digest of a user, in the outbox.
+    async fn digest_of(&self, key: &Key, n: i64, address: &str) -> Window {
+        let window = window_of(key, n);
+        self.claim(&window, &events(&[&format!("{n}")]), at(1)).await;
+        self.store.put_message(&of_digest(&window, address), None).await.unwrap();
+        window
+    }
+
+    async fn sent_digest(&self, user: &str, n: i64) -> Uuid {
+        let id = self.digest_of(&key_of("acme", user), n, &format!("{user}@example.com")).await.digest_id;
+        self.sent(id).await;
+        id
+    }
+}
+
+pub async fn an_event_is_recorded_once_however_often_it_is_told(bench: &Bench) {
+    let id = bench.sent_digest("ann", 0).await;
+    let bounce = reported(id, HARD, 300);
+    let first = bench.tell(&bounce).await.unwrap();
+    assert_eq!((first.again, first.bounced_by.as_deref()), (false, Some("relay")));
+    for event_id in [None, Some("another".to_owned())] {
+        let again = bench.tell(&Reported { event_id, ..bounce.clone() }).await.unwrap();
+        assert_eq!(again, Recorded { again: true, bounced_by: None, ..first.clone() });
+    }
+    let records = bench.store.delivery_events(id).await.unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!((&records[0].report, records[0].received_at), (&bounce.report, at(5_000)));
+    assert_eq!(bench.state_of(id).await, (MessageState::Failed, "bounced".into()));
+    assert_eq!(bench.reasons("acme", "ANN@example.com").await, [Reason::HardBounce]);
+    let digest = bench.store.digest(id).await.unwrap().unwrap();
+    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Sent), "what we did stays in the ledger");
+}
+
+pub async fn of_the_same_event_told_by_many_at_once_one_is_new(bench: &Bench) {
+    let id = bench.sent_digest("ann", 0).await;
+    let told = join_all((0..8).map(|_| bench.told(id, Kind::Unsubscribed, 300))).await;
+    assert_eq!(told.iter().filter(|recorded| !recorded.again).count(), 1);
+    assert!(told.iter().all(|recorded| recorded.withdrawn == Some(key_of("acme", "ann"))));
+    let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE action = 'withdraw consent' AND actor = 'recipient'
+                   AND why LIKE 'unsubscribed by the relay relay from message %'";
+    assert_eq!(bench.value(audited).await, "1");
+}
+
+pub async fn many_messages_that_bounce_at_once_are_counted_together(bench: &Bench) {
+    for round in 0..4 {
+        let address = format!("ann{round}@example.com");
+        let mut events = Vec::new();
+        for n in 0..12 {
+            let message = single("acme", &format!("{round}/{n}"), &address);
+            bench.store.put_message(&message, None).await.unwrap();
+            bench.sent(message.id).await;
+            events.push(reported(message.id, SOFT, 300 + n));
+        }
+        let told = join_all(events.iter().map(|event| bench.store.put_delivery_event(event, 12, at(400)))).await;
+        assert!(told.into_iter().all(|recorded| recorded.unwrap().is_some()));
+        assert_eq!(bench.reasons("acme", &address).await, [Reason::SoftBounces]);
+    }
+}
+
+pub async fn what_no_relay_was_given_is_unknown(bench: &Bench) {
+    let window = bench.digest_of(&key_of("acme", "ann"), 0, "ann@example.com").await;
+    for id in [Uuid::from_u128(7), window.digest_id] {
+        assert_eq!(bench.tell(&reported(id, HARD, 300)).await, None);
+    }
+    let number = match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+        Begun::Go { number, .. } => number,
+        Begun::Closed(closed) => panic!("{closed:?}"),
+    };
+    bench.store.end_attempt(window.digest_id, number, &end("deferred"), at(201)).await.unwrap();
+    assert_eq!(bench.tell(&reported(window.digest_id, HARD, 300)).await, None);
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, []);
+    assert!(bench.store.delivery_events(window.digest_id).await.unwrap().is_empty());
+}
+
+pub async fn one_tenants_webhook_reaches_no_message_of_another(bench: &Bench) {
+    let messages = ["acme", "other"].map(|tenant| single(tenant, "k", "ann@example.com"));
+    for message in &messages {
+        bench.store.put_message(message, None).await.unwrap();
+        bench.sent(message.id).await;
+    }
+    let [ours, theirs] = &messages;
+    for of in [Which::Id(theirs.id), Which::MessageId(theirs.message_id.clone())] {
+        let event = Reported { tenant: Some("acme".into()), of, ..reported(theirs.id, HARD, 300) };
+        assert_eq!(bench.tell(&event).await, None);
+    }
+    assert_eq!(bench.state_of(theirs.id).await.0, MessageState::Sent);
+
+    // One provider's id of an event does not stand for another tenant's event.
+    for (message, tenant) in [(ours, "acme"), (theirs, "other")] {
+        let of = Which::MessageId(message.message_id.clone());
+        let event_id = Some("e1".to_owned());
+        let event =
+            Reported { tenant: Some(tenant.into()), of, event_id, ..reported(message.id, Kind::Complained, 300) };
+        assert!(!bench.tell(&event).await.unwrap().again);
+        assert_eq!(bench.reasons(tenant, "ann@example.com").await, [Reason::Complaint]);
+        bench.told(ours.id, HARD, 301).await;
+        assert!(!bench.reasons("other", "ann@example.com").await.contains(&Reason::HardBounce));
+    }
+}
+
+pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
+    // Past the dot, and to be tried again: it must not be.
+    let retried = bench.digest_of(&key_of("acme", "ann"), 0, "ann@example.com").await.digest_id;
+    let number = bench.past_the_dot(retried).await;
+    bench.store.end_attempt(retried, number, &end("ambiguous"), at(202)).await.unwrap();
+    bench.told(retried, Kind::Opened, 300).await;
+    assert_eq!(bench.state_of(retried).await.0, MessageState::Deferred, "a machine may have opened it");
+    bench.told(retried, Kind::Delivered, 301).await;
+    assert_eq!(bench.state_of(retried).await.0, MessageState::Delivered);
+    assert_eq!(bench.said_of(retried).await.sent_at, Some(at(201)));
+    match bench.store.begin_attempt(retried, "relay", at(400)).await.unwrap() {
+        Begun::Closed(closed) => assert_eq!(closed.outcome, Outcome::Sent),
+        Begun::Go { .. } => panic!("a second mail"),
+    }
+    assert_eq!(bench.store.facts(&key_of("acme", "ann")).await.unwrap().last_sent_at, Some(at(201)));
+
+    // The next attempt is on its way already: its dot is refused.
+    let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
+    bench.past_the_dot(overtaken).await;
+    let second = match bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap() {
+        Begun::Go { number, ambiguous: 1, .. } => number,
+        _ => panic!("the first one is ambiguous"),
+    };
+    bench.told(overtaken, Kind::Delivered, 301).await;
+    assert!(!bench.store.past_the_dot(overtaken, second, at(302)).await.unwrap());
+    bench.store.end_attempt(overtaken, second, &end("fenced"), at(303)).await.unwrap();
+    assert_eq!(bench.state_of(overtaken).await.0, MessageState::Delivered);
+
+    // Ended as ambiguous: the digest says what we know of what we did, the message what became of it.
+    let ended = bench.digest_of(&key_of("acme", "bo"), 0, "bo@example.com").await.digest_id;
+    let number = bench.past_the_dot(ended).await;
+    bench.store.end_attempt(ended, number, &ends("ambiguous", Outcome::Ambiguous), at(202)).await.unwrap();
+    bench.told(ended, Kind::Delivered, 301).await;
+    assert_eq!(bench.state_of(ended).await, (MessageState::Delivered, String::new()));
+    let outcome = bench.store.digest(ended).await.unwrap().unwrap().closed.map(|closed| closed.outcome);
+    assert_eq!(outcome, Some(Outcome::Ambiguous));
+}
+
+pub async fn an_event_that_is_faster_than_the_relays_reply_ends_the_same(bench: &Bench) {
+    for (user, kind, state) in [("ann", Kind::Delivered, MessageState::Delivered), ("bo", HARD, MessageState::Failed)] {
+        let id = bench.digest_of(&key_of("acme", user), 0, &format!("{user}@example.com")).await.digest_id;
+        let number = bench.past_the_dot(id).await;
+        bench.told(id, kind, 201).await;
+        bench.store.end_attempt(id, number, &ends("sent", Outcome::Sent), at(202)).await.unwrap();
+        assert_eq!(bench.state_of(id).await.0, state);
+        let outcome = bench.store.digest(id).await.unwrap().unwrap().closed.map(|closed| closed.outcome);
+        assert_eq!(outcome, Some(Outcome::Sent));
+    }
+}
+
+pub async fn soft_bounces_count_until_the_address_takes_a_message(bench: &Bench) {
+    let mut ids = Vec::new();
+    for n in 0..4 {
+        ids.push(bench.sent_digest("ann", n).await);
+    }
+    let reasons = async || bench.reasons("acme", "ann@example.com").await;
+    bench.told(ids[0], SOFT, 300).await;
+    bench.told(ids[0], SOFT, 310).await;
+    assert_eq!(reasons().await, [], "one message");
+    bench.told(ids[1], Kind::Delivered, 320).await;
+    bench.told(ids[2], SOFT, 330).await;
+    assert_eq!(reasons().await, [], "a delivery between");
+    bench.told(ids[3], SOFT, 340).await;
+    assert_eq!(reasons().await, [Reason::SoftBounces]);
+    bench.told(ids[2], Kind::Delivered, 335).await;
+    assert_eq!(reasons().await, [], "it was delivered after all, between them");
+}
+
+pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
+    let id = bench.sent_digest("ann", 0).await;
+    let key = key_of("acme", "ann");
+    let wanted = async || bench.store.facts(&key).await.unwrap().consent;
+    bench.told(id, Kind::Unsubscribed, 300).await;
+    assert!(!wanted().await);
+    bench.store.put_consent(&key, true, &entry(6_000, "ann", "grant consent")).await.unwrap();
+    for seconds in [300, 400] {
+        bench.told(id, Kind::Unsubscribed, seconds).await;
+        assert!(wanted().await, "it happened before");
+    }
+    bench.told(id, Kind::Unsubscribed, 6_001).await;
+    assert!(!wanted().await);
+
+    // What they wanted already they may want once more.
+    for seconds in [7_000, 9_000] {
+        bench.store.put_consent(&key, true, &entry(seconds, "ann", "grant consent")).await.unwrap();
+    }
+    bench.told(id, Kind::Unsubscribed, 8_000).await;
+    assert!(wanted().await, "it happened before they said so last");
+}
+
+/// Three messages to one address, of which the second is not known to be taken; and what is told of them.
+struct Story {
+    tenant: String,
+    messages: [Uuid; 3],
+}
+
+impl Story {
+    async fn begin(bench: &Bench, tenant: String) -> Self {
+        let address = "ann@example.com";
+        let key = key_of(&tenant, "ann");
+        let sent = bench.digest_of(&key, 0, address).await.digest_id;
+        let ambiguous = bench.digest_of(&key, 1, address).await.digest_id;
+        let single = single(&tenant, "k", address);
+        bench.store.put_message(&single, None).await.unwrap();
+        bench.sent(sent).await;
+        bench.sent(single.id).await;
+        let number = bench.past_the_dot(ambiguous).await;
+        bench.store.end_attempt(ambiguous, number, &end("ambiguous"), at(202)).await.unwrap();
+        Self { tenant, messages: [sent, ambiguous, single.id] }
+    }
+
+    /// All that is left of it, whatever its tenant is called.
+    async fn end(&self, bench: &Bench, told: &[(usize, usize, i64)]) -> String {
+        for (message, kind, seconds) in told {
+            bench.told(self.messages[*message], Kind::ALL[*kind], 300 + seconds).await;
+        }
+        let mut states = Vec::new();
+        for message in self.messages {
+            let MessageRecord { state, why, sent_at, closed_at, .. } = bench.said_of(message).await;
+            states.push((state, why, sent_at, closed_at.is_some()));
+        }
+        let reasons = bench.reasons(&self.tenant, "ann@example.com").await;
+        let consent = bench.store.facts(&key_of(&self.tenant, "ann")).await.unwrap().consent;
+        format!("{states:?} {reasons:?} {consent}")
+    }
+}
+
+pub async fn events_lead_to_the_same_in_any_order_and_however_often_they_come(bench: &Bench) {
+    let mut runner = TestRunner::deterministic();
+    let some = proptest::collection::vec((0..3_usize, 0..Kind::ALL.len(), 0..5_i64), 1..9);
+    let stories = some.prop_flat_map(|told| {
+        let again = proptest::sample::subsequence(told.clone(), 0..=told.len());
+        (Just(told), again).prop_flat_map(|(told, again)| {
+            let all = Just([told.clone(), again].concat()).prop_shuffle();
+            (Just(told), all)
+        })
+    });
+    for n in 0..30 {
+        let (told, shuffled) = stories.new_tree(&mut runner).unwrap().current();
+        let mut canonical = told.clone();
+        canonical.sort_unstable();
+        let [one, other] = ["a", "b"].map(|which| Story::begin(bench, format!("tenant {n} {which}")));
+        let (one, other) = (one.await, other.await);
+        assert_eq!(one.end(bench, &canonical).await, other.end(bench, &shuffled).await, "{shuffled:?}");
+    }
+    let ends = "SELECT CAST(COUNT(DISTINCT state || COALESCE(why, '')) AS TEXT) FROM messages";
+    assert!(bench.value(ends).await.parse::<u32>().unwrap() >= 5, "the stories have different ends");
+}

@@ -1,0 +1,172 @@
+use tidings_model::{
+    contract::{AuditInput, BuryInput, DeadLetter, Note},
+    records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
+};
+
+use super::{Bench, at, entry, key, recipient};
+
+pub async fn an_unknown_user_wants_mail_and_chose_nothing(bench: &Bench) {
+    let facts = bench.store.facts(&key("nobody")).await.unwrap();
+    assert!(facts.recipient.is_none() && facts.consent && facts.suppressed.is_none() && facts.last_sent_at.is_none());
+    assert_eq!((facts.preferences, facts.revision), (Preferences::default(), 0));
+}
+
+pub async fn of_one_persons_entries_the_last_counts(bench: &Bench) {
+    let entries =
+        [recipient("ann", "old@example.com"), recipient("bo", "bo@example.com"), recipient("ann", "Ann@x.org")];
+    bench.store.put_recipients(&entries, at(0)).await.unwrap();
+    bench.store.put_recipients(&[], at(0)).await.unwrap();
+    assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(entries[2].clone()));
+    let moved = recipient("ann", "ann@example.net");
+    bench.store.put_recipients(&[moved.clone(), moved.clone()], at(0)).await.unwrap();
+    assert!(bench.store.facts(&key("ann")).await.unwrap().recipient == Some(moved));
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM recipients").await, "2");
+}
+
+pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Bench) {
+    let (cadence, zone) = (Some("daily 08:00".into()), Some("Asia/Kolkata".into()));
+    let daily = Preferences { cadence, zone, ..Preferences::default() };
+    let paused = Preferences { paused_until: Some(at(5)), ..daily.clone() };
+    for (seconds, preferences, revision, changed) in
+        [(1, &daily, 1, 1), (2, &daily, 1, 1), (3, &paused, 2, 3), (4, &paused, 2, 3), (5, &daily, 3, 5)]
+    {
+        let entry = entry(seconds, "recipient", "preferences");
+        assert_eq!(bench.store.put_preferences(&key("ann"), preferences, &entry).await.unwrap(), revision);
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((&facts.preferences, facts.revision, facts.changed_at), (preferences, revision, Some(at(changed))));
+    }
+    let nobodys = bench.store.facts(&key("bo")).await.unwrap();
+    assert_eq!((nobodys.revision, nobodys.changed_at), (0, None));
+    let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND action = 'preferences'";
+    assert_eq!(bench.value(audited).await, "3");
+}
+
+pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
+    let living = |zone: &str| Recipient { zone: zone.into(), ..recipient("ann", "ann@example.com") };
+    for (seconds, zone, revision, changed) in
+        // A window may have been planned in another zone for somebody who becomes known, and they have changed nothing.
+        [
+            (1, "Asia/Kolkata", 1, None),
+            (2, "Asia/Tokyo", 2, Some(2)),
+            (3, "Asia/Tokyo", 2, Some(2)),
+            (4, "", 3, Some(4)),
+        ]
+    {
+        bench.store.put_recipients(&[living(zone)], at(seconds)).await.unwrap();
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((facts.revision, facts.changed_at), (revision, changed.map(at)), "{zone:?}");
+    }
+    // Both count, and the later of the two is when.
+    for (seconds, cadence, revision, changed) in [(3, "hourly", 4, 4), (9, "daily 08:00", 5, 9)] {
+        let preferences = Preferences { cadence: Some(cadence.into()), ..Preferences::default() };
+        let entry = entry(seconds, "recipient", "preferences");
+        bench.store.put_preferences(&key("ann"), &preferences, &entry).await.unwrap();
+        let facts = bench.store.facts(&key("ann")).await.unwrap();
+        assert_eq!((facts.revision, facts.changed_at), (revision, Some(at(changed))));
+    }
+}
+
+pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
+    let entry = entry(1, "recipient", "unsubscribe");
+    for consent in [false, false, true, true, false] {
+        bench.store.put_consent(&key("ann"), consent, &entry).await.unwrap();
+        assert_eq!(bench.store.facts(&key("ann")).await.unwrap().consent, consent);
+        assert!(bench.store.facts(&key("bo")).await.unwrap().consent);
+    }
+    let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
+                WHERE user_id = 'ann' AND actor = 'recipient' AND action = 'unsubscribe' AND why = 'one click'";
+    assert_eq!(bench.value(rows).await, "3");
+}
+
+pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
+    let note = |at, action: &str| Note { at, by: "ann".into(), action: action.into(), why: "ticket 812 \0".into() };
+    let input =
+        AuditInput { key: key("ann"), notes: vec![note(at(1), "hold"), note(at(2), "release"), note(at(3), "hold")] };
+    for _ in 0..2 {
+        bench.store.audit(&input).await.unwrap();
+    }
+    let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND actor = 'ann' AND digest_id IS NULL";
+    assert_eq!(bench.value(rows).await, "3");
+}
+
+pub async fn a_suppression_ignores_spelling_and_stays_within_its_tenant(bench: &Bench) {
+    let elsewhere = Recipient { tenant: "other".into(), ..recipient("ann", "ÄNN@BÜCHER.example") };
+    bench.store.put_recipients(&[recipient("ann", "Änn@Bücher.example"), elsewhere], at(0)).await.unwrap();
+    for (reason, seconds) in [(Reason::Complaint, 2), (Reason::HardBounce, 1), (Reason::HardBounce, 3)] {
+        let suppression = Suppression {
+            tenant: "acme".into(),
+            address: "änn@XN--BCHER-KVA.example".into(),
+            reason,
+            detail: "550 5.1.1 \0".into(),
+            at: at(seconds),
+        };
+        bench.store.suppress(&suppression).await.unwrap();
+    }
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, Some(Reason::HardBounce));
+    let times = "SELECT CAST(SUM(suppressed_at) AS TEXT) FROM suppressions WHERE tenant = 'acme'";
+    let earliest = at(1).as_millisecond() + at(2).as_millisecond();
+    assert_eq!(bench.value(times).await, earliest.to_string(), "of each reason the earliest");
+    let mut other = key("ann");
+    other.tenant = "other".into();
+    assert_eq!(bench.store.facts(&other).await.unwrap().suppressed, None);
+}
+
+pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "Ann@example.com")], at(0)).await.unwrap();
+    for (tenant, reason, seconds) in
+        [("acme", Reason::Complaint, 1), ("acme", Reason::SoftBounces, 2), ("other", Reason::HardBounce, 3)]
+    {
+        let (tenant, address) = (tenant.to_owned(), "ann@example.com".to_owned());
+        let suppression = Suppression { tenant, address, reason, detail: "said so".into(), at: at(seconds) };
+        bench.store.suppress(&suppression).await.unwrap();
+    }
+    let listed = async |tenant: Option<&str>, address: Option<&str>, limit| {
+        let (tenant, address) = (tenant.map(str::to_owned), address.map(str::to_owned));
+        let filter = SuppressionFilter { tenant, address, limit };
+        let found = bench.store.suppressions(&filter).await.unwrap();
+        found.into_iter().map(|suppression| suppression.reason).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None, None, 9).await, [Reason::HardBounce, Reason::SoftBounces, Reason::Complaint]);
+    assert_eq!(listed(Some("acme"), Some("ANN@example.com"), 1).await, [Reason::SoftBounces]);
+    assert_eq!(listed(None, Some("bo@example.com"), 9).await, []);
+
+    let entry = AuditEntry {
+        at: at(9),
+        actor: "carol".into(),
+        action: "suppression_lift".into(),
+        why: "the mailbox is empty again".into(),
+    };
+    let lift = async |reason| bench.store.lift("acme", "Ann@Example.com", reason, &entry).await.unwrap();
+    assert_eq!(lift(Some(Reason::HardBounce)).await, []);
+    assert_eq!(lift(Some(Reason::SoftBounces)).await, [Reason::SoftBounces]);
+    assert_eq!(listed(Some("acme"), None, 9).await, [Reason::Complaint]);
+    assert_eq!(lift(None).await, [Reason::Complaint]);
+    assert_eq!((lift(None).await, listed(None, None, 9).await), (vec![], vec![Reason::HardBounce]));
+    let audited =
+        "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE tenant = 'acme' AND user_id = 'ann' AND actor = 'carol'
+                   AND action IN ('suppression_lift soft_bounces', 'suppression_lift complaint')";
+    assert_eq!(bench.value(audited).await, "2");
+}
+
+pub async fn a_dead_letter_is_buried_once(bench: &Bench) {
+    let letter = |seq| DeadLetter {
+        seq,
+        reason: "not JSON: \0".into(),
+        encoding: "binary/\0".into(),
+        size: 3,
+        sha256: "ab".into(),
+        head: "AAAA".into(),
+    };
+    let mut input = BuryInput {
+        workflow_id: "not a key".into(),
+        run_id: "r".into(),
+        letters: vec![letter(0), letter(1), letter(1)],
+    };
+    bench.store.bury(&input, at(1)).await.unwrap();
+    bench.store.bury(&input, at(2)).await.unwrap();
+    input.run_id = "s".into();
+    bench.store.bury(&input, at(3)).await.unwrap();
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM dead_letters").await, "4");
+    let first = bench.value("SELECT encoding FROM dead_letters WHERE run_id = 'r' AND seq = 1").await;
+    assert_eq!(first, "binary/\u{fffd}");
+}

@@ -1,0 +1,45 @@
+//! A database that has not this version's tables.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use uuid::Uuid;
+
+use super::{
+    Bench,
+    bench::{Behind, schema_url},
+};
+use crate::{Postgres, Sqlite, Store as _};
+
+#[tokio::test]
+async fn a_new_file_is_for_nobody_else_on_the_machine() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("new/folder");
+    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.join("new.db").display())).await.unwrap();
+    sqlite.migrate().await.unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(folder.clone()), 0o700);
+    assert_eq!(["new.db", "new.db-wal", "new.db-shm"].map(|file| mode(folder.join(file))), [0o600; 3]);
+}
+
+#[tokio::test]
+async fn a_database_that_was_not_migrated_names_the_command_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.path().join("empty.db").display())).await.unwrap();
+    for error in [sqlite.check().await.unwrap_err(), sqlite.digest(Uuid::nil()).await.unwrap_err()] {
+        assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
+    }
+    sqlite.migrate().await.unwrap();
+    sqlite.migrate().await.unwrap();
+    sqlite.check().await.unwrap();
+    if let Some((url, schema)) = schema_url().await {
+        let postgres = Postgres::connect(&url).await.unwrap();
+        for error in [postgres.check().await.unwrap_err(), postgres.digest(Uuid::nil()).await.unwrap_err()] {
+            assert!(error.to_string().contains("run `tidings migrate`"), "{error}");
+        }
+        postgres.migrate().await.unwrap();
+        postgres.migrate().await.unwrap();
+        postgres.check().await.unwrap();
+        let pool = sqlx::PgPool::connect(&url).await.unwrap();
+        Bench { store: Box::new(postgres), behind: Behind::Postgres { pool, schema } }.finish().await;
+    }
+}

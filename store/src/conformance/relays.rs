@@ -1,0 +1,54 @@
+//! What is remembered of relays, by workers that change it at the same time.
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use tidings_model::breaker::{Breaker, Cause, Kept, Open, Probe};
+use uuid::Uuid;
+
+use super::{Bench, at, entry};
+
+fn open(probe: Option<Probe>) -> Breaker {
+    let why = "rcpt: 550 5.7.1 no".to_owned();
+    let open = Open { cause: Cause::Policy, why, since: at(1), until: at(300), times: 2, probe };
+    Breaker { open: Some(open), failures: 3, failing_since: Some(at(0)), sent: 40, bounced: 2 }
+}
+
+async fn put(bench: &Bench, name: &str, revision: u64, breaker: Breaker) -> bool {
+    bench.store.put_breaker(name, &Kept { revision, breaker }, None, at(2)).await.unwrap()
+}
+
+pub async fn what_is_remembered_of_a_relay_comes_back(bench: &Bench) {
+    assert!(bench.store.breakers().await.unwrap().is_empty());
+    let probe = Probe { message: Uuid::from_u128(7), until: at(900) };
+    let for_good = Breaker::default().opened("they are moving", at(1));
+    for (revision, breaker) in (1..).zip([open(None), open(Some(probe)), for_good, Breaker::closed()]) {
+        assert!(put(bench, "ses", revision, breaker.clone()).await);
+        assert_eq!(bench.store.breakers().await.unwrap()["ses"], Kept { revision, breaker });
+    }
+    assert!(put(bench, "own", 1, Breaker::closed()).await);
+    assert_eq!(bench.store.breakers().await.unwrap().len(), 2);
+    assert_eq!(bench.value("SELECT state FROM relays WHERE name = 'ses'").await, "closed");
+    let for_ever = Breaker::default().opened("", at(1)).open.map(|open| open.until);
+    assert_eq!(for_ever, Some(Timestamp::MAX));
+}
+
+pub async fn of_many_changes_of_a_relay_at_once_one_counts(bench: &Bench) {
+    for revision in 1..=3 {
+        let changes = join_all((0..12).map(|n| {
+            let probe = Probe { message: Uuid::from_u128(n), until: at(900) };
+            put(bench, "ses", revision, open(Some(probe)))
+        }));
+        assert_eq!(changes.await.into_iter().filter(|won| *won).count(), 1);
+    }
+    assert!(!put(bench, "ses", 3, Breaker::closed()).await, "it was made of what is no longer so");
+    assert!(bench.store.breakers().await.unwrap()["ses"].breaker.open.is_some());
+}
+
+pub async fn an_operators_change_of_a_relay_is_audited_when_it_counts(bench: &Bench) {
+    let kept = |revision| Kept { revision, breaker: Breaker::default().opened("they are moving", at(1)) };
+    let entry = entry(1, "carol", "relay_open");
+    assert!(bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
+    assert!(!bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await, "1");
+    assert_eq!(bench.value("SELECT action FROM audit WHERE tenant = ''").await, "relay_open ses");
+}

@@ -1,0 +1,104 @@
+//! Values that will do for any case: of `acme`, of `ann`, of the activity digest.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use tidings_model::{
+    Event, Key,
+    contract::{Closed, Outcome, Window},
+    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
+};
+
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_secs(seconds)
+}
+
+pub fn key(user: &str) -> Key {
+    Key::new("acme".into(), "activity".into(), user.into()).unwrap()
+}
+
+/// The `n`th window of `ann`.
+pub fn window(n: i64) -> Window {
+    window_of(&key("ann"), n)
+}
+
+pub fn window_of(key: &Key, n: i64) -> Window {
+    let opened_at = at(n * 1_000);
+    Window {
+        key: key.clone(),
+        digest_id: key.digest_id("run", n.unsigned_abs()),
+        opened_at,
+        due_at: at(n * 1_000 + 60),
+    }
+}
+
+pub fn event(id: &str) -> Event {
+    Event {
+        event_id: id.into(),
+        category: "comment".into(),
+        entity_type: "doc".into(),
+        entity_id: "d1".into(),
+        actor: "Ann".into(),
+        occurred_at: at(0),
+        counts: BTreeMap::new(),
+        urgent: false,
+        payload: Map::from_iter([("title".into(), Value::from(id))]),
+    }
+}
+
+pub fn events(ids: &[&str]) -> Vec<Event> {
+    ids.iter().map(|id| event(id)).collect()
+}
+
+pub fn closed(outcome: Outcome) -> Closed {
+    Closed { outcome, why: format!("because {}", outcome.name()) }
+}
+
+pub fn recipient(user: &str, address: &str) -> Recipient {
+    Recipient {
+        tenant: "acme".into(),
+        user: user.into(),
+        address: address.into(),
+        name: "Ann".into(),
+        zone: "Europe/Berlin".into(),
+        locale: "de".into(),
+    }
+}
+
+pub fn message(window: &Window, body: &str) -> Message {
+    Message {
+        id: window.digest_id,
+        origin: Origin::Digest(window.key.clone()),
+        stream: "bulk".into(),
+        envelope_from: "digests@example.com".into(),
+        envelope_to: "ann@example.com".into(),
+        message_id: "m@example.com".into(),
+        subject: "Two comments".into(),
+        bytes: body.as_bytes().to_vec(),
+        template: "activity".into(),
+        created_at: at(100),
+    }
+}
+
+/// Who did it, and when.
+pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
+    AuditEntry { at: at(seconds), actor: actor.into(), action: action.into(), why: "one click".into() }
+}
+
+/// The end of an attempt that changes nothing but its row.
+pub fn end(class: &'static str) -> AttemptEnd {
+    AttemptEnd {
+        phase: "done",
+        class,
+        reply: class.into(),
+        closed: None,
+        suppress: None,
+        in_a_row: 1,
+        return_events: false,
+    }
+}
+
+pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {
+    AttemptEnd { closed: Some(closed(outcome)), ..end(class) }
+}

@@ -1,0 +1,311 @@
+//! What is too old leaves the store, into the archive where there is one, and nothing else does.
+
+use std::{fs, io, path::Path};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tempfile::TempDir;
+use tidings_model::{
+    MessageKey, Retract,
+    command::{Order, Reopen},
+    contract::{BuryInput, DeadLetter, Outcome, ReopenInput, Resumed, Window},
+    records::{AttemptEnd, Closing, Message, Origin},
+    retention::{Cutoff, Kind, Purged},
+};
+
+use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
+use crate::archive::Archive;
+
+/// When [`Bench::rendered`] digests are closed by `over`.
+const CLOSED: i64 = 300;
+
+fn old(kind: Kind, seconds: i64) -> Cutoff {
+    Cutoff { kind, before: at(seconds) }
+}
+
+async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
+    let (events, closed) = (events(ids), closed(outcome));
+    let now = at(CLOSED);
+    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events: false, now };
+    bench.store.close(closing).await.unwrap();
+}
+
+impl Bench {
+    /// A statement behind the store's back.
+    async fn execute(&self, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        match &self.behind {
+            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+        }
+    }
+}
+
+async fn purge(bench: &Bench, cutoff: Cutoff, limit: u32, archive: Option<&Archive>) -> Purged {
+    bench.store.purge(cutoff, limit, archive, at(9_000)).await.unwrap()
+}
+
+/// Batch by batch, until nothing is left: how many rows that were.
+async fn purge_all(bench: &Bench, cutoff: Cutoff, archive: Option<&Archive>) -> u64 {
+    let mut purged = 0;
+    loop {
+        let batch = purge(bench, cutoff, 2, archive).await;
+        assert_eq!(batch.archived, if archive.is_some() { batch.purged } else { 0 });
+        purged += batch.purged;
+        if !batch.more {
+            return purged;
+        }
+    }
+}
+
+async fn reopen(bench: &Bench, window: &Window) -> Resumed {
+    let order = Order { by: "carol".into(), why: "ticket 812".into() };
+    let reopen = Reopen { order, digest_id: window.digest_id, may_duplicate: true };
+    let input = ReopenInput { asked_at: at(400), key: window.key.clone(), reopen };
+    bench.store.reopen(&input, at(401)).await.unwrap()
+}
+
+async fn refused(bench: &Bench, window: &Window) -> String {
+    match reopen(bench, window).await {
+        Resumed::Refused { why } => why,
+        Resumed::Claimed { .. } => panic!("reopened"),
+    }
+}
+
+fn archive() -> (TempDir, Archive) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::new(folder.path().to_owned());
+    (folder, archive)
+}
+
+/// All lines of all files.
+fn archived(folder: &Path) -> Vec<Value> {
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let files = entries(folder).into_iter().flat_map(|day| entries(&day));
+    let text = files.map(|file| io::read_to_string(GzDecoder::new(fs::File::open(file).unwrap())).unwrap());
+    text.collect::<String>().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A field of all lines, sorted.
+fn field(folder: &Path, name: &str) -> Vec<String> {
+    let mut values: Vec<_> = archived(folder).iter().map(|line| line[name].as_str().unwrap().to_owned()).collect();
+    values.sort();
+    values
+}
+
+pub async fn an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again(bench: &Bench) {
+    let mut yesterday = event("a");
+    yesterday.occurred_at = at(-90_000);
+    bench.claim(&window(0), &[yesterday, event("b")], at(1)).await;
+    over(bench, &window(0), &[], Outcome::Sent).await;
+    for early in [0, CLOSED] {
+        assert_eq!(bench.store.expired(old(Kind::Events, early)).await.unwrap(), 0);
+        assert_eq!(purge(bench, old(Kind::Events, early), 500, None).await, Purged::default());
+    }
+    assert_eq!(bench.store.expired(old(Kind::Events, CLOSED + 1)).await.unwrap(), 2);
+    let all = Purged { purged: 2, archived: 0, more: false };
+    assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await, all);
+    assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await, Purged::default());
+    let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], None).await.unwrap();
+    assert_eq!(known, Vec::<String>::new());
+    // The digest itself stays.
+    let digest = bench.store.digest(window(0).digest_id).await.unwrap().unwrap();
+    assert_eq!((digest.closed.unwrap().outcome, digest.items), (Outcome::Sent, 0));
+}
+
+pub async fn what_has_no_end_or_waits_for_a_claim_is_never_touched(bench: &Bench) {
+    bench.store.stash(&window(0), &events(&["open"]), None, at(1)).await.unwrap();
+    bench.claim(&window_of(&key("bo"), 0), &events(&["claimed"]), at(1)).await;
+    let undelivered = bench.rendered(2).await;
+    bench.begin(&undelivered).await;
+    let failed = bench.rendered(3).await;
+    let (number, _) = bench.begin(&failed).await;
+    bench.ended(&failed, number, AttemptEnd { return_events: true, ..ends("failed", Outcome::Failed) }).await;
+    let before = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await;
+    assert_eq!(before, "6");
+    let cutoff = old(Kind::Events, 5_000);
+    assert_eq!((bench.store.expired(cutoff).await.unwrap(), purge_all(bench, cutoff, None).await), (0, 0));
+    // The mail of the failed digest has its end; that of the undelivered one has none.
+    assert_eq!(purge_all(bench, old(Kind::Messages, 5_000), None).await, 1);
+    // What waited is in the key's next digest.
+    assert_eq!(bench.joins(&window(4), at(500)).await, 2);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await, "7");
+}
+
+pub async fn batches_end_and_digests_without_events_are_passed_over_once(bench: &Bench) {
+    for n in 0..5 {
+        over(bench, &window(n), &[], Outcome::Skipped).await;
+    }
+    over(bench, &window(5), &["a", "b", "c", "d", "e"], Outcome::Sent).await;
+    assert_eq!(purge_all(bench, old(Kind::Events, CLOSED + 1), None).await, 5);
+    let left = "SELECT CAST(COUNT(*) AS TEXT) FROM digests WHERE emptied_at IS NULL";
+    assert_eq!(bench.value(left).await, "0");
+}
+
+pub async fn an_archive_has_each_row_once_also_after_a_crash_before_the_rows_were_deleted(bench: &Bench) {
+    let (folder, archive) = archive();
+    over(bench, &window(0), &["a", "b", "c"], Outcome::Sent).await;
+    over(bench, &window(1), &["d", "e"], Outcome::Dropped).await;
+    for table in ["events", "digests"] {
+        bench.execute(&format!("CREATE TABLE saved_{table} AS SELECT * FROM {table}")).await;
+    }
+    assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 2, Some(&archive)).await.purged, 2);
+    // As if the process had died when the file had its name, and before the transaction was committed.
+    bench.execute("DELETE FROM events").await;
+    bench.execute("INSERT INTO events SELECT * FROM saved_events").await;
+    bench.execute("UPDATE digests SET purged_at = NULL, emptied_at = NULL").await;
+    // The next run has another cutoff, and its batches may be of another size.
+    let cutoff = old(Kind::Events, CLOSED + 7);
+    while purge(bench, cutoff, 3, Some(&archive)).await.more {}
+    assert_eq!(field(folder.path(), "event_id"), ["a", "b", "c", "d", "e"]);
+}
+
+pub async fn what_cannot_be_archived_stays(bench: &Bench) {
+    let (folder, _) = archive();
+    let archive = Archive::new(folder.path().join("missing"));
+    over(bench, &window(0), &["a"], Outcome::Sent).await;
+    let error = bench.store.purge(old(Kind::Events, CLOSED + 1), 500, Some(&archive), at(9_000)).await.unwrap_err();
+    assert!(error.to_string().contains("nothing is deleted"), "{error}");
+    assert_eq!(bench.items(&window(0)).await, 1);
+}
+
+pub async fn of_purges_at_once_each_has_its_own_rows(bench: &Bench) {
+    let (folder, archive) = archive();
+    let ids: Vec<_> = (0..40).map(|n| format!("e{n:02}")).collect();
+    for (n, id) in (0..).zip(&ids) {
+        over(bench, &window(n), &[id], Outcome::Sent).await;
+    }
+    let cutoff = old(Kind::Events, CLOSED + 1);
+    let all = async || -> u64 { purge_all(bench, cutoff, Some(&archive)).await };
+    let (a, b, c) = futures::join!(all(), all(), all());
+    let rest = purge_all(bench, cutoff, Some(&archive)).await;
+    assert_eq!(a + b + c + rest, 40);
+    assert_eq!(field(folder.path(), "event_id"), ids);
+}
+
+pub async fn a_digest_of_which_something_is_gone_is_not_reopened(bench: &Bench) {
+    over(bench, &window(0), &["a", "b", "c"], Outcome::Dropped).await;
+    assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 1, None).await.purged, 1);
+    assert_eq!(bench.items(&window(0)).await, 2, "half of it is there still");
+    assert!(refused(bench, &window(0)).await.contains("too old to be kept"));
+    // Without its message and its attempts nobody knows whether the recipient has the mail.
+    let ambiguous = bench.rendered(1).await;
+    let (number, _) = bench.begin(&ambiguous).await;
+    assert!(bench.dot(&ambiguous, number).await);
+    over(bench, &ambiguous, &[], Outcome::Dropped).await;
+    assert_eq!(purge_all(bench, old(Kind::Messages, CLOSED + 1), None).await, 1);
+    assert!(refused(bench, &ambiguous).await.contains("too old to be kept"));
+    assert_eq!(bench.outcome(&ambiguous).await, Some(Outcome::Ambiguous));
+}
+
+pub async fn what_is_reopened_in_time_is_kept(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    over(bench, &window, &[], Outcome::Failed).await;
+    assert!(matches!(reopen(bench, &window).await, Resumed::Claimed { items: 2, .. }));
+    for kind in [Kind::Events, Kind::Messages] {
+        assert_eq!(purge_all(bench, old(kind, 5_000), None).await, 0);
+    }
+}
+
+pub async fn a_message_goes_with_its_attempts_and_the_archive_has_them(bench: &Bench) {
+    let (folder, archive) = archive();
+    let sent = bench.rendered(0).await;
+    let (number, _) = bench.begin(&sent).await;
+    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    let key = MessageKey::new("acme".into(), "welcome".into()).unwrap();
+    let single = |key: &MessageKey, bytes: &[u8]| Message {
+        id: key.message_id(),
+        origin: Origin::Single { key: key.clone(), user: None, content_sha256: "00".into() },
+        bytes: bytes.to_vec(),
+        ..message(&window(9), "")
+    };
+    bench.store.put_message(&single(&key, b"\xff8-bit"), None).await.unwrap();
+    bench.store.close_message(&key, &closed(Outcome::Dropped), "carol", at(250)).await.unwrap();
+    let open = MessageKey::new("acme".into(), "open".into()).unwrap();
+    bench.store.put_message(&single(&open, b"open"), None).await.unwrap();
+    assert_eq!(bench.store.expired(old(Kind::Messages, 202)).await.unwrap(), 0);
+    assert_eq!(bench.store.expired(old(Kind::Messages, 5_000)).await.unwrap(), 2);
+    assert_eq!(purge_all(bench, old(Kind::Messages, 5_000), Some(&archive)).await, 2);
+    assert!(bench.store.message(sent.digest_id).await.unwrap().is_none());
+    assert!(bench.store.message(open.message_id()).await.unwrap().is_some());
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM attempts").await, "0");
+    assert_eq!(field(folder.path(), "encoding"), ["base64", "utf-8"]);
+    let lines = archived(folder.path());
+    let line = lines.iter().find(|line| line["encoding"] == "utf-8").unwrap();
+    assert_eq!((line["bytes"].as_str(), line["state"].as_str()), (Some("first"), Some("sent")));
+    assert_eq!(line["attempts"][0]["class"], "sent");
+    // The digest remembers that it was sent, and so does the key.
+    assert!(bench.store.facts(&sent.key).await.unwrap().last_sent_at.is_some());
+}
+
+pub async fn a_retract_outlives_what_it_covers(bench: &Bench) {
+    let retracts = [Retract::Event("never came".to_owned())];
+    bench.store.put_retracts(&key("bo"), &retracts, at(10)).await.unwrap();
+    // A window that is held for long, with an event that was taken back.
+    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
+    bench.store.put_retracts(&key("ann"), &[Retract::Event("a".to_owned())], at(10)).await.unwrap();
+    // Of a digest that a reopen could still take up.
+    let dropped = window_of(&key("cy"), 0);
+    over(bench, &dropped, &["c"], Outcome::Dropped).await;
+    bench.store.put_retracts(&key("cy"), &[Retract::Event("c".to_owned())], at(10)).await.unwrap();
+    let (early, late) = (old(Kind::Retracts, 11), old(Kind::Retracts, CLOSED + 1));
+    assert_eq!((bench.store.expired(early).await.unwrap(), purge_all(bench, early, None).await), (1, 1));
+    assert_eq!(purge_all(bench, late, None).await, 1, "that of the digest that is over");
+    assert_eq!(bench.claim(&window(0), &[], at(500)).await.items, 1, "the retract is there still");
+}
+
+pub async fn a_delivery_event_goes_by_its_own_age_and_outlives_its_message(bench: &Bench) {
+    let (folder, archive) = archive();
+    for (message, received_at) in [("m1", 10), ("m2", 20)] {
+        let received_at = at(received_at).as_millisecond();
+        let told = format!(
+            "INSERT INTO delivery_events (message, event, tenant, address_lower, kind, diagnostic, occurred_at, received_at)
+             VALUES ('{message}', 'e', 'acme', 'ann@example.com', 'delivered', '', 5, {received_at})"
+        );
+        bench.execute(&told).await;
+    }
+    assert_eq!(bench.store.expired(old(Kind::DeliveryEvents, 10)).await.unwrap(), 0);
+    for (before, purged) in [(20, 1), (21, 1)] {
+        assert_eq!(bench.store.expired(old(Kind::DeliveryEvents, before)).await.unwrap(), purged);
+        assert_eq!(purge_all(bench, old(Kind::DeliveryEvents, before), Some(&archive)).await, purged);
+    }
+    assert_eq!(field(folder.path(), "message"), ["m1", "m2"]);
+    assert_eq!(field(folder.path(), "event"), ["delivered", "delivered"]);
+}
+
+pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
+    let (folder, archive) = archive();
+    let letter = |seq| DeadLetter {
+        seq,
+        reason: "no event_id".into(),
+        encoding: "json/plain".into(),
+        size: 2,
+        sha256: "00".into(),
+        head: "e30=".into(),
+    };
+    let buried =
+        BuryInput { workflow_id: "digest/a/b/c".into(), run_id: "r".into(), letters: vec![letter(1), letter(2)] };
+    bench.store.bury(&buried, at(10)).await.unwrap();
+    over(bench, &window(0), &["a"], Outcome::Dropped).await;
+    let audit = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await;
+    assert_eq!(purge_all(bench, old(Kind::DeadLetters, 10), Some(&archive)).await, 0);
+    for kind in Kind::ALL {
+        purge_all(bench, old(kind, 5_000), Some(&archive)).await;
+    }
+    assert_eq!(field(folder.path(), "kind"), ["dead_letter", "dead_letter", "event"]);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await, audit);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM digests").await, "1");
+}
+
+/// A long window has one digest for all that is taken back from it, at any time.
+pub async fn what_is_taken_back_later_goes_as_well(bench: &Bench) {
+    let retracts = ["a", "b"].map(|id| Retract::Event(id.into()));
+    bench.store.put_retracts(&key("ann"), &retracts, at(1)).await.unwrap();
+    bench.claim(&window(0), &events(&["a"]), at(300)).await;
+    assert_eq!(purge_all(bench, old(Kind::Events, 400), None).await, 1);
+    bench.claim(&window(0), &events(&["b"]), at(500)).await;
+    assert_eq!(purge_all(bench, old(Kind::Events, 450), None).await, 0, "it is not so old");
+    assert_eq!(bench.store.expired(old(Kind::Events, 600)).await.unwrap(), 1);
+    assert_eq!(purge_all(bench, old(Kind::Events, 600), None).await, 1);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await, "0");
+}

@@ -1,0 +1,187 @@
+//! What providers report of messages: recorded once, with all that follows from it, in one transaction.
+
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_model::{
+    contract::{Closed, Outcome},
+    delivery_events::{Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, Status, Which, effects},
+    records::{MessageRecord, Origin, Reason},
+};
+use uuid::Uuid;
+
+use super::{
+    Dialect, Sql,
+    messages::{self, RecordRow},
+    outbox::LockedMessage,
+    statements,
+    suppressions::folded,
+    time,
+};
+use crate::{Error, Result};
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn read_delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
+        Self::reports(&mut *self.reader.acquire().await?, message).await
+    }
+
+    pub(super) async fn write_delivery_event(
+        &self,
+        event: &Reported,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>> {
+        let mut tx = self.write().await?;
+        let Some(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
+        let locked = Self::lock_message(&mut tx, id).await?;
+        let row: RecordRow = query_as(statements::MESSAGE_RECORD).bind(id.to_string()).fetch_one(&mut *tx).await?;
+        let message = messages::record(row)?;
+        let withdrawn = match (&message.origin, event.report.kind) {
+            (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
+            _ => None,
+        };
+        if !Self::insert_report(&mut tx, &message, event, now).await? {
+            return Ok(Some(Recorded { message: id, again: true, withdrawn, bounced_by: None }));
+        }
+        let effects = Self::effects_of(&mut tx, &message, event, soft_bounces, now).await?;
+        Self::carry_out(&mut tx, &message, locked, &effects, event.report.occurred_at, now).await?;
+        let hard = event.report.kind == Kind::Bounced(Bounce::Hard);
+        let bounced_by = if hard { Self::taken_by(&mut tx, id).await? } else { None };
+        tx.commit().await?;
+        Ok(Some(Recorded { message: id, again: false, withdrawn, bounced_by }))
+    }
+
+    /// Of two messages that it could be about it is about neither.
+    async fn find_reported(connection: &mut D::Connection, event: &Reported) -> Result<Option<Uuid>> {
+        let (id, message_id) = match &event.of {
+            Which::Id(id) => (id.to_string(), String::new()),
+            Which::MessageId(message_id) => (String::new(), message_id.clone()),
+        };
+        let statement = query_as(statements::REPORTED_MESSAGE).bind(id).bind(message_id);
+        let statement = statement.bind(event.tenant.clone().unwrap_or_default());
+        let found: Vec<(String,)> = statement.fetch_all(connection).await?;
+        match found.as_slice() {
+            [(id,)] => id.parse().map(Some).map_err(|_| Error::Broken(format!("a message id in the store: {id:?}"))),
+            _ => Ok(None),
+        }
+    }
+
+    /// `false`: it was there.
+    async fn insert_report(
+        connection: &mut D::Connection,
+        message: &MessageRecord,
+        event: &Reported,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let Report { kind, status, diagnostic, occurred_at } = &event.report;
+        let insert = query(statements::PUT_DELIVERY_EVENT)
+            .bind(message.id.to_string())
+            .bind(event.report.id(message.id).to_string())
+            .bind(message.origin.tenant().to_owned())
+            .bind(folded(&message.envelope_to))
+            .bind(kind.name().to_owned())
+            .bind(kind.bounce().map_or("", Bounce::name).to_owned())
+            .bind(status.map(|status| status.to_string()).unwrap_or_default())
+            .bind(diagnostic.clone())
+            .bind(event.relay.clone().unwrap_or_default())
+            .bind(event.event_id.clone().unwrap_or_default())
+            .bind(occurred_at.as_millisecond())
+            .bind(now.as_millisecond());
+        Ok(D::rows(&insert.execute(connection).await?) > 0)
+    }
+
+    async fn effects_of(
+        connection: &mut D::Connection,
+        message: &MessageRecord,
+        event: &Reported,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Effects> {
+        let (tenant, address) = (message.origin.tenant().to_owned(), folded(&message.envelope_to));
+        // Two messages to one address that bounce at once would not see each other.
+        let lock = query(D::LOCK_ADDRESS).bind(tenant.clone()).bind(address.clone());
+        lock.execute(&mut *connection).await?;
+        let soft = query_as(statements::SOFT_BOUNCED).bind(tenant).bind(address).bind(i64::from(soft_bounces));
+        let soft: Vec<(i64,)> = soft.fetch_all(&mut *connection).await?;
+        let soft = soft.into_iter().map(|(at,)| time(at)).collect::<Result<Vec<_>>>()?;
+        let reports = Self::reports(connection, message.id).await?;
+        let reports: Vec<_> = reports.into_iter().map(|record| record.report).collect();
+        let relay = event.relay.as_deref();
+        let known = Known { message, reports: &reports, soft_bounced: &soft, most: soft_bounces, relay, now };
+        Ok(effects(&known, &event.report))
+    }
+
+    async fn carry_out(
+        tx: &mut D::Connection,
+        message: &MessageRecord,
+        locked: LockedMessage,
+        effects: &Effects,
+        occurred_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<()> {
+        if effects.taken {
+            Self::record_taken(tx, message.id, locked, now).await?;
+        }
+        if let Some((state, why)) = &effects.state {
+            let report = query(statements::REPORT_MESSAGE).bind(message.id.to_string());
+            report.bind(state.name().to_owned()).bind(why.clone()).execute(&mut *tx).await?;
+        }
+        if effects.forgiven {
+            let forgive = query(statements::LIFT).bind(message.origin.tenant().to_owned());
+            let forgive = forgive.bind(folded(&message.envelope_to));
+            forgive.bind(Reason::SoftBounces.name().to_owned()).execute(&mut *tx).await?;
+        }
+        if let Some(suppression) = &effects.suppress {
+            Self::write_suppression(&mut *tx, suppression).await?;
+        }
+        if let Some((key, entry)) = &effects.withdraw {
+            Self::change_consent(tx, key, false, occurred_at, entry).await?;
+        }
+        Ok(())
+    }
+
+    /// The relay has the mail, so that no further attempt is made: as after a late success.
+    async fn record_taken(
+        connection: &mut D::Connection,
+        message: Uuid,
+        locked: LockedMessage,
+        now: Timestamp,
+    ) -> Result<()> {
+        let id = message.to_string();
+        let at = query_as(statements::TAKEN_AT).bind(id.clone()).fetch_one(&mut *connection).await?;
+        // It refused every attempt that it was given.
+        let (Some(at),): (Option<i64>,) = at else { return Ok(()) };
+        for statement in [statements::SENT_DIGEST, statements::SENT_MESSAGE] {
+            query(statement).bind(id.clone()).bind(at).execute(&mut *connection).await?;
+        }
+        if locked.closed.is_none() {
+            let sent = Closed { outcome: Outcome::Sent, why: String::new() };
+            Self::end(connection, message, &sent, false, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn taken_by(connection: &mut D::Connection, message: Uuid) -> Result<Option<String>> {
+        let row = query_as(statements::TAKEN_BY).bind(message.to_string()).fetch_optional(connection).await?;
+        Ok(row.map(|(relay,): (String,)| relay))
+    }
+
+    async fn reports(connection: &mut D::Connection, message: Uuid) -> Result<Vec<ReportRecord>> {
+        let statement = query_as(statements::DELIVERY_EVENTS).bind(message.to_string());
+        let rows: Vec<ReportRow> = statement.fetch_all(connection).await?;
+        rows.into_iter().map(report).collect()
+    }
+}
+
+/// Columns of [`DELIVERY_EVENTS`](statements::DELIVERY_EVENTS).
+type ReportRow = (String, Option<String>, Option<String>, String, Option<String>, Option<String>, i64, i64);
+
+fn report(row: ReportRow) -> Result<ReportRecord> {
+    let (name, bounce, status, diagnostic, relay, event_id, occurred_at, received_at) = row;
+    let is = |kind: &Kind| kind.name() == name && kind.bounce().map(Bounce::name) == bounce.as_deref();
+    let kind = Kind::ALL.into_iter().find(is);
+    let kind = kind.ok_or_else(|| Error::Broken(format!("a delivery event in the store: {name:?}")))?;
+    let parsed = |text: String| text.parse().map_err(|()| Error::Broken(format!("a status in the store: {text:?}")));
+    let status: Option<Status> = status.map(parsed).transpose()?;
+    let report = Report { kind, status, diagnostic, occurred_at: time(occurred_at)? };
+    Ok(ReportRecord { report, relay, event_id, received_at: time(received_at)? })
+}
