@@ -1,6 +1,6 @@
-//! What Tidings is told: `tidings.toml`, and the environment over it.
+//! The configuration: `tidings.toml`, overridden by the environment.
 //!
-//! Everything is checked here, once, and all that is wrong is said at once. What leaves this module is right.
+//! This module checks every value once and reports all problems together. A [`Config`] that exists is valid.
 
 use std::{
     collections::BTreeMap,
@@ -14,28 +14,32 @@ use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, Unkno
 mod digest;
 mod dkim;
 mod file;
+mod list;
 mod mail;
 mod problem;
 mod relay;
 mod retention;
 mod secret;
 mod stream;
+mod suggest;
+mod syntax;
 mod temporal;
 mod tenant;
 #[cfg(test)]
 mod tests;
 
 pub use digest::zone;
-pub use dkim::Signing;
+pub use dkim::DkimConfig;
+use file::RawConfig;
 pub use mail::address;
-pub use problem::Problem;
+pub use problem::{Environment, Problem};
 pub use relay::Relay;
-pub use retention::{Retention, written as written_age};
+pub use retention::{Retention, age_text};
 pub use secret::SecretUrl;
 pub use stream::{Stream, Streams};
 pub use temporal::{Temporal, Unreachable};
 
-/// Where the configuration is, unless somebody says otherwise.
+/// The default path of the configuration.
 pub const DEFAULT_PATH: &str = "tidings.toml";
 
 /// The effective configuration.
@@ -43,58 +47,55 @@ pub const DEFAULT_PATH: &str = "tidings.toml";
 pub struct Config {
     /// `sqlite://FILE` or `postgres://...`.
     pub database_url: SecretUrl,
-    /// Where mail can go, by name.
+    /// The relays, by name.
     pub relays: BTreeMap<String, Relay>,
-    /// How it goes there.
+    /// The two streams, each with its relays, retries and sender.
     pub streams: Streams,
-    /// Where a worker answers `GET /metrics`; `None`: nowhere.
+    /// The address on which a worker answers `GET /metrics`, if any.
     pub metrics_listen: Option<SocketAddr>,
-    /// Folder of templates that override and add to the embedded ones.
+    /// The folder of templates that override and extend the embedded ones.
     pub templates: Option<PathBuf>,
-    /// Temporal's task queue for the digests.
+    /// The task queue of the digests.
     pub task_queue: String,
-    /// Who the mail is from, unless its stream says otherwise.
+    /// The default sender of both streams.
     pub sender: Sender,
-    /// Who signs it, unless its stream says otherwise or the relay does.
-    pub dkim: Option<Signing>,
+    /// The default signature of both streams.
+    pub dkim: Option<DkimConfig>,
     /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// By tenant: its digest types, where they differ.
+    /// The digest types that differ for a tenant, by tenant.
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
-    /// How many digests a recipient gets, over all digest types.
+    /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
-    /// Soft bounces in a row that suppress an address.
+    /// Consecutive soft bounces that suppress an address.
     pub soft_bounces: u32,
-    /// How long what is kept for a time is kept.
+    /// The retention periods.
     pub retention: Retention,
-    /// Temporal, as its own environment variables and `temporal.toml` have it.
+    /// The connection to Temporal.
     pub temporal: Temporal,
 }
 
-/// Why there is no configuration.
+/// A configuration that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file was asked for and cannot be read.
+    /// The named file cannot be read.
     #[error("{}: {reason}; --config or TIDINGS_CONFIG names the configuration file", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         reason: io::Error,
     },
-    /// What it says is wrong.
+    /// The configuration has problems.
     #[error("{}", problem::lines(.0))]
     Wrong(Vec<Problem>),
 }
 
-/// Reads an environment variable. A function, so that tests need not change the process.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 impl Config {
-    /// What the activities need of it. Reads the DKIM keys.
+    /// Returns the settings for the activities, with the DKIM keys read.
     ///
     /// # Errors
-    /// A DKIM key cannot be read, or signs nothing; a relay's address is not in the environment.
+    /// A DKIM key cannot be read or cannot sign, or the environment lacks the address of a relay.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let mut problems = Vec::new();
         let mut kept = |signed: Result<_, Problem>| signed.map_err(|problem| problems.push(problem)).ok();
@@ -110,7 +111,7 @@ impl Config {
         }
     }
 
-    /// The same for what sends no mail: nobody signs, nobody is invented, and a relay may be missing.
+    /// Returns the settings for commands that send nothing: without signatures, and without relays that lack an address.
     #[must_use]
     pub fn unsigned(&self) -> Settings {
         let relays = self.named_relays().filter_map(|(name, relay)| Some((name.clone(), relay.settings().ok()?)));
@@ -128,17 +129,17 @@ impl Config {
         }
     }
 
-    /// What works, but is not safe.
+    /// Returns the problems that do not stop Tidings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
-        let signings = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
-        let mut warnings: Vec<_> = signings.into_iter().flatten().filter_map(Signing::warning).collect();
+        let signatures = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
+        let mut warnings: Vec<_> = signatures.into_iter().flatten().filter_map(DkimConfig::warning).collect();
         warnings.dedup();
         warnings.extend(self.retention.warning());
         warnings
     }
 
-    /// All mail goes to this relay, and nobody signs it.
+    /// Sends all messages through this relay, unsigned.
     pub fn send_by(&mut self, relay: Relay) {
         self.relays = BTreeMap::from([(relay::DEFAULT.to_owned(), relay)]);
         self.dkim = None;
@@ -148,16 +149,16 @@ impl Config {
         }
     }
 
-    /// The relays by which a stream sends.
+    /// Returns the relays that a stream uses.
     pub fn named_relays(&self) -> impl Iterator<Item = (&String, &Relay)> {
         let streams = [&self.streams.bulk, &self.streams.transactional];
         self.relays.iter().filter(move |(name, _)| streams.iter().any(|stream| stream.settings.relays.contains(name)))
     }
 
-    /// Reads `path`, or [`DEFAULT_PATH`] where that exists, and the process's environment.
+    /// Loads `path`, or [`DEFAULT_PATH`] if that file exists, and the environment of the process.
     ///
     /// # Errors
-    /// All that is wrong, each with its place, key, value and what would be right.
+    /// The file cannot be read, or has problems. The error lists all of them.
     pub fn load(path: Option<&Path>) -> Result<Self, Error> {
         let place = path.unwrap_or(Path::new(DEFAULT_PATH));
         let text = match fs::read_to_string(place) {
@@ -168,20 +169,19 @@ impl Config {
         Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    /// The configuration, if it will do for mail to people: with a sender of its own, unless the relay is on this
-    /// machine.
+    /// Returns the configuration if it can send to people: with a sender of its own, unless the relay is on this machine.
     ///
     /// # Errors
-    /// Says what to set.
+    /// The sender or the address of a relay is missing.
     pub fn ready_to_send(self) -> Result<Self, Error> {
         let streams = [&self.streams.bulk.settings, &self.streams.transactional.settings];
         let relays: BTreeMap<_, _> = self.named_relays().map(|(name, relay)| (name, relay.settings())).collect();
         let mut problems: Vec<_> = relays.values().filter_map(|relay| relay.clone().err()).collect();
-        let nobody = |stream: &settings::Stream| {
+        let senders = |stream: &settings::Stream| {
             let relays = stream.relays.iter().filter_map(|name| relays.get(name)?.as_ref().ok());
-            relays.filter_map(|relay| mail::nobody(&stream.sender, relay)).collect::<Vec<_>>()
+            relays.filter_map(|relay| mail::default_sender_problem(&stream.sender, relay)).collect::<Vec<_>>()
         };
-        for problem in streams.into_iter().flat_map(nobody) {
+        for problem in streams.into_iter().flat_map(senders) {
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -189,12 +189,12 @@ impl Config {
         if problems.is_empty() { Ok(self) } else { Err(Error::Wrong(problems)) }
     }
 
-    /// Reads `text`, which is what the file `place` says.
+    /// Parses `text`, the content of the file `place`.
     ///
     /// # Errors
     /// As for [`Config::load`].
     pub fn read(place: &Path, text: &str, environment: Environment<'_>) -> Result<Self, Error> {
-        let file = file::parse(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
+        let file = syntax::parse::<RawConfig>(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
         let mut checks = problem::Checks::new(place, text, environment);
         match file.check(&mut checks, Temporal::load()) {
             Some(config) if checks.problems.is_empty() => Ok(config),

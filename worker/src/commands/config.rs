@@ -18,7 +18,7 @@ use tidings_store::archive::Archive;
 
 use crate::{
     Config,
-    config::{self, Problem, Signing},
+    config::{self, DkimConfig, Problem},
     error::Usage,
 };
 
@@ -265,9 +265,9 @@ impl<'a> ShownRetention<'a> {
     fn new(retention: &'a config::Retention) -> Self {
         let settings = &retention.settings;
         Self {
-            events: config::written_age(settings.events),
-            messages: config::written_age(settings.messages),
-            delivery_events: config::written_age(settings.delivery_events),
+            events: config::age_text(settings.events),
+            messages: config::age_text(settings.messages),
+            delivery_events: config::age_text(settings.delivery_events),
             at: retention.at.strftime("%H:%M").to_string(),
             archive: settings.archive.as_ref().map(Archive::folder),
         }
@@ -289,7 +289,7 @@ fn from(Sender { name, address, .. }: &Sender) -> String {
 }
 
 impl<'a> ShownDkim<'a> {
-    fn new(signing: &'a Signing, dkim: &Dkim) -> Self {
+    fn new(signing: &'a DkimConfig, dkim: &Dkim) -> Self {
         Self {
             selector: &signing.selector,
             domain: &signing.domain,

@@ -109,7 +109,7 @@ mod tests {
         for (row, field, says) in [
             (",ann,ann@acme.example,,,", "tenant", "is required"),
             ("acme,,ann@acme.example,,,", "user", "is required"),
-            ("acme,ann,ann at acme,,,", "address", "\"ann at acme\" is no address; write for example"),
+            ("acme,ann,ann at acme,,,", "address", "\"ann at acme\" is not an address; write for example"),
             ("acme,ann,ann@acme.example,Ann,Europe/Berln,", "zone", "did you mean \"Europe/Berlin\"?"),
             ("acme,ann,ann@acme.example,A\0nn,,", "name", "\"A\\0nn\" has a NUL"),
             ("acme,ann,ann@acme.example", "", "has 3 values, the first line has 6 columns"),

@@ -1,4 +1,4 @@
-//! A digest type as `tidings.toml` describes it.
+//! Digest types, as `[digest.NAME]` describes them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,20 +14,18 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
-    file::nearest,
+    list::{SpannedList, parse_each},
     problem::{Checks, Problem},
+    suggest::nearest,
 };
 
-/// A spread is for the mails of one slot, and slots are hours or days apart.
+/// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
 
-/// A list whose entries are checked one by one.
-pub(super) type Words = Spanned<Vec<Spanned<String>>>;
-
-/// The keys of `[digest.NAME]`, and those with which a tenant overrides them.
+/// The keys of `[digest.NAME]` and of `[tenant.NAME.digest.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct RawDigest {
     cadence: Option<Spanned<String>>,
     #[serde(default)]
     delay: BTreeMap<String, Spanned<String>>,
@@ -35,23 +33,23 @@ pub(super) struct Written {
     throttle: Option<Spanned<String>>,
     throttled: Option<Spanned<String>>,
     linger: Option<Spanned<String>>,
-    choices: Option<Words>,
+    choices: Option<SpannedList>,
     zone: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
-    quiet: Option<Words>,
+    quiet: Option<SpannedList>,
     template: Option<Spanned<String>>,
     max_items: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
     more_url: Option<Spanned<String>>,
 }
 
-impl Written {
-    /// What a tenant says for all its digest types.
-    pub fn everywhere(zone: Option<Spanned<String>>, quiet: Option<Words>) -> Self {
+impl RawDigest {
+    /// Returns the keys that a tenant sets for all its digest types.
+    pub fn everywhere(zone: Option<Spanned<String>>, quiet: Option<SpannedList>) -> Self {
         Self { zone, quiet, ..Self::default() }
     }
 
-    /// These keys, and those of `base` where they are silent.
+    /// Merges two tables. These keys override those of `base`.
     pub fn over(self, base: &Self) -> Self {
         let base = base.clone();
         Self {
@@ -72,7 +70,7 @@ impl Written {
         }
     }
 
-    /// What the digest type `name` is by these keys of `table`. Without a cadence it is nothing.
+    /// Checks the keys of `table` for the digest type `name`; `None` without a cadence.
     pub fn check(&self, table: &str, name: &str, checks: &mut Checks<'_>) -> Option<DigestSettings> {
         let key = |key: &str| format!("{table}.{key}");
         let cadence = checks.value(&key("cadence"), self.cadence.as_ref(), cadence);
@@ -85,10 +83,10 @@ impl Written {
         let throttle = duration("throttle", &self.throttle);
         let linger = duration("linger", &self.linger);
         let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), throttled);
-        let choices = self.choices.as_ref().map(|written| choices(&key("choices"), written, checks));
+        let choices = self.choices.as_ref().map(|raw| choices(&key("choices"), raw, checks));
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
-        let quiet = self.quiet.as_ref().map(|written| quiet(&key("quiet"), written, checks));
+        let quiet = self.quiet.as_ref().map(|raw| quiet(&key("quiet"), raw, checks));
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
         let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
         let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
@@ -111,52 +109,44 @@ impl Written {
     }
 }
 
-/// A digest type for everybody, which must say when its windows are due.
-pub(super) fn check(name: &str, written: &Spanned<Written>, checks: &mut Checks<'_>) -> Option<DigestSettings> {
+/// Checks a general digest type, which must have a cadence.
+pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_>) -> Option<DigestSettings> {
     let table = format!("digest.{name}");
-    if written.as_ref().cadence.is_none() {
-        checks.complain(Problem {
-            place: checks.place_of(written),
+    if raw.as_ref().cadence.is_none() {
+        checks.report(Problem {
+            place: checks.place_of(raw),
             key: format!("{table}.cadence"),
             value: String::new(),
             problem: "is missing; write for example \"daily 08:00\"".to_owned(),
         });
     }
-    written.as_ref().check(&table, name, checks)
+    raw.as_ref().check(&table, name, checks)
 }
 
-/// Each quiet time is checked, then all of them together.
-pub(super) fn quiet(key: &str, written: &Words, checks: &mut Checks<'_>) -> Option<Quiet> {
-    let times = each(key, written, checks, str::parse)?;
-    let words: Vec<_> = written.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
-    let all = Spanned::new(written.span(), words.join(", "));
+/// Checks each quiet time, then all of them together.
+pub(super) fn quiet(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Quiet> {
+    let times = parse_each(key, raw, checks, str::parse)?;
+    let words: Vec<_> = raw.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
+    let all = Spanned::new(raw.span(), words.join(", "));
     checks.value(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
 }
 
-fn choices(key: &str, written: &Words, checks: &mut Checks<'_>) -> Option<Choices> {
+fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choices> {
     let choice = |text: &str| text.parse::<Choice>().map_err(|error| error.problem().to_owned());
-    each(key, written, checks, choice).map(Choices::new)
-}
-
-/// The entries, or `None` after a look at all of them.
-pub(super) fn each<T>(
-    key: &str,
-    written: &Words,
-    checks: &mut Checks<'_>,
-    read: impl Fn(&str) -> Result<T, String>,
-) -> Option<Vec<T>> {
-    let entries: Vec<_> = written.as_ref().iter().map(|entry| checks.value(key, Some(entry), &read)).collect();
-    entries.into_iter().collect()
+    parse_each(key, raw, checks, choice).map(Choices::new)
 }
 
 fn throttled(text: &str) -> Result<Throttled, String> {
     let known = [Throttled::Defer, Throttled::Skip];
-    let right = "write \"defer\", and it waits, or \"skip\", and it closes as throttled";
-    known.into_iter().find(|known| known.name() == text).ok_or_else(|| format!("is not what a throttle does; {right}"))
+    let right = "write \"defer\" to wait, or \"skip\" to close the window as throttled";
+    known
+        .into_iter()
+        .find(|known| known.name() == text)
+        .ok_or_else(|| format!("is not an effect of a throttle; {right}"))
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {
-    // The key and the value are said already.
+    // The caller names the key and the value.
     text.parse().map_err(|error: ParseError| error.problem().to_owned())
 }
 
@@ -165,16 +155,16 @@ fn spread(text: &str) -> Result<Duration, String> {
     if spread > LONGEST_SPREAD { Err("is longer than 12h; write for example \"15m\"".to_owned()) } else { Ok(spread) }
 }
 
-/// An IANA time zone's name.
+/// Parses the name of an IANA time zone.
 ///
 /// # Errors
-/// Says what would be right.
+/// The zone is unknown. The error suggests the nearest name.
 pub fn zone(text: &str) -> Result<String, String> {
     TimeZone::get(text).map(|_| text.to_owned()).map_err(|_| {
         let names: Vec<_> = jiff::tz::db().available().collect();
         match nearest(text, names.iter().map(jiff::tz::TimeZoneName::as_str)) {
-            Some(name) => format!("is no IANA time zone; did you mean {name:?}?"),
-            None => "is no IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
+            Some(name) => format!("is not an IANA time zone; did you mean {name:?}?"),
+            None => "is not an IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
         }
     })
 }
@@ -184,6 +174,6 @@ fn more_url(text: &str) -> Result<String, String> {
     match Url::parse(text) {
         Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(text.to_owned()),
         Ok(url) => Err(format!("{:?} is neither http nor https; {right}", url.scheme())),
-        Err(error) => Err(format!("is no URL ({error}); {right}")),
+        Err(error) => Err(format!("is not a URL ({error}); {right}")),
     }
 }

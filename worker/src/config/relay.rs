@@ -1,6 +1,6 @@
-//! The relays, as `[relay.NAME]` of `tidings.toml` says them. `smtp_url` is short for the one named `default`.
+//! Relays, as `[relay.NAME]` describes them. `smtp_url` is short for the relay named `default`.
 //!
-//! Where an address comes from the environment it may be missing: other commands run where it is not.
+//! A relay whose address comes from the environment may lack one. Only commands that send need the address.
 
 use serde::Deserialize;
 use tidings_model::{
@@ -11,16 +11,17 @@ use toml::Spanned;
 
 use super::problem::{Checks, Overridable, Problem};
 
-/// The relay of `smtp_url`.
+/// The name of the relay of `smtp_url`.
 pub(super) const DEFAULT: &str = "default";
 const SMTP: Overridable =
     Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
-/// Characters of a relay's and of a pool's name.
+/// Characters in the name of a relay or of a pool.
 const NAME_CHARS: usize = 64;
 
+/// The keys of `[relay.NAME]`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct RawRelay {
     url: Option<Spanned<String>>,
     url_env: Option<Spanned<String>>,
     provider: Option<Spanned<String>>,
@@ -40,16 +41,16 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay of which nothing else is known.
+    /// Describes a relay by its address alone.
     #[must_use]
     pub fn at(address: Address) -> Self {
         Self { address: Ok(address), provider: Provider::default(), rate: None, per_connection: None, pool: None }
     }
 
-    /// What whoever sends needs.
+    /// Returns the settings for sending through the relay.
     ///
     /// # Errors
-    /// The environment variable with its address is not set.
+    /// The environment variable with the address is not set.
     pub fn settings(&self) -> Result<RelaySettings, Problem> {
         let settings = RelaySettings::new(self.address.clone()?);
         Ok(RelaySettings {
@@ -62,37 +63,37 @@ impl Relay {
     }
 }
 
-/// The relay `name`. `simple` is `smtp_url`, which is asked for where `default` says no address of its own.
+/// Checks the relay `name`. The relay `default` takes its address from `smtp_url` if its table names none.
 pub(super) fn check(
     name: &str,
-    written: &Spanned<Written>,
-    simple: Option<&Spanned<String>>,
+    raw: &Spanned<RawRelay>,
+    smtp_url: Option<&Spanned<String>>,
     checks: &mut Checks<'_>,
 ) -> Option<Relay> {
     let table = format!("relay.{name}");
-    let header = Spanned::new(written.span(), name);
-    checks.value(&table, Some(&header), |name| word(name, "\"ses\"").map(drop));
-    let written = written.as_ref();
-    let provider = checks.value(&format!("{table}.provider"), written.provider.as_ref(), provider);
-    let rate = checks.value(&format!("{table}.rate"), written.rate.as_ref(), rate);
-    let per_connection = checks.count(&format!("{table}.per_connection"), written.per_connection.as_ref());
+    let header = Spanned::new(raw.span(), name);
+    checks.value(&table, Some(&header), |name| identifier(name, "\"ses\"").map(drop));
+    let raw = raw.as_ref();
+    let provider = checks.value(&format!("{table}.provider"), raw.provider.as_ref(), provider);
+    let rate = checks.value(&format!("{table}.rate"), raw.rate.as_ref(), rate);
+    let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
     let provider = provider.unwrap_or_default();
-    let pool = checks.value(&format!("{table}.pool"), written.pool.as_ref(), |text| pool(text, provider));
-    let address = address(&table, name, &header, written, simple, checks)?;
+    let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
+    let address = address(&table, name, &header, raw, smtp_url, checks)?;
     Some(Relay { address, provider, rate, per_connection, pool })
 }
 
-/// The relay of `smtp_url` alone.
-pub(super) fn simple(url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
-    checks.secret_url(SMTP, url, parse).map(Relay::at)
+/// Checks `smtp_url`, without a table of its own.
+pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
+    checks.secret_url(SMTP, smtp_url, parse).map(Relay::at)
 }
 
 fn address(
     table: &str,
     name: &str,
     header: &Spanned<&str>,
-    written: &Written,
-    simple: Option<&Spanned<String>>,
+    raw: &RawRelay,
+    smtp_url: Option<&Spanned<String>>,
     checks: &mut Checks<'_>,
 ) -> Option<Result<Address, Problem>> {
     let problem = |place, key: &str, value: &str, problem: String| Problem {
@@ -101,29 +102,29 @@ fn address(
         value: value.to_owned(),
         problem,
     };
-    if let Some(variable) = &written.url_env {
+    if let Some(variable) = &raw.url_env {
         checks.secret(&format!("{table}.url_env"), variable, variable_name)?;
     }
-    match (&written.url, &written.url_env) {
+    match (&raw.url, &raw.url_env) {
         (Some(_), Some(variable)) => {
-            let said = "is one address too many beside url; leave one of them out".to_owned();
-            checks.complain(problem(checks.place_of(variable), "url_env", variable.as_ref(), said));
+            let fault = "is a second address next to url; leave one of them out".to_owned();
+            checks.report(problem(checks.place_of(variable), "url_env", variable.as_ref(), fault));
             None
         }
         (Some(url), None) => checks.secret(&format!("{table}.url"), url, parse).map(Ok),
         (None, Some(variable)) => match checks.variable(variable.as_ref()) {
             Some(url) => checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok),
             None => {
-                let said = "is not set; it holds the relay's address, like smtp://user:password@mail.example.com:587";
+                let fault = "is not set; set it to the relay's address, like smtp://user:password@mail.example.com:587";
                 let place = checks.place_of(variable);
-                Some(Err(problem(place, "url_env", variable.as_ref(), said.to_owned())))
+                Some(Err(problem(place, "url_env", variable.as_ref(), fault.to_owned())))
             }
         },
-        (None, None) if name == DEFAULT => checks.secret_url(SMTP, simple, parse).map(Ok),
+        (None, None) if name == DEFAULT => checks.secret_url(SMTP, smtp_url, parse).map(Ok),
         (None, None) => {
-            let said = "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the \
-                        name of a variable that holds it";
-            checks.complain(problem(checks.place_of(header), "url", "", said.to_owned()));
+            let fault = "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the \
+                         name of an environment variable";
+            checks.report(problem(checks.place_of(header), "url", "", fault.to_owned()));
             None
         }
     }
@@ -133,25 +134,25 @@ fn parse(url: &str) -> Result<Address, String> {
     url.parse().map_err(|error: relay_url::Error| error.to_string())
 }
 
-/// What Kubernetes takes, too. A URL is none: `url_env` stands one key beside `url`.
+/// Accepts the names that Kubernetes accepts. A URL fails, because `url` and `url_env` are easily mixed up.
 fn variable_name(text: &str) -> Result<(), String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if !text.is_empty() && text.bytes().all(fits) {
         return Ok(());
     }
-    Err("is no name of a variable; write for example \"RELAY_URL\", or the address as url".to_owned())
+    Err("is not the name of a variable; write for example \"RELAY_URL\", or give the address as url".to_owned())
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
     Provider::ALL.into_iter().find(|provider| provider.name() == text).ok_or_else(|| {
         let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.name()).collect();
-        format!("is no provider that Tidings knows; write one of {}", names.join(", "))
+        format!("is not a provider that Tidings knows; write one of {}", names.join(", "))
     })
 }
 
-/// `14/s`.
+/// Parses `14/s`.
 fn rate(text: &str) -> Result<Rate, String> {
-    let wrong = || "is no rate; write for example \"14/s\", \"600/m\" or \"10000/h\"".to_owned();
+    let wrong = || "is not a rate; write for example \"14/s\", \"600/m\" or \"10000/h\"".to_owned();
     let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
     let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
     let per = Per::ALL.into_iter().find(|known| known.name() == per).ok_or_else(wrong)?;
@@ -162,19 +163,19 @@ fn pool(text: &str, provider: Provider) -> Result<String, String> {
     if !provider.has_pools() {
         let known: Vec<_> = Provider::ALL.iter().filter(|p| p.has_pools()).map(|p| p.name()).collect();
         return Err(format!(
-            "is nothing that {} takes in a header; leave it out, or set provider to one of {}",
+            "needs a provider with pools, and {} has none; leave the key out, or set provider to one of {}",
             provider.name(),
             known.join(", ")
         ));
     }
-    word(text, "\"marketing\"")
+    identifier(text, "\"marketing\"")
 }
 
-/// What is safe in a header, in a log and in a table's name.
-fn word(text: &str, example: &str) -> Result<String, String> {
+/// Accepts text that is safe in a header, in a log and in the name of a table.
+fn identifier(text: &str, example: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(fits) {
         return Ok(text.to_owned());
     }
-    Err(format!("is no name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
+    Err(format!("is not a name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
 }

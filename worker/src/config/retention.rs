@@ -1,4 +1,4 @@
-//! How long what is kept for a time is kept, as `tidings.toml` says it.
+//! Retention periods, as `[retention]` sets them.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,24 +12,25 @@ use toml::Spanned;
 use super::problem::{Checks, Problem};
 
 const DAY: u64 = 24 * 3600;
-/// A hundred years: whoever wants more says `never`.
+/// A hundred years. For longer, write `never`.
 const LONGEST_DAYS: u64 = 36_500;
 
-/// The word for good.
+/// The age of data that is never deleted.
 const NEVER: &str = "never";
 
-/// What is kept how long, and when upkeep deletes the rest.
+/// The retention periods, and the time of the nightly purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// What the worker needs of it.
+    /// The periods and the archive.
     pub settings: upkeep::Retention,
-    /// When upkeep starts every day, in UTC.
+    /// The time of the daily purge, in UTC.
     pub at: Time,
 }
 
+/// The keys of `[retention]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct RawRetention {
     events: Option<Spanned<String>>,
     messages: Option<Spanned<String>>,
     delivery_events: Option<Spanned<String>>,
@@ -37,7 +38,7 @@ pub(super) struct Written {
     archive: Option<Spanned<String>>,
 }
 
-impl Written {
+impl RawRetention {
     pub fn check(&self, checks: &mut Checks<'_>) -> Retention {
         let default = upkeep::Retention::default();
         let events = checks.value("retention.events", self.events.as_ref(), age);
@@ -56,19 +57,19 @@ impl Written {
 }
 
 impl Retention {
-    /// An archive that is not there: upkeep will wait for it.
+    /// Warns of an archive folder that does not exist. The purge waits for the folder.
     pub(super) fn warning(&self) -> Option<Problem> {
         let folder = self.settings.archive.as_ref()?.folder();
         (!folder.is_dir()).then(|| Problem {
             place: "here".to_owned(),
             key: "retention.archive".to_owned(),
             value: folder.display().to_string(),
-            problem: "there is no such folder; upkeep deletes nothing before the worker has it".to_owned(),
+            problem: "there is no such folder; the worker deletes nothing until the folder exists".to_owned(),
         })
     }
 }
 
-/// `90d`, or for good.
+/// Parses `90d` or `never`.
 fn age(text: &str) -> Result<Option<Duration>, String> {
     if text == NEVER {
         return Ok(None);
@@ -77,24 +78,25 @@ fn age(text: &str) -> Result<Option<Duration>, String> {
     match days.and_then(|days| days.parse().ok()) {
         Some(days @ 1..=LONGEST_DAYS) => Ok(Some(Duration::from_secs(days * DAY))),
         _ => Err(format!(
-            "is no age; write whole days from \"1d\" to \"{LONGEST_DAYS}d\", for example \"90d\", or \"{NEVER}\""
+            "is not an age; write whole days from \"1d\" to \"{LONGEST_DAYS}d\", for example \"90d\", or \"{NEVER}\""
         )),
     }
 }
 
-/// The word that `age` reads.
-pub fn written(age: Option<Duration>) -> String {
+/// Formats an age as `tidings.toml` writes it.
+#[must_use]
+pub fn age_text(age: Option<Duration>) -> String {
     age.map_or_else(|| NEVER.to_owned(), |age| format!("{}d", age.as_secs() / DAY))
 }
 
 fn at(text: &str) -> Result<Time, String> {
-    words::time(text).map_err(|_| "is no time of day in UTC; write for example \"03:30\"".to_owned())
+    words::time(text).map_err(|_| "is not a time of day in UTC; write for example \"03:30\"".to_owned())
 }
 
-/// The worker's folder, which need not be there where the configuration is checked.
+/// Parses the name of a folder. Only the worker needs the folder itself.
 fn folder(text: &str) -> Result<Archive, String> {
     if text.is_empty() {
-        Err("is empty; name a folder, or leave the key out, and nothing is archived".to_owned())
+        Err("is empty; name a folder, or leave the key out to archive nothing".to_owned())
     } else {
         Ok(Archive::new(PathBuf::from(text)))
     }

@@ -1,10 +1,10 @@
-//! A URL that may hold a password. It is shown without.
+//! URLs that may hold a password, and their text without the password.
 
 use std::fmt;
 
 use url::Url;
 
-/// A checked URL whose password, and whatever its parameters hold, is never printed.
+/// A checked URL whose passwords are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(String);
 
@@ -13,16 +13,16 @@ impl SecretUrl {
         Self(url.to_owned())
     }
 
-    /// The URL with its password, for whoever connects.
+    /// Returns the URL with its password, for connecting.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// The URL as it may be shown: the password is `***`, and so is a user who is the same and every parameter that holds one.
+/// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password.
 pub(super) fn masked(text: &str) -> String {
-    // With a second `@` nobody knows which of them ends the password.
+    // With a second `@`, either of them may end the password.
     let credentials_seen = |url: &Url| match text.matches('@').count() {
         0 => true,
         1 => !url.username().is_empty() || url.password().is_some(),
@@ -30,7 +30,7 @@ pub(super) fn masked(text: &str) -> String {
     };
     let parsed = Url::parse(text).ok().filter(|url| url.has_host() && credentials_seen(url));
     let Some(mut url) = parsed else {
-        // What cannot be understood cannot be masked part by part. Before an `@` may stand a password.
+        // The parts are unknown, so everything before the last `@` is masked. It may hold a password.
         return text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| format!("***@{rest}"));
     };
     let secret = |name: &str| ["password", "sslpassword"].contains(&name);
@@ -38,7 +38,7 @@ pub(super) fn masked(text: &str) -> String {
     if url.password().is_none() && !in_query {
         return text.to_owned();
     }
-    // Postmark and others take one token as user and as password.
+    // Postmark and others take one token as both user name and password.
     let is_token = url.password() == Some(url.username());
     let masked = (!is_token || url.set_username("***").is_ok())
         && (url.password().is_none() || url.set_password(Some("***")).is_ok());

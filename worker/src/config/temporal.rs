@@ -1,5 +1,5 @@
-//! Where Temporal is. Its own environment variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-//! `TEMPORAL_TLS_*`, ...) and its `temporal.toml` say so, as for every other Temporal program.
+//! The connection to Temporal. As for every other Temporal program, Temporal's own environment variables
+//! (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, ...) and `temporal.toml` describe it.
 
 use std::{error::Error, fmt};
 
@@ -8,9 +8,9 @@ use temporalio_client::{
     errors::ClientConnectError,
 };
 
-use super::Problem;
+use super::problem::Problem;
 
-/// How to reach Temporal.
+/// The options of the connection.
 #[derive(Clone)]
 pub struct Temporal {
     /// Address, TLS and API key.
@@ -21,13 +21,15 @@ pub struct Temporal {
 
 /// Temporal does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("Temporal at {address} does not answer ({reason}); `tidings dev` starts one, TEMPORAL_ADDRESS names another")]
+#[error(
+    "Temporal at {address} does not answer ({reason}); start one with `tidings dev`, or name another in TEMPORAL_ADDRESS"
+)]
 pub struct Unreachable {
     address: String,
     reason: String,
 }
 
-/// The innermost cause: what is around it only repeats it.
+/// Returns the innermost cause. The outer ones only repeat it.
 fn reason(error: &ClientConnectError) -> String {
     if let ClientConnectError::SystemInfoCallError(status) = error {
         return status.message().to_owned();
@@ -40,7 +42,7 @@ fn reason(error: &ClientConnectError) -> String {
 }
 
 impl Temporal {
-    /// What the environment and Temporal's file say.
+    /// Loads the options from the environment and from Temporal's file.
     pub(super) fn load() -> Result<Self, Problem> {
         let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
             .map_err(|error| Problem {
@@ -53,22 +55,22 @@ impl Temporal {
         Ok(Self { connection, client })
     }
 
-    /// The server's URL.
+    /// Returns the server's URL.
     #[must_use]
     pub fn address(&self) -> String {
         self.connection.target.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// The namespace that holds the digests.
+    /// Returns the namespace of the digests.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.client.namespace
     }
 
-    /// Connects, and asks the server whether it is there.
+    /// Connects to the server.
     ///
     /// # Errors
-    /// No answer, or not from Temporal.
+    /// The server does not answer, or is not Temporal.
     pub async fn connect(&self) -> Result<Client, Unreachable> {
         let unreachable = |error: ClientConnectError| Unreachable { address: self.address(), reason: reason(&error) };
         let connection = Connection::connect(self.connection.clone()).await.map_err(unreachable)?;

@@ -1,4 +1,4 @@
-//! What a tenant has otherwise than the rest: `[tenant.NAME]` over the digest types.
+//! Digest types of a tenant: `[tenant.NAME]` over `[digest.NAME]`.
 
 use std::collections::BTreeMap;
 
@@ -7,60 +7,60 @@ use tidings_model::settings::DigestSettings;
 use toml::Spanned;
 
 use super::{
-    digest::{self, Words},
-    file::nearest,
+    digest::{self, RawDigest},
+    list::SpannedList,
     problem::{Checks, Problem},
+    suggest::did_you_mean,
 };
 
-/// The digest types as they are written.
-pub(super) type Types = BTreeMap<String, Spanned<digest::Written>>;
+/// The tables `[digest.NAME]`, by name.
+pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 
+/// The keys of `[tenant.NAME]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct RawTenant {
     zone: Option<Spanned<String>>,
-    quiet: Option<Words>,
+    quiet: Option<SpannedList>,
     #[serde(default)]
-    digest: Types,
+    digest: RawDigests,
 }
 
-impl Written {
-    /// The tenant's digest types, as far as they differ from everybody's.
+impl RawTenant {
+    /// Checks the tenant's digest types and returns those that differ from the general ones.
     pub fn check(
         &self,
         tenant: &str,
-        types: &Types,
+        general: &RawDigests,
         checks: &mut Checks<'_>,
     ) -> Option<BTreeMap<String, DigestSettings>> {
         let table = format!("tenant.{tenant}");
-        // First, so that what is wrong is said by its own key.
+        // These two come first, so that their problems are reported under their own keys.
         checks.value(&format!("{table}.zone"), self.zone.as_ref(), digest::zone);
         if let Some(quiet) = &self.quiet {
             digest::quiet(&format!("{table}.quiet"), quiet, checks);
         }
-        for (name, written) in self.digest.iter().filter(|(name, _)| !types.contains_key(*name)) {
-            unknown(&format!("{table}.digest.{name}"), name, written, types, checks);
+        for (name, raw) in self.digest.iter().filter(|(name, _)| !general.contains_key(*name)) {
+            report_unknown(&format!("{table}.digest.{name}"), name, raw, general, checks);
         }
-        let everywhere = digest::Written::everywhere(self.zone.clone(), self.quiet.clone());
+        let everywhere = RawDigest::everywhere(self.zone.clone(), self.quiet.clone());
         let differs = |name: &&String| self.zone.is_some() || self.quiet.is_some() || self.digest.contains_key(*name);
-        let own = types.keys().filter(differs).filter_map(|name| {
-            let own = self.digest.get(name).map(|written| written.as_ref().clone()).unwrap_or_default();
-            let written = own.over(&everywhere.clone().over(types.get(name)?.as_ref()));
-            Some((name, written))
+        let own = general.keys().filter(differs).filter_map(|name| {
+            let own = self.digest.get(name).map(|raw| raw.as_ref().clone()).unwrap_or_default();
+            let raw = own.over(&everywhere.clone().over(general.get(name)?.as_ref()));
+            Some((name, raw))
         });
-        let own = own.map(|(name, written)| {
-            Some((name.clone(), written.check(&format!("{table}.digest.{name}"), name, checks)?))
-        });
+        let own =
+            own.map(|(name, raw)| Some((name.clone(), raw.check(&format!("{table}.digest.{name}"), name, checks)?)));
         own.collect::<Vec<_>>().into_iter().collect()
     }
 }
 
-/// A name that no digest type has is a slip: nobody else could have events of it.
-fn unknown(table: &str, name: &str, written: &Spanned<digest::Written>, types: &Types, checks: &mut Checks<'_>) {
-    let meant = nearest(name, types.keys().map(String::as_str));
-    let meant = meant.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
-    checks.complain(Problem {
-        place: checks.place_of(written),
+/// Reports a tenant's digest type that has no general one. Only a misspelling explains such a name.
+fn report_unknown(table: &str, name: &str, raw: &Spanned<RawDigest>, general: &RawDigests, checks: &mut Checks<'_>) {
+    let meant = did_you_mean(name, general.keys().map(String::as_str));
+    checks.report(Problem {
+        place: checks.place_of(raw),
         key: table.to_owned(),
         value: String::new(),
         problem: format!("there is no [digest.{name}] to override{meant}"),

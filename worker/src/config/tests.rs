@@ -1,4 +1,4 @@
-//! What a configuration says when something is wrong with it.
+//! Configurations and the problems they report.
 
 use tidings_mail::mailer::Dkim;
 
@@ -12,18 +12,18 @@ fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
     Config::read(Path::new("tidings.toml"), text, &variable)
 }
 
-/// Name and address of each relay by which mail goes.
+/// Returns the name and address of each relay in use.
 fn urls(config: &Config) -> Vec<String> {
     let relays = config.unsigned().relays;
     relays.into_iter().map(|(name, relay)| format!("{name} {}", relay.relay)).collect()
 }
 
-fn complaint(text: &str) -> String {
+fn problems_of(text: &str) -> String {
     read(text, &[]).unwrap_err().to_string()
 }
 
 #[test]
-fn without_a_file_the_defaults_serve_one_machine() {
+fn defaults_serve_one_machine() {
     let config = read("", &[]).unwrap();
     assert_eq!(config.database_url.to_string(), "sqlite://.tidings/tidings.db");
     assert_eq!(urls(&config), ["default smtp://127.0.0.1:1025"]);
@@ -32,7 +32,7 @@ fn without_a_file_the_defaults_serve_one_machine() {
 }
 
 #[test]
-fn the_example_in_the_repository_is_right() {
+fn the_example_file_is_valid() {
     let text = include_str!("../../../tidings.toml");
     let config = read(text, &[]).unwrap();
     assert!(config.digests.contains_key("activity"));
@@ -43,7 +43,7 @@ fn the_example_in_the_repository_is_right() {
 }
 
 #[test]
-fn the_environment_is_over_the_file() {
+fn environment_variables_override_the_file() {
     let text = "database_url = \"sqlite://a.db\"\nsmtp_url = \"smtp://127.0.0.1:1\"";
     let config = read(text, &[("TIDINGS_DATABASE_URL", "postgres://u:p@db.example/t")]).unwrap();
     assert_eq!(config.database_url.reveal(), "postgres://u:p@db.example/t");
@@ -51,7 +51,7 @@ fn the_environment_is_over_the_file() {
 }
 
 #[test]
-fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
+fn an_error_names_line_key_value_and_remedy() {
     for (text, said) in [
         (
             "\n[digest.activity]\ncadence = \"dayly 08:00\"",
@@ -61,7 +61,7 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ("[digest.a]\ncadence = \"instant\"\nzone = \"Europe/Berln\"", "did you mean \"Europe/Berlin\"?"),
         (
             "[digest.a]\ncadence = \"instant\"\nzone = \"xyz\"",
-            "tidings.toml:3: digest.a.zone = \"xyz\": is no IANA time zone",
+            "tidings.toml:3: digest.a.zone = \"xyz\": is not an IANA time zone",
         ),
         ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
         ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
@@ -78,17 +78,20 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
         ("[digest.a]\ncadence = \"instant\"\nlinger = \"x\"", "digest.a.linger = \"x\": \"x\" is not a duration"),
         (
             "[digest.a]\ncadence = \"instant\"\nthrottled = \"drop\"",
-            "tidings.toml:3: digest.a.throttled = \"drop\": is not what a throttle does; write \"defer\"",
+            "tidings.toml:3: digest.a.throttled = \"drop\": is not an effect of a throttle; write \"defer\"",
         ),
         (
             "[digest.a]\ncadence = \"instant\"\nchoices = [\"daily\",\n\"weekly moon 08:00\"]",
             "tidings.toml:4: digest.a.choices = \"weekly moon 08:00\": \"moon\" is not a day",
         ),
-        ("[recipients]\ncap = \"5 per day\"", "tidings.toml:2: recipients.cap = \"5 per day\": is no cap; write for"),
-        ("[recipients]\ncap = \"0 in 1d\"", "is no cap; write for example \"5 in 1d\""),
+        (
+            "[recipients]\ncap = \"5 per day\"",
+            "tidings.toml:2: recipients.cap = \"5 per day\": is not a cap; write for",
+        ),
+        ("[recipients]\ncap = \"0 in 1d\"", "is not a cap; write for example \"5 in 1d\""),
         ("[recipients]\nsoft_bounces = 0", "tidings.toml:2: recipients.soft_bounces = \"0\""),
         ("[recipients]\ncap = \"5 in 1w\"", "recipients.cap = \"5 in 1w\": \"1w\" is not a duration"),
-        ("[tenant.x]\nzone = \"Europe/Berln\"", "tidings.toml:2: tenant.x.zone = \"Europe/Berln\": is no IANA"),
+        ("[tenant.x]\nzone = \"Europe/Berln\"", "tidings.toml:2: tenant.x.zone = \"Europe/Berln\": is not an IANA"),
         ("[tenant.x]\nquiet = [\"22\"]", "tidings.toml:2: tenant.x.quiet = \"22\": "),
         ("[tenant.x]\nzoen = \"UTC\"", "zoen: no such key; did you mean \"zone\"?"),
         (
@@ -131,30 +134,32 @@ fn an_error_says_the_line_the_key_the_value_and_what_would_be_right() {
             "smtp_url = \"http://x\"",
             "tidings.toml:1: smtp_url = \"http://x\": relay: scheme \"http\" is neither smtp nor smtps",
         ),
-        ("[mail]\nfrom = \"Acme\"", "tidings.toml:2: mail.from = \"Acme\": is no sender; write for example \"Acme <"),
-        ("[mail]\nreply_to = \"a b\"", "mail.reply_to = \"a b\": is no address"),
-        ("[mail]\ndomain = \"https://a\"", "is no host name"),
+        (
+            "[mail]\nfrom = \"Acme\"",
+            "tidings.toml:2: mail.from = \"Acme\": is not a sender; write for example \"Acme <",
+        ),
+        ("[mail]\nreply_to = \"a b\"", "mail.reply_to = \"a b\": is not an address"),
+        ("[mail]\ndomain = \"https://a\"", "is not a host name"),
         ("smtp_url = \"smtp://u:hunter2\"x\"", "tidings.toml:1: smtp_url: "),
         ("= 1", "tidings.toml:1: "),
     ] {
-        let complaint = complaint(text);
-        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
-        assert!(!complaint.contains("hunter2"), "{complaint}");
+        let found = problems_of(text);
+        assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
+        assert!(!found.contains("hunter2"), "{found}");
     }
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
-    let complaint =
-        complaint("smtp_url = \"x\"\n[digest.a]\ncadence = \"x\"\n[digest.b]\ncadence = \"y\"\nzone = \"z\"");
-    assert_eq!(complaint.lines().count(), 4, "{complaint}");
+fn all_problems_are_reported_at_once() {
+    let found = problems_of("smtp_url = \"x\"\n[digest.a]\ncadence = \"x\"\n[digest.b]\ncadence = \"y\"\nzone = \"z\"");
+    assert_eq!(found.lines().count(), 4, "{found}");
 }
 
 #[test]
-fn what_a_tenant_takes_over_is_wrong_once_and_in_its_own_place() {
+fn an_inherited_problem_is_reported_once_at_its_origin() {
     let tenants = "[tenant.x]\nzone = \"w\"\n[tenant.x.digest.a]\nspread = \"y\"\n[tenant.y]\nzone = \"UTC\"";
-    let complaint = complaint(&format!("[digest.a]\ncadence = \"x\"\n[digest.b]\nmax_items = 0\n{tenants}"));
-    let said: Vec<_> = complaint.lines().filter_map(|line| line.split(" = ").next()).collect();
+    let found = problems_of(&format!("[digest.a]\ncadence = \"x\"\n[digest.b]\nmax_items = 0\n{tenants}"));
+    let said: Vec<_> = found.lines().filter_map(|line| line.split(" = ").next()).collect();
     let missing = "tidings.toml:3: digest.b.cadence: is missing; write for example \"daily 08:00\"";
     assert_eq!(
         said,
@@ -165,12 +170,12 @@ fn what_a_tenant_takes_over_is_wrong_once_and_in_its_own_place() {
             "tidings.toml:6: tenant.x.zone",
             "tidings.toml:8: tenant.x.digest.a.spread",
         ],
-        "{complaint}"
+        "{found}"
     );
 }
 
 #[test]
-fn a_tenant_overrides_key_by_key_and_what_it_does_not_name_stays() {
+fn a_tenant_overrides_single_keys_and_inherits_the_rest() {
     let config = read(
         "[recipients]\ncap = \"5 in 1d\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
          [digest.b]\ncadence = \"hourly\"\n[tenant.x]\nzone = \"Europe/Berlin\"\n\
@@ -197,7 +202,7 @@ fn a_tenant_overrides_key_by_key_and_what_it_does_not_name_stays() {
 }
 
 #[test]
-fn a_wrong_variable_is_named_and_its_password_is_not() {
+fn a_wrong_variable_is_named_without_its_password() {
     let error = read("", &[("TIDINGS_SMTP_URL", "smpt://u:hunter2@relay.example")]).unwrap_err().to_string();
     assert!(error.starts_with("environment: TIDINGS_SMTP_URL = \"smpt://u:***@relay.example\": "), "{error}");
 }
@@ -210,7 +215,7 @@ fn dkim(rest: &str) -> String {
 }
 
 #[test]
-fn a_signature_is_of_the_senders_domain_and_its_key_is_never_shown() {
+fn a_signature_defaults_to_the_senders_domain_and_hides_its_key() {
     let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", KEY)]).unwrap();
     let dkim = config.settings(UnknownRecipients::Wait).unwrap().streams.bulk.dkim.unwrap();
     let signer = Dkim::read(&dkim).unwrap();
@@ -220,7 +225,7 @@ fn a_signature_is_of_the_senders_domain_and_its_key_is_never_shown() {
 }
 
 #[test]
-fn a_sender_of_an_internationalised_domain_is_one_in_ascii() {
+fn an_internationalised_sender_domain_becomes_ascii() {
     let settings =
         read("[mail]\nfrom = \"Acme <digest@Bücher.example>\"", &[]).unwrap().settings(UnknownRecipients::Wait);
     let sender = settings.unwrap().streams.bulk.sender;
@@ -239,7 +244,7 @@ fn a_domain_above_or_below_the_senders_is_aligned() {
 }
 
 #[test]
-fn the_key_of_the_environment_is_over_the_file() {
+fn the_environments_key_overrides_key_file() {
     let text = dkim("key_file = \"nowhere.pem\"");
     read(&text, &[("TIDINGS_DKIM_KEY", KEY)]).unwrap().settings(UnknownRecipients::Wait).unwrap();
     // Commands that sign nothing do without the file.
@@ -251,7 +256,7 @@ fn the_key_of_the_environment_is_over_the_file() {
 }
 
 #[test]
-fn a_key_that_does_not_serve_is_said_and_not_shown() {
+fn an_unusable_key_is_reported_but_never_shown() {
     let small = include_str!("../../../tests/data/dkim/rsa-1024.pem");
     for (pem, said) in [("hunter2", "there is no private key in PEM"), (small, "the key is refused (TooSmall)")] {
         let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", pem)]).unwrap();
@@ -262,66 +267,66 @@ fn a_key_that_does_not_serve_is_said_and_not_shown() {
 }
 
 #[test]
-fn a_key_in_the_place_of_its_file_is_not_shown() {
+fn a_key_given_as_key_file_is_never_shown() {
     let joined = KEY.replace('\n', "");
     let early = "\"\"\"\nhunter2\"\"\"".to_owned();
     for value in [format!("\"\"\"{KEY}\"\"\""), format!("\"{joined}\""), "\"\"\"k\nhunter2\"\"\"".to_owned(), early] {
-        let complaint = complaint(&dkim(&format!("key_file = {value}")));
+        let found = problems_of(&dkim(&format!("key_file = {value}")));
         assert_eq!(
-            complaint,
-            "tidings.toml:5: mail.dkim.key_file = \"***\": is no name of a file; write one in one line, or set \
+            found,
+            "tidings.toml:5: mail.dkim.key_file = \"***\": is not the name of a file; write the name on one line, or set \
              TIDINGS_DKIM_KEY to the key itself"
         );
     }
 }
 
 #[test]
-fn of_quotes_that_go_on_in_the_next_line_nothing_is_shown() {
+fn a_value_over_several_lines_is_never_shown() {
     for value in ["\"\"\"\nhunter2\"\"\"", "'''\r\nhunter2'''", "\"\"\"daily\nhunter2\"\"\"", "\"daily\\nhunter2\""] {
         assert_eq!(
-            complaint(&format!("[digest.a]\ncadence = {value}")),
-            "tidings.toml:2: digest.a.cadence: is in quotes that go on in the next line: write it in one, between \" and \"",
+            problems_of(&format!("[digest.a]\ncadence = {value}")),
+            "tidings.toml:2: digest.a.cadence: has quotes that continue on the next line: write the value on one line, between \" and \"",
             "{value:?}"
         );
     }
-    let in_one = complaint("[digest.a]\ncadence = \"\"\"dayly\"\"\" # \"\"\"");
-    assert!(in_one.starts_with("tidings.toml:2: digest.a.cadence = \"dayly\": "), "{in_one}");
+    let on_one_line = problems_of("[digest.a]\ncadence = \"\"\"dayly\"\"\" # \"\"\"");
+    assert!(on_one_line.starts_with("tidings.toml:2: digest.a.cadence = \"dayly\": "), "{on_one_line}");
 }
 
 #[test]
-fn a_wrong_signature_says_what_would_be_right() {
+fn a_wrong_signature_names_the_remedy() {
     for (text, said) in [
         (format!("{MAIL}key_file = \"k\""), "tidings.toml:3: [mail.dkim]: missing field `selector`"),
         (
             format!("{MAIL}selector = \"s_1\"\nkey_file = \"k\""),
-            "tidings.toml:4: mail.dkim.selector = \"s_1\": is no DNS",
+            "tidings.toml:4: mail.dkim.selector = \"s_1\": is not a DNS",
         ),
         (format!("{MAIL}selector = \"\"\nkey_file = \"k\""), "write for example \"s1\""),
         (dkim(""), "tidings.toml:4: mail.dkim.key_file: is missing; name a file"),
         (dkim("keyfile = \"k\""), "keyfile: no such key; did you mean \"key_file\"?"),
-        (dkim("key_file = \"k\"\ndomain = \"example\""), "is no domain in ASCII"),
-        (dkim("key_file = \"k\"\ndomain = \"acme.example.\""), "is no domain in ASCII"),
+        (dkim("key_file = \"k\"\ndomain = \"example\""), "is not a domain in ASCII"),
+        (dkim("key_file = \"k\"\ndomain = \"acme.example.\""), "is not a domain in ASCII"),
         (
             dkim("key_file = \"k\"\ndomain = \"other.example\""),
-            "tidings.toml:6: mail.dkim.domain = \"other.example\": is not aligned with mail.from, so that DMARC would not \
+            "tidings.toml:6: mail.dkim.domain = \"other.example\": is not aligned with mail.from, so DMARC would not \
              count the signature; write \"mail.acme.example\"",
         ),
         (dkim("key_file = \"k\"\ndomain = \"gmail.acme.example\""), "is not aligned"),
         (
             "[mail.dkim]\nselector = \"s1\"\nkey_file = \"k\"".to_owned(),
-            "tidings.toml:2: mail.dkim.domain = \"localhost\": is mail.from's domain, but none in DNS",
+            "tidings.toml:2: mail.dkim.domain = \"localhost\": is the domain of mail.from, but not a domain in DNS",
         ),
     ] {
-        let complaint = complaint(&text);
-        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
+        let found = problems_of(&text);
+        assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
     }
 }
 
 #[test]
-fn a_key_without_a_selector_signs_nothing_and_is_refused() {
+fn a_key_without_a_selector_is_refused() {
     let error = read("", &[("TIDINGS_DKIM_KEY", KEY)]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "environment: TIDINGS_DKIM_KEY: signs nothing without [mail.dkim]; add it with selector = \"s1\""
+        "environment: TIDINGS_DKIM_KEY: signs nothing without [mail.dkim]; add the table with selector = \"s1\""
     );
 }

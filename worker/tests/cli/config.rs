@@ -57,7 +57,7 @@ fn a_cadence_or_zone_that_is_none_exits_with_2_and_names_the_word() {
         (&["--cadence", "weekly moon 08:00"][..], "cadence \"weekly moon 08:00\": \"moon\" is not a day; write mon"),
         (
             &["--cadence", "hourly", "--zone", "Europe/Berln"],
-            "--zone \"Europe/Berln\": is no IANA time zone; did you mean",
+            "--zone \"Europe/Berln\": is not an IANA time zone; did you mean",
         ),
         (&["--zone", "Europe/Berlin"], "--cadence <WORDS>"),
     ] {
@@ -84,7 +84,7 @@ fn the_default_sender_is_no_sender_for_a_relay_elsewhere() {
     for command in [&["worker"][..], &["config", "check"]] {
         let (code, out, error) = run(folder.path(), command, "");
         assert_eq!((code, out.as_str()), (2, ""), "{command:?}");
-        let said = "default: mail.from = \"Tidings <digest@localhost>\": is nobody, and mail goes to \
+        let said = "default: mail.from = \"Tidings <digest@localhost>\": is not a real address, and messages go to \
                     smtps://relay.example:465; set it, for example to \"Acme <digest@acme.example>\"";
         assert!(error.contains(said), "{error}");
     }
@@ -122,7 +122,7 @@ fn config_check_prints_the_record_by_which_receivers_verify_and_never_the_key() 
         algorithm = \"ed25519-sha256\"\n\n[mail.dkim.dns]\nname = \"s1._domainkey.acme.example\"\ntype = \"TXT\"\n\
         value = \"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"\n";
     assert!(out.contains(expected), "{out}");
-    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": may be read by every user"), "{error}");
+    assert!(error.contains("tidings.toml:5: mail.dkim.key_file = \"k.pem\": can be read by every user"), "{error}");
     let secret = key.lines().nth(2).unwrap();
     assert!(secret.starts_with("MC4") && !out.contains(secret) && !error.contains(secret));
 

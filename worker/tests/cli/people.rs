@@ -24,7 +24,7 @@ async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
     for _ in 0..2 {
         let (code, out, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
         assert_eq!((code, out.as_str()), (1, "recipients: 1 accepted, 1 rejected\n"), "{error}");
-        assert!(error.contains("line 3: address: \"nowhere\" is no address"), "{error}");
+        assert!(error.contains("line 3: address: \"nowhere\" is not an address"), "{error}");
         let key = "acme/activity/ann".parse().unwrap();
         let ann = store.facts(&key).await.unwrap().recipient.unwrap();
         assert_eq!((ann.address.as_str(), ann.zone.as_str()), ("ann@acme.example", "Europe/Berlin"));
@@ -89,7 +89,7 @@ async fn a_choice_that_will_not_do_exits_with_2_names_what_would_and_changes_not
             &["--cadence", "hourly"][..],
             "cadence: \"hourly\" is not offered; choose among \"instant\", \"daily\", \"weekly",
         ),
-        (&["--zone", "Europe/Berln"], "zone: \"Europe/Berln\" is no IANA time zone"),
+        (&["--zone", "Europe/Berln"], "zone: \"Europe/Berln\" is not an IANA time zone"),
         (&["--cadence", "instant", "--at", "09:00"], "at: \"09:00\" means nothing to \"instant\""),
         (&["--pause-until", "2001-01-01T00:00:00Z"], "'--pause-until <TIME>': is in the past"),
         (&["--pause-until", "soon"], "is neither a time nor a span"),

@@ -11,7 +11,7 @@ use tidings_model::{
 use super::{ShownDkim, from};
 use crate::{
     Config,
-    config::{Problem, Signing, Stream},
+    config::{DkimConfig, Problem, Stream},
 };
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ pub(super) fn streams(config: &Config) -> (ShownStreams<'_>, Vec<Problem>) {
 }
 
 /// A stream's own signatures, beside that of `[mail.dkim]`.
-pub(super) fn own_signing<'a>(config: &'a Config, stream: &'a Stream) -> Option<&'a Signing> {
+pub(super) fn own_dkim<'a>(config: &'a Config, stream: &'a Stream) -> Option<&'a DkimConfig> {
     stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own))
 }
 
@@ -79,7 +79,7 @@ impl<'a> ShownStream<'a> {
         let settings = &stream.settings;
         let (own, usual): (&Sender, &Sender) = (&settings.sender, &config.sender);
         let differs = |same: bool| (!same).then_some(());
-        let dkim = own_signing(config, stream).and_then(|signing| match signing.signer() {
+        let dkim = own_dkim(config, stream).and_then(|signing| match signing.signer() {
             Ok(dkim) => Some(ShownDkim::new(signing, &dkim)),
             Err(problem) => {
                 problems.push(problem);

@@ -1,11 +1,11 @@
-//! How long what is over is kept.
+//! Retention periods.
 
 use super::*;
 
 const DAY: u64 = 24 * 3600;
 
 #[test]
-fn what_is_over_is_kept_for_ninety_days_unless_somebody_says_otherwise() {
+fn finished_data_is_kept_for_ninety_days_by_default() {
     let retention = read("", &[]).unwrap().retention;
     let days = |days| Some(std::time::Duration::from_secs(days * DAY));
     assert_eq!((retention.settings.events, retention.settings.messages), (days(90), days(90)));
@@ -22,19 +22,19 @@ fn what_is_over_is_kept_for_ninety_days_unless_somebody_says_otherwise() {
 }
 
 #[test]
-fn an_age_or_a_time_that_is_none_is_an_error_that_says_what_would_be_right() {
+fn a_wrong_age_or_time_names_the_remedy() {
     for (line, said) in [
-        ("events = \"90\"", "tidings.toml:2: retention.events = \"90\": is no age; write whole days"),
+        ("events = \"90\"", "tidings.toml:2: retention.events = \"90\": is not an age; write whole days"),
         ("events = \"0d\"", "from \"1d\" to \"36500d\", for example \"90d\", or \"never\""),
-        ("messages = \"+3d\"", "is no age"),
-        ("messages = \"40000d\"", "is no age"),
-        ("messages = \"12h\"", "is no age"),
-        ("delivery_events = \"d\"", "retention.delivery_events = \"d\": is no age"),
-        ("at = \"25:00\"", "is no time of day in UTC; write for example \"03:30\""),
+        ("messages = \"+3d\"", "is not an age"),
+        ("messages = \"40000d\"", "is not an age"),
+        ("messages = \"12h\"", "is not an age"),
+        ("delivery_events = \"d\"", "retention.delivery_events = \"d\": is not an age"),
+        ("at = \"25:00\"", "is not a time of day in UTC; write for example \"03:30\""),
         ("archive = \"\"", "is empty; name a folder, or leave the key out"),
         ("digests = \"90d\"", "no such key"),
     ] {
-        let said_really = complaint(&format!("[retention]\n{line}"));
-        assert!(said_really.contains(said), "{line}: {said_really}");
+        let found = problems_of(&format!("[retention]\n{line}"));
+        assert!(found.contains(said), "{line}: {found}");
     }
 }

@@ -1,4 +1,4 @@
-//! Relays and streams: what is in force, and what is said of slips.
+//! Relays and streams: defaults, overrides and problems.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn settings(text: &str, environment: &[(&str, &str)]) -> Settings {
 }
 
 #[test]
-fn each_stream_has_relays_retries_a_guarantee_and_a_sender_of_its_own() {
+fn each_stream_has_its_own_relays_retries_guarantee_and_sender() {
     let settings = settings(TWO, OWN);
     let ses = &settings.relays["ses"];
     assert_eq!((ses.provider, ses.per_connection, ses.pool.as_deref()), (Provider::Ses, 50, Some("marketing")));
@@ -53,7 +53,7 @@ fn each_stream_has_relays_retries_a_guarantee_and_a_sender_of_its_own() {
 }
 
 #[test]
-fn without_tables_both_streams_send_by_smtp_url_as_the_sender_of_mail() {
+fn streams_default_to_smtp_url_and_the_general_sender() {
     let settings = settings("smtp_url = \"smtp://127.0.0.1:1\"\n[mail]\nreply_to = \"help@acme.example\"", &[]);
     for stream in [settings.streams.bulk, settings.streams.transactional] {
         assert_eq!((stream.relays, stream.guarantee), (vec!["default".to_owned()], Guarantee::AtLeastOnce));
@@ -63,7 +63,7 @@ fn without_tables_both_streams_send_by_smtp_url_as_the_sender_of_mail() {
 }
 
 #[test]
-fn the_relay_of_smtp_url_can_be_described_further() {
+fn a_table_can_describe_the_relay_of_smtp_url() {
     let text = "[relay.default]\nprovider = \"postmark\"";
     let config = read(text, &[("TIDINGS_SMTP_URL", "smtp://127.0.0.1:2")]).unwrap();
     assert_eq!(urls(&config), ["default smtp://127.0.0.1:2"]);
@@ -71,10 +71,10 @@ fn the_relay_of_smtp_url_can_be_described_further() {
 }
 
 #[test]
-fn an_address_that_is_not_in_the_environment_stops_only_those_who_send() {
+fn a_relay_without_an_address_stops_only_sending() {
     let config = read(TWO, &[]).unwrap();
     assert_eq!(urls(&config), ["ses smtps://ses.example:465"]);
-    let missing = "tidings.toml:10: relay.own.url_env = \"OWN_URL\": is not set; it holds the relay's address";
+    let missing = "tidings.toml:10: relay.own.url_env = \"OWN_URL\": is not set; set it to the relay's address";
     for error in [config.settings(UnknownRecipients::Wait).unwrap_err(), config.ready_to_send().unwrap_err()] {
         assert!(error.to_string().starts_with(missing), "{error}");
     }
@@ -83,7 +83,7 @@ fn an_address_that_is_not_in_the_environment_stops_only_those_who_send() {
 }
 
 #[test]
-fn a_stream_that_sends_elsewhere_as_nobody_is_refused() {
+fn the_default_sender_cannot_send_to_another_machine() {
     let text = "[relay.own]\nurl = \"smtp://own.example\"\n[stream.transactional]\nrelays = [\"own\"]";
     let error = read(text, &[]).unwrap().ready_to_send().unwrap_err().to_string();
     assert!(error.contains("mail.from") && error.contains("smtp://own.example:587"), "{error}");
@@ -92,7 +92,7 @@ fn a_stream_that_sends_elsewhere_as_nobody_is_refused() {
 }
 
 #[test]
-fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
+fn a_wrong_relay_or_stream_names_the_remedy() {
     let ses = "[stream.bulk]\nrelays = [\"ses\"]\n[relay.ses]\n";
     let with = |key: &str| format!("{ses}url = \"smtp://u:hunter2@h.example\"\n{key}");
     for (text, said) in [
@@ -101,41 +101,47 @@ fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
             format!("{ses}url = \"http://u:hunter2@x\""),
             "tidings.toml:4: relay.ses.url = \"http://u:***@x/\": relay: scheme",
         ),
-        (with("url_env = \"SES_URL\""), "tidings.toml:5: relay.ses.url_env = \"SES_URL\": is one address too many"),
+        (
+            with("url_env = \"SES_URL\""),
+            "tidings.toml:5: relay.ses.url_env = \"SES_URL\": is a second address next to url",
+        ),
         (
             with("url_env = \"smtp://u:hunter2@h.example\""),
-            "tidings.toml:5: relay.ses.url_env = \"smtp://u:***@h.example\": is no name of a variable",
+            "tidings.toml:5: relay.ses.url_env = \"smtp://u:***@h.example\": is not the name of a variable",
         ),
         (
             format!("{ses}url_env = \"smtps://u:hunter2@h.example\""),
-            "tidings.toml:4: relay.ses.url_env = \"smtps://u:***@h.example\": is no name of a variable; write for",
+            "tidings.toml:4: relay.ses.url_env = \"smtps://u:***@h.example\": is not the name of a variable; write for",
         ),
         (
             with("provider = \"aws\""),
-            "relay.ses.provider = \"aws\": is no provider that Tidings knows; write one of ses,",
+            "relay.ses.provider = \"aws\": is not a provider that Tidings knows; write one of ses,",
         ),
-        (with("rate = \"14\""), "tidings.toml:5: relay.ses.rate = \"14\": is no rate; write for example \"14/s\""),
-        (with("rate = \"0/s\""), "relay.ses.rate = \"0/s\": is no rate"),
-        (with("rate = \"1/d\""), "relay.ses.rate = \"1/d\": is no rate"),
+        (with("rate = \"14\""), "tidings.toml:5: relay.ses.rate = \"14\": is not a rate; write for example \"14/s\""),
+        (with("rate = \"0/s\""), "relay.ses.rate = \"0/s\": is not a rate"),
+        (with("rate = \"1/d\""), "relay.ses.rate = \"1/d\": is not a rate"),
         (with("per_connection = 0"), "relay.ses.per_connection = \"0\": write a whole number from 1"),
-        (with("pool = \"m\""), "relay.ses.pool = \"m\": is nothing that other takes in a header; leave it out, or set"),
-        (with("provider = \"ses\"\npool = \"a b\""), "relay.ses.pool = \"a b\": is no name of up to 64 letters"),
+        (
+            with("pool = \"m\""),
+            "relay.ses.pool = \"m\": needs a provider with pools, and other has none; leave the key out, or set",
+        ),
+        (with("provider = \"ses\"\npool = \"a b\""), "relay.ses.pool = \"a b\": is not a name of up to 64 letters"),
         (with("pol = \"m\""), "pol: no such key; did you mean \"pool\"?"),
         (
             format!("{}[relay.spare]\nurl = \"smtp://127.0.0.1\"", with("")),
-            "tidings.toml:5: relay.spare: no stream sends by it; add \"spare\" to stream.bulk.relays",
+            "tidings.toml:5: relay.spare: no stream uses this relay; add \"spare\" to stream.bulk.relays",
         ),
         (
             format!("{}rate = \"1/s\"\n[stream.transactional]\nrelays = [\"ses\"]", with("")),
-            "tidings.toml:5: relay.ses.rate = \"1/s\": is of one stream, and both send by it",
+            "tidings.toml:5: relay.ses.rate = \"1/s\": limits one stream, but both streams use this relay",
         ),
         (
             format!("smtp_url = \"smtp://127.0.0.1:9\"\n{}[stream.transactional]\nrelays = [\"ses\"]", with("")),
-            "tidings.toml:1: smtp_url = \"smtp://127.0.0.1:9\": no stream sends by it",
+            "tidings.toml:1: smtp_url = \"smtp://127.0.0.1:9\": no stream uses this relay",
         ),
         (
             "[stream.bulk]\nrelays = []".to_owned(),
-            "tidings.toml:2: stream.bulk.relays: names no relay; leave it out for",
+            "tidings.toml:2: stream.bulk.relays: names no relay; leave the key out for",
         ),
         (
             with("[stream.transactional]\nrelays = [\"sess\"]"),
@@ -147,23 +153,23 @@ fn a_slip_in_a_relay_or_a_stream_says_what_would_be_right() {
         ),
         (
             "[stream.bulk]\nguarantee = \"exactly_once\"".to_owned(),
-            "stream.bulk.guarantee = \"exactly_once\": is no guarantee; write",
+            "stream.bulk.guarantee = \"exactly_once\": is not a guarantee; write",
         ),
-        ("[stream.bulk]\nfrom = \"Acme\"".to_owned(), "stream.bulk.from = \"Acme\": is no sender"),
+        ("[stream.bulk]\nfrom = \"Acme\"".to_owned(), "stream.bulk.from = \"Acme\": is not a sender"),
         ("[stream.bluk]\n".to_owned(), "no such key; did you mean \"bulk\"?"),
         (
             "[relay.\"a b\"]\nurl = \"smtp://127.0.0.1\"\n[stream.bulk]\nrelays = [\"a b\"]".to_owned(),
-            "relay.a b = \"a b\": is no name of up to 64",
+            "relay.a b = \"a b\": is not a name of up to 64",
         ),
     ] {
-        let complaint = complaint(&text);
-        assert!(complaint.contains(said), "{text:?}\n  says {complaint}\n  not  {said}");
-        assert!(!complaint.contains("hunter2"), "{complaint}");
+        let found = problems_of(&text);
+        assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
+        assert!(!found.contains("hunter2"), "{found}");
     }
 }
 
 #[test]
-fn a_stream_signs_in_the_name_of_its_own_sender() {
+fn a_stream_signs_for_its_own_sender() {
     let stream = "[stream.bulk]\nfrom = \"news@news.example\"\n";
     let names = |text: &str, environment: &[(&str, &str)]| {
         let Streams { bulk, transactional } = read(text, environment).unwrap().streams;
@@ -173,12 +179,12 @@ fn a_stream_signs_in_the_name_of_its_own_sender() {
     let [news, mail] = ["news.example", "mail.acme.example"].map(|domain| Some(domain.to_owned()));
     // The key of [mail.dkim] signs for both.
     assert_eq!(names(&format!("{}{stream}", dkim("")), &environment[..1]), [news.clone(), mail.clone()]);
-    // And so does a key of the stream's own, alone or beside the other.
+    // A key of the stream's own signs, too, with or without the other.
     let own = format!("{stream}[stream.bulk.dkim]\nselector = \"b1\"\n");
     assert_eq!(names(&format!("{}{own}", dkim("")), environment), [news.clone(), mail]);
     assert_eq!(names(&own, &environment[1..]), [news, None]);
     // A domain that was named for one sender is not aligned with another.
-    let error = complaint(&format!("{}{stream}", dkim("key_file = \"k\"\ndomain = \"acme.example\"\n")));
+    let error = problems_of(&format!("{}{stream}", dkim("key_file = \"k\"\ndomain = \"acme.example\"\n")));
     let said = "mail.dkim.domain = \"acme.example\": is not aligned with stream.bulk.from";
     assert!(error.contains(said), "{error}");
 }
