@@ -1,4 +1,22 @@
 //! Makes messages and moves them: templates become subject, HTML and text, these become signed MIME, and SMTP carries it.
 
-pub mod mailer;
-pub mod renderer;
+pub mod dkim;
+mod error;
+pub mod mime;
+pub mod render;
+pub mod smtp;
+
+pub use error::Error;
+
+/// The former names, until their callers have the new ones.
+#[doc(hidden)]
+pub mod mailer {
+    pub use crate::{
+        Error,
+        dkim::{Dkim, Signers},
+        mime::{Composed, Draft, Of, Person},
+        smtp::{Delivery, Event, Limits, Mailer, Ready, Reply, Timeouts, Withdrawal, classify},
+    };
+}
+#[doc(hidden)]
+pub use render as renderer;

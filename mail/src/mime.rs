@@ -1,0 +1,164 @@
+//! A message's bytes (RFC 5322), made once and sent as they are by every attempt.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use lettre::message::{
+    Mailbox, Message, MultiPart, SinglePart,
+    header::{ContentTransferEncoding, ContentType},
+};
+use uuid::Uuid;
+
+use crate::Error;
+
+mod header;
+#[cfg(test)]
+mod tests;
+
+use self::header::{address, host, label, one_line, opaque, raw};
+
+/// Characters of a subject and of a display name: beyond that nobody reads, and header lines get too long.
+const SUBJECT_CHARS: usize = 200;
+const NAME_CHARS: usize = 80;
+
+/// Somebody with an address.
+#[derive(Clone, Copy)]
+pub struct Person<'a> {
+    /// Display name; may be empty. Control characters do not get through.
+    pub name: &'a str,
+    /// RFC 5321 addr-spec; the domain may be international.
+    pub address: &'a str,
+}
+
+/// What a mail is: decides the headers that tell programs so.
+#[derive(Clone, Copy)]
+pub enum Of<'a> {
+    /// One of many of its kind, which recipients filter and end by.
+    Digest {
+        tenant: &'a str,
+        digest_type: &'a str,
+        /// Events in the digest.
+        events: u64,
+        /// The right side of the List-Id: a host name of the sender.
+        list_host: &'a str,
+    },
+    /// A single one.
+    Single { tenant: &'a str, stream: &'a str },
+}
+
+/// A digest or a single message as a mail. The same draft makes the same bytes.
+#[derive(Clone, Copy)]
+pub struct Draft<'a> {
+    pub from: Person<'a>,
+    pub to: Person<'a>,
+    /// Where answers go, if not to `from`.
+    pub reply_to: Option<&'a str>,
+    pub subject: &'a str,
+    /// Without it the mail is plain text.
+    pub html: Option<&'a str>,
+    pub text: &'a str,
+    /// The id of the message, which for a digest is its own.
+    pub id: Uuid,
+    pub of: Of<'a>,
+    /// When the message was rendered first.
+    pub date: Timestamp,
+    /// The right side of the Message-ID: a host name of the sender.
+    pub message_domain: &'a str,
+}
+
+/// What [`Draft::compose`] made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Composed {
+    /// Without angle brackets.
+    pub message_id: String,
+    /// RFC 5321 RCPT TO: the recipient's address with its domain in ASCII.
+    pub envelope_to: String,
+    /// The subject as it stands in the message, decoded.
+    pub subject: String,
+    /// The whole message. 7-bit unless an address is not.
+    pub bytes: Vec<u8>,
+}
+
+impl Draft<'_> {
+    /// Makes the message.
+    ///
+    /// # Errors
+    /// [`Error::Message`] names the address or host name that is none.
+    pub fn compose(&self) -> Result<Composed, Error> {
+        let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
+        let to = mailbox("recipient address", self.to)?;
+        let subject = one_line(self.subject, SUBJECT_CHARS);
+        let envelope_to = to.email.to_string();
+        let mut builder = Message::builder()
+            .from(mailbox("sender address", self.from)?)
+            .to(to)
+            .subject(subject.as_str())
+            .date(SystemTime::from(self.date.max(Timestamp::UNIX_EPOCH)))
+            .message_id(Some(format!("<{message_id}>")));
+        if let Some(reply_to) = self.reply_to {
+            builder = builder.reply_to(Mailbox::new(None, address("reply-to address", reply_to)?));
+        }
+        if let Some(list_id) = self.of.list_id()? {
+            builder = builder.raw_header(raw("List-Id", list_id));
+        }
+        builder = builder
+            .raw_header(raw("Auto-Submitted", "auto-generated".into()))
+            .raw_header(raw("Feedback-ID", self.of.feedback_id()))
+            .raw_header(raw("X-Tidings-Message", self.id.to_string()));
+        if let Of::Digest { events, .. } = self.of {
+            builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
+        }
+        let message = match self.html {
+            Some(html) => builder.multipart(self.alternatives(html)),
+            None => builder.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
+        };
+        let message = message.map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
+        Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
+    }
+
+    /// Text first: the last alternative is the preferred one (RFC 2046 5.1.4). Neither encoding can make `=_`, so no
+    /// content can contain the boundary.
+    fn alternatives(&self, html: &str) -> MultiPart {
+        MultiPart::alternative()
+            .boundary(format!("=_{}", self.id.simple()))
+            .singlepart(part(ContentType::TEXT_PLAIN, self.text))
+            .singlepart(part(ContentType::TEXT_HTML, html))
+    }
+}
+
+impl Of<'_> {
+    /// Stable per tenant and digest type (RFC 2919): filters go by it. A single message is of no list.
+    fn list_id(self) -> Result<Option<String>, Error> {
+        let Self::Digest { tenant, digest_type, list_host, .. } = self else { return Ok(None) };
+        let host = host("list host", list_host)?;
+        Ok(Some(format!("<{}.{}.{host}>", label(digest_type), label(tenant))))
+    }
+
+    /// Campaign, customer, kind of mail, sender (Gmail's feedback loop): none of them tells a person.
+    fn feedback_id(self) -> String {
+        match self {
+            Self::Digest { tenant, digest_type, .. } => {
+                format!("{}:{}:digest:tidings", label(digest_type), opaque(tenant))
+            }
+            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", label(stream), opaque(tenant)),
+        }
+    }
+}
+
+fn mailbox(part: &'static str, person: Person<'_>) -> Result<Mailbox, Error> {
+    let name = one_line(person.name, NAME_CHARS);
+    Ok(Mailbox::new((!name.is_empty()).then_some(name), address(part, person.address)?))
+}
+
+/// Quoted-printable while it is the shorter one: 7-bit, so that no relay needs 8BITMIME.
+fn part(kind: ContentType, content: &str) -> SinglePart {
+    let wide = content.bytes().filter(|byte| !byte.is_ascii()).count();
+    let encoding = if wide * 6 > content.len() {
+        ContentTransferEncoding::Base64
+    } else {
+        ContentTransferEncoding::QuotedPrintable
+    };
+    // Beforehand, because lettre does it in quadratic time.
+    let lines = content.replace("\r\n", "\n").replace(['\r', '\n'], "\r\n");
+    SinglePart::builder().header(kind).header(encoding).body(lines)
+}

@@ -1,0 +1,22 @@
+//! Sends messages by SMTP: keeps connections to a relay, and reports of each attempt its phase and its class.
+//!
+//! [`Mailer::offer`] goes as far as is harmless; only [`Ready::dot`] delivers a message (rule 26). The record that an
+//! attempt is past the dot belongs between the two.
+
+mod check;
+mod classify;
+mod connect;
+mod connection;
+mod failure;
+mod pool;
+mod reply;
+mod reply_lines;
+mod shared_stream;
+mod tls;
+mod transmit;
+
+pub use classify::{Event, classify};
+pub use connection::Timeouts;
+pub use pool::Limits;
+pub use reply::Reply;
+pub use transmit::{Delivery, Mailer, Ready, Withdrawal};

@@ -1,0 +1,150 @@
+//! From a relay's URL to a connection that is ready for MAIL: name, socket, TLS, greeting, EHLO, AUTH.
+
+use std::io;
+
+use lettre::transport::smtp::{
+    authentication::{self, DEFAULT_MECHANISMS},
+    client::AsyncSmtpConnection,
+    commands::Starttls,
+    extension::{ClientId, Extension},
+};
+use rustls::pki_types::ServerName;
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{Instant, timeout},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::{
+    Event, Timeouts,
+    connection::Connection,
+    failure::{Failure, within},
+    reply_lines::Lines,
+    shared_stream::Wire,
+};
+use tidings_model::{
+    RelayUrl,
+    attempt::Phase,
+    relay_url::{Credentials, Tls},
+};
+
+/// Opens a connection.
+pub(super) async fn open(
+    relay: &RelayUrl,
+    tls: Option<&TlsConnector>,
+    limits: &Timeouts,
+) -> Result<Connection, Failure> {
+    let wire = within(limits.connect, Phase::Connect, dial(relay, limits)).await?;
+    let (mut smtp, wire) = secure(relay, tls, limits, wire).await?;
+    let max_size = announced_size(&wire.heard());
+    within(limits.command, Phase::Auth, log_in(relay, &mut smtp)).await?;
+    Ok(Connection::new(smtp, wire, max_size))
+}
+
+/// Tries the host's addresses in turn; each gets its share of the time that is left.
+async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
+    let lost = |error: &io::Error| Failure::new(Phase::Connect, Event::Lost, format!("cannot reach {relay}: {error}"));
+    let deadline = Instant::now() + limits.connect;
+    let addresses: Vec<_> = lookup_host((relay.host.as_str(), relay.port)).await.map_err(|e| lost(&e))?.collect();
+    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        let share = deadline.saturating_duration_since(Instant::now()) / left;
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => {
+                socket.set_nodelay(true).map_err(|e| lost(&e))?;
+                return Ok(Wire::plain(socket));
+            }
+            Ok(Err(error)) => problem = error,
+            Err(_) => problem = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(lost(&problem))
+}
+
+/// Makes the connection as private as the relay's URL says, and introduces us.
+async fn secure(
+    relay: &RelayUrl,
+    tls: Option<&TlsConnector>,
+    limits: &Timeouts,
+    wire: Wire,
+) -> Result<(AsyncSmtpConnection, Wire), Failure> {
+    let Some(connector) = tls else { return hello(relay, limits, wire).await };
+    if relay.tls == Tls::Implicit {
+        let socket = handshake(relay, connector, limits, wire).await?;
+        return hello(relay, limits, Wire::tls(socket)).await;
+    }
+    let (mut smtp, wire) = hello(relay, limits, wire).await?;
+    if !smtp.server_info().supports_feature(Extension::StartTls) {
+        if relay.tls == Tls::Opportunistic {
+            return Ok((smtp, wire));
+        }
+        return Err(Failure::new(Phase::Tls, Event::NoTls, "the relay does not offer STARTTLS"));
+    }
+    let agreed = async { smtp.command(Starttls).await.map_err(|e| Failure::from_lettre(Phase::Tls, &e)) };
+    within(limits.command, Phase::Tls, agreed).await?;
+    // With it goes what it had read ahead in the clear, so that nothing can be slipped in there.
+    drop(smtp);
+    let socket = handshake(relay, connector, limits, wire).await?;
+    hello(relay, limits, Wire::upgraded(socket)).await
+}
+
+async fn handshake(
+    relay: &RelayUrl,
+    connector: &TlsConnector,
+    limits: &Timeouts,
+    wire: Wire,
+) -> Result<TlsStream<Wire>, Failure> {
+    let no_tls = |detail: String| Failure::new(Phase::Tls, Event::NoTls, detail);
+    let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
+    let shaken = async { connector.connect(name, wire).await.map_err(|e| no_tls(format!("no TLS with {relay}: {e}"))) };
+    within(limits.connect, Phase::Tls, shaken).await
+}
+
+/// Reads the greeting and says EHLO.
+async fn hello(relay: &RelayUrl, limits: &Timeouts, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), Failure> {
+    let name = relay.hello.clone().map_or_else(ClientId::default, ClientId::Domain);
+    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(Lines::new(wire.clone())), &name);
+    let phase = || if wire.spoke() { Phase::Ehlo } else { Phase::Greeting };
+    match timeout(limits.greeting, greeting).await {
+        Ok(Ok(smtp)) => Ok((smtp, wire)),
+        Ok(Err(error)) => Err(Failure::from_lettre(phase(), &error)),
+        Err(_) => Err(Failure::silent(phase(), limits.greeting)),
+    }
+}
+
+async fn log_in(relay: &RelayUrl, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+    let Some(Credentials { user, password }) = relay.credentials.clone() else { return Ok(()) };
+    if smtp.server_info().get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
+        return Err(Failure::new(Phase::Auth, Event::NoLogin, "the relay offers neither AUTH PLAIN nor AUTH LOGIN"));
+    }
+    let accepted = smtp.auth(DEFAULT_MECHANISMS, &authentication::Credentials::new(user, password)).await;
+    accepted.map(drop).map_err(|e| Failure::from_lettre(Phase::Auth, &e))
+}
+
+/// The SIZE line of an EHLO reply (RFC 1870).
+fn announced_size(ehlo: &str) -> Option<u64> {
+    let line = ehlo.lines().filter_map(|line| line.get(4..)).find_map(|line| {
+        let (keyword, limit) = line.split_once(' ').unwrap_or((line, "0"));
+        keyword.trim().eq_ignore_ascii_case("SIZE").then_some(limit)
+    })?;
+    Some(line.trim().parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_limit_is_read_from_the_ehlo_reply() {
+        for (ehlo, size) in [
+            ("250-mail.example.com\r\n250-SIZE 35882577\r\n250 8BITMIME\r\n", Some(35_882_577)),
+            ("250-mail.example.com\r\n250 size 0\r\n", Some(0)),
+            ("250-mail.example.com\r\n250 SIZE\r\n", Some(0)),
+            ("250 mail.example.com\r\n", None),
+            ("250", None),
+        ] {
+            assert_eq!(announced_size(ehlo), size, "{ehlo}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Whom to trust: the system's certificate authorities, and one file beside them for private relays.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use tokio_rustls::TlsConnector;
+
+use crate::Error;
+use tidings_model::{RelayUrl, relay_url::Tls};
+
+/// What [`Relay`] needs for TLS; `None` where it never uses any. Reads files.
+pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
+    if relay.tls == Tls::None {
+        return Ok(None);
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = &relay.ca {
+        add_file(&mut roots, path)?;
+    }
+    if roots.is_empty() {
+        return Err(Error::Trust("the system has none; install its CA certificates, or name a file by ca=FILE".into()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::Trust(e.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Some(TlsConnector::from(Arc::new(config))))
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
+    let unreadable = |problem: String| Error::Trust(format!("{} {problem}", path.display()));
+    let before = roots.len();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|e| unreadable(format!("cannot be read: {e}")))? {
+        let certificate = certificate.map_err(|e| unreadable(format!("is no PEM file: {e}")))?;
+        roots.add(certificate).map_err(|e| unreadable(format!("has a certificate that is no authority's: {e}")))?;
+    }
+    if roots.len() == before { Err(unreadable("has no certificate in PEM".into())) } else { Ok(()) }
+}

@@ -1,0 +1,314 @@
+//! One attempt to deliver one message, in two halves: up to the dot, and the dot.
+
+use std::sync::Arc;
+
+use lettre::{
+    Address,
+    transport::smtp::extension::{MailBodyParameter, MailParameter},
+};
+
+use tokio_rustls::TlsConnector;
+
+use super::{
+    Event, Limits, Reply, Timeouts, classify,
+    connection::Connection,
+    failure::Failure,
+    pool::{Lease, Pool},
+    tls,
+};
+use crate::Error;
+use tidings_model::{RelayUrl, attempt::Class, attempt::Phase};
+
+/// Bytes of content in one write; each has [`Timeouts::block`] of time.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of a line without its end (RFC 5322 2.1.1).
+const LINE_BYTES: usize = 998;
+
+/// What became of an attempt. Holds no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// How far it came.
+    pub phase: Phase,
+    /// What the relay said last, if that ended it.
+    pub reply: Option<Reply>,
+    /// What it means.
+    pub class: Class,
+    /// The same in words.
+    pub detail: String,
+}
+
+impl From<Failure> for Delivery {
+    fn from(failure: Failure) -> Self {
+        let class = classify(failure.phase, &failure.event);
+        let phase = failure.phase;
+        match failure.event {
+            Event::Reply(reply) => {
+                Self { phase, class, detail: format!("{}: {reply}", phase.name()), reply: Some(reply) }
+            }
+            _ => Self { phase, class, detail: format!("{}: {}", phase.name(), failure.detail), reply: None },
+        }
+    }
+}
+
+/// Sends messages to one relay.
+#[derive(Clone)]
+pub struct Mailer {
+    pool: Arc<Pool>,
+}
+
+impl Mailer {
+    /// Prepares for a relay. Reads the trusted certificates, opens no connection.
+    ///
+    /// # Errors
+    /// [`Error::Trust`] where TLS is wanted and nobody can be trusted.
+    pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
+        let tls = tls::connector(&relay)?;
+        Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
+    }
+
+    /// Where it sends to; displays without credentials.
+    #[must_use]
+    pub fn relay(&self) -> &RelayUrl {
+        &self.pool.relay
+    }
+
+    /// What a connection is made with.
+    pub(super) fn means(&self) -> (&RelayUrl, Option<&TlsConnector>, &Timeouts) {
+        (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
+    }
+
+    /// Takes a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits
+    /// for a connection while all are in use. An empty `from` is the null sender of RFC 5321.
+    ///
+    /// The future may be dropped at any time: no mail comes of it. A connection that the relay closed while it was
+    /// idle is replaced without notice.
+    ///
+    /// # Errors
+    /// The end of the attempt. Never [`Class::Ambiguous`].
+    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, Delivery> {
+        let mail = Mail::new(from, to, bytes)?;
+        let mut lease = self.pool.lease().await?;
+        match offer(&mut lease, &mail).await {
+            Ok(last) => Ok(Ready { lease, last }),
+            Err(failure) => {
+                if failure.leaves_the_connection_usable() {
+                    refused(lease);
+                }
+                Err(failure.into())
+            }
+        }
+    }
+
+    /// Says goodbye on every idle connection. Attempts under way end as they would; later ones are deferred.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// A message of which the relay has everything but the end. Dropping it is safe: the connection closes and no mail
+/// comes of it.
+pub struct Ready {
+    lease: Lease,
+    last: Vec<u8>,
+}
+
+/// Why a [`Ready`] message is not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// A newer attempt has begun, or the message has an end.
+    Fenced,
+    /// The workflow was cancelled, or the worker stops.
+    Cancelled,
+    /// It could not be recorded that the attempt is past the dot: the reason.
+    Unrecorded(String),
+}
+
+impl Ready {
+    /// Sends the rest with the final dot, and waits for the relay's reply. The caller has recorded before that the
+    /// attempt is past the dot.
+    ///
+    /// Run it to its end (at most [`Timeouts::block`] and [`Timeouts::dot`]): when the future is dropped the mail may
+    /// be sent or not, and nobody knows.
+    pub async fn dot(mut self) -> Delivery {
+        let ended = match self.lease.parts() {
+            Ok((connection, timeouts)) => connection.last_block(&self.last, timeouts).await,
+            Err(failure) => Err(failure),
+        };
+        let failure = match ended {
+            Ok(reply) if reply.is_success() => {
+                self.lease.give_back();
+                return Delivery {
+                    phase: Phase::Done,
+                    class: classify(Phase::Dot, &Event::Reply(reply.clone())),
+                    detail: reply.to_string(),
+                    reply: Some(reply),
+                };
+            }
+            Ok(reply) => Failure::new(Phase::Dot, Event::Reply(reply), ""),
+            Err(failure) => failure,
+        };
+        if failure.leaves_the_connection_usable() {
+            self.lease.give_back();
+        }
+        failure.into()
+    }
+
+    /// Closes the connection without the dot: the relay forgets the message.
+    #[must_use]
+    pub fn withdraw(self, why: Withdrawal) -> Delivery {
+        why.into()
+    }
+}
+
+impl From<Withdrawal> for Delivery {
+    fn from(why: Withdrawal) -> Self {
+        let (class, detail) = match why {
+            Withdrawal::Fenced => (Class::Fenced, "a newer attempt has begun".to_owned()),
+            Withdrawal::Cancelled => (Class::Cancelled, "cancelled before the dot".to_owned()),
+            Withdrawal::Unrecorded(why) => (Class::Deferred, format!("cannot record the attempt: {why}")),
+        };
+        Self { phase: Phase::Body, reply: None, class, detail }
+    }
+}
+
+/// A message that SMTP can carry.
+struct Mail<'a> {
+    from: Option<Address>,
+    to: Address,
+    bytes: &'a [u8],
+    /// Needs SMTPUTF8 (RFC 6531).
+    utf8: bool,
+}
+
+impl<'a> Mail<'a> {
+    fn new(from: &str, to: &str, bytes: &'a [u8]) -> Result<Self, Failure> {
+        let from = match from {
+            "" => None,
+            from => Some(from.parse::<Address>().map_err(|e| {
+                Failure::new(Phase::Mail, Event::BadSender, format!("the sender's address is none: {e}"))
+            })?),
+        };
+        let unspeakable = |phase, why: String| Failure::new(phase, Event::Unspeakable, why);
+        let to: Address =
+            to.parse().map_err(|e| unspeakable(Phase::Rcpt, format!("the recipient's address is none: {e}")))?;
+        let wide = |address: &Address| !(address.user().is_ascii() && address.domain().is_ascii());
+        let utf8 = wide(&to) || from.as_ref().is_some_and(wide);
+        if let Some(problem) = unfit(bytes, utf8) {
+            return Err(unspeakable(Phase::Data, format!("the message {problem}")));
+        }
+        Ok(Self { from, to, bytes, utf8 })
+    }
+
+    fn parameters(&self, connection: &Connection) -> Result<Vec<MailParameter>, Failure> {
+        let mut parameters = Vec::new();
+        if let Some(limit) = connection.max_size {
+            let size = self.bytes.len();
+            if limit > 0 && size as u64 > limit {
+                let detail = format!("the message has {size} bytes, the relay takes {limit}");
+                return Err(Failure::new(Phase::Mail, Event::OverSize, detail));
+            }
+            parameters.push(MailParameter::Size(size));
+        }
+        if self.utf8 {
+            if !connection.speaks_utf8() {
+                let detail = "the address is not ASCII, and the relay has no SMTPUTF8";
+                return Err(Failure::new(Phase::Rcpt, Event::Unspeakable, detail));
+            }
+            parameters.push(MailParameter::SmtpUtfEight);
+            parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+        }
+        Ok(parameters)
+    }
+}
+
+async fn offer(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
+    match begin(lease, mail).await {
+        Err(failure) if lease.reused && failure.is_stale() => {
+            lease.renew().await?;
+            begin(lease, mail).await?;
+        }
+        begun => begun?,
+    }
+    let (connection, timeouts) = lease.parts()?;
+    connection.rcpt(mail.to.clone(), timeouts).await?;
+    connection.data(timeouts).await?;
+    let mut content = dotted(mail.bytes);
+    // The final dot is never split: it is in the last block as a whole.
+    let last = content.split_off(content.len().saturating_sub(BLOCK_BYTES));
+    for block in content.chunks(BLOCK_BYTES) {
+        connection.block(block, timeouts).await?;
+    }
+    Ok(last)
+}
+
+async fn begin(lease: &mut Lease, mail: &Mail<'_>) -> Result<(), Failure> {
+    let (connection, timeouts) = lease.parts()?;
+    let parameters = mail.parameters(connection)?;
+    connection.mail(mail.from.clone(), parameters, timeouts).await
+}
+
+/// Keeps a connection whose transaction ended half-way.
+fn refused(mut lease: Lease) {
+    if let Ok((connection, _)) = lease.parts() {
+        connection.dirty = true;
+        lease.give_back();
+    }
+}
+
+/// Why SMTP cannot carry these bytes as they are. A lone CR or LF would let a relay see a final dot where there is
+/// none.
+fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
+    if !utf8 && !bytes.is_ascii() {
+        return Some("is not 7-bit");
+    }
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some(line) = line.strip_suffix(b"\r\n") else { return Some("has a line that does not end with CR LF") };
+        if line.contains(&b'\r') || line.contains(&0) {
+            return Some("has a CR or NUL within a line");
+        }
+        if line.len() > LINE_BYTES {
+            return Some("has a line of more than 998 bytes");
+        }
+    }
+    bytes.is_empty().then_some("is empty")
+}
+
+/// The content as it goes over the wire: dots at the start of a line doubled, and the final dot (RFC 5321 4.5.2).
+fn dotted(bytes: &[u8]) -> Vec<u8> {
+    let mut content = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 8);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if line.first() == Some(&b'.') {
+            content.push(b'.');
+        }
+        content.extend_from_slice(line);
+    }
+    content.extend_from_slice(b".\r\n");
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dot_at_the_start_of_a_line_is_doubled() {
+        assert_eq!(dotted(b".\r\na.b\r\n..c\r\n"), b"..\r\na.b\r\n...c\r\n.\r\n");
+    }
+
+    #[test]
+    fn what_smtp_cannot_carry_is_refused_before_it_is_tried() {
+        for (bytes, utf8, fit) in [
+            (&b"a\r\n\r\nb\r\n"[..], false, true),
+            (b"", false, false),
+            (b"a", false, false),
+            (b"a\n.\n", false, false),
+            (b"a\r\n.\rb\r\n", false, false),
+            (b"\0\r\n", false, false),
+            ("ü\r\n".as_bytes(), false, false),
+            ("ü\r\n".as_bytes(), true, true),
+            (&[&[b'a'; 999][..], b"\r\n"].concat(), false, false),
+        ] {
+            assert_eq!(unfit(bytes, utf8).is_none(), fit, "{bytes:?}");
+        }
+    }
+}
