@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use temporalio_client::WorkflowFetchHistoryOptions;
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
-    spent::Spent,
-    stage::{Running, Stage, event, eventually, key, settings, signal},
+    cost::HistoryCost,
+    env::{Env, Running, event, eventually, key, settings, signal},
 };
 use tidings_model::{Key, names};
 use tidings_workflows::Inbound;
@@ -81,43 +81,43 @@ impl Cost {
     }
 
     /// The cost of a digest of Tidings for each number of events.
-    async fn ours(&self, at_once: bool) -> Result<Vec<Spent>> {
-        let stage = Stage::start(settings(CADENCE, CADENCE)).await?;
-        let feed = self.events.iter().map(|events| feed(&stage, *events, at_once));
+    async fn ours(&self, at_once: bool) -> Result<Vec<HistoryCost>> {
+        let env = Env::start(settings(CADENCE, CADENCE)).await?;
+        let feed = self.events.iter().map(|events| feed(&env, *events, at_once));
         try_join_all(feed).await?;
-        self.spent(&stage).await
+        self.costs(&env).await
     }
 
     /// The same of another workflow, with a signal for each event.
-    async fn of(&self, shape: Shape) -> Result<Vec<Spent>> {
-        let stage = Stage::without_worker(settings(CADENCE, CADENCE)).await?;
+    async fn of(&self, shape: Shape) -> Result<Vec<HistoryCost>> {
+        let env = Env::without_worker(settings(CADENCE, CADENCE)).await?;
         let (sent, _) = watch::channel(0);
-        let worker = Running::start(stage.temporal.clone(), shape.worker(names::TASK_QUEUE, sent)?)?;
+        let worker = Running::start(env.temporal.clone(), shape.worker(names::TASK_QUEUE, sent)?)?;
         // Some are due at full minutes.
         sleep_until(opening(Timestamp::now())?).await;
-        let feed = self.events.iter().map(|events| feed(&stage, *events, false));
+        let feed = self.events.iter().map(|events| feed(&env, *events, false));
         try_join_all(feed).await?;
-        let spent = self.spent(&stage).await?;
+        let spent = self.costs(&env).await?;
         worker.stop()?;
         Ok(spent)
     }
 
-    async fn spent(&self, stage: &Stage) -> Result<Vec<Spent>> {
+    async fn costs(&self, env: &Env) -> Result<Vec<HistoryCost>> {
         let mut all = Vec::new();
         for events in &self.events {
             let key = user(*events);
-            eventually("the digest is sent", DEADLINE, async || Ok(stage.is_idle(&key).await?.then_some(()))).await?;
-            all.push(Spent::of(&histories(stage, &key).await?)?);
+            eventually("the digest is sent", DEADLINE, async || Ok(env.is_idle(&key).await?.then_some(()))).await?;
+            all.push(HistoryCost::of(&histories(env, &key).await?)?);
         }
         Ok(all)
     }
 }
 
 /// The histories of all runs of the key, latest first.
-async fn histories(stage: &Stage, key: &Key) -> Result<Vec<HistoryEvent>> {
+async fn histories(env: &Env, key: &Key) -> Result<Vec<HistoryEvent>> {
     let (mut all, mut run) = (Vec::new(), None::<String>);
     loop {
-        let handle = stage.run_handle(key, run.as_deref());
+        let handle = env.run_handle(key, run.as_deref());
         let history = handle.fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?;
         let started = history.first().and_then(|event| event.attributes.as_ref());
         let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = started else {
@@ -137,16 +137,16 @@ fn user(events: usize) -> Key {
 }
 
 /// All at once through the client, or one signal after the other.
-async fn feed(stage: &Stage, events: usize, at_once: bool) -> Result<()> {
+async fn feed(env: &Env, events: usize, at_once: bool) -> Result<()> {
     let key = user(events);
     let ids = (0..events).map(|n| format!("e{n}"));
     if at_once {
-        try_join_all(ids.map(|id| stage.events.emit(event(&key, &id)))).await?;
+        try_join_all(ids.map(|id| env.events.emit(event(&key, &id)))).await?;
         return Ok(());
     }
     for id in ids {
         let event = serde_json::to_string(&event(&key, &id))?;
-        signal(&stage.temporal, &key, Inbound::from_json_events([event.as_str()])).await?;
+        signal(&env.temporal, &key, Inbound::from_json_events([event.as_str()])).await?;
     }
     Ok(())
 }
@@ -162,7 +162,7 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
 }
 
 /// Each cost with its name, beside another's.
-fn beside(ours: &Spent, other: &Spent) -> [(&'static str, f64, f64); 4] {
+fn beside(ours: &HistoryCost, other: &HistoryCost) -> [(&'static str, f64, f64); 4] {
     [
         (EVENTS, count(ours.events), count(other.events)),
         (ACTIONS, count(ours.actions), count(other.actions)),

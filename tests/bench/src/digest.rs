@@ -11,9 +11,9 @@ use temporalio_sdk::WorkerOptions;
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_harness::{
+    env::{Running, activities, event, key, settings, sqlite},
     postgres::{database, optional_database},
     server::DevServer,
-    stage::{Running, activities, event, key, settings, sqlite},
 };
 use tidings_model::names;
 use tidings_store::{Postgres, Store};

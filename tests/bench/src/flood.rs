@@ -11,7 +11,7 @@ use tidings_activities::{
     MessageActivities,
     message::{self, Content, Submission, To},
 };
-use tidings_harness::stage::{Running, Stage, activities, event, eventually, key, mails, settings};
+use tidings_harness::env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails};
 use tidings_mail::{mailer::Signers, renderer::Renderer};
 use tidings_model::{names, settings::Streams};
 use tokio::time::sleep;
@@ -52,34 +52,34 @@ impl Flood {
     }
 
     async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
-        let mut stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
-        let all = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+        let mut env = Env::without_worker(settings("after 1s", "after 1s")).await?;
+        let all = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
         let deliveries = MessageActivities { store: all.store, relays: all.relays, settings: all.settings };
         let options = registration::transactional(names::TASK_QUEUE, deliveries)?;
-        let _transactional = Running::start(stage.temporal.clone(), options)?;
+        let _transactional = Running::start(env.temporal.clone(), options)?;
         let renderer = Renderer::new(None)?;
 
         rounds.say(round, "messages while nothing else is");
         let mut idle = Vec::new();
         for n in 0..self.messages {
-            idle.push(milliseconds(&stage, &renderer, &format!("idle-{n}")).await?);
+            idle.push(milliseconds(&env, &renderer, &format!("idle-{n}")).await?);
         }
         // All of them are open before the first is due to anybody: the worker starts last.
         rounds.say(round, &format!("{} windows open", self.digests));
-        let emit = |n: usize| stage.events.emit(event(&key("activity", &format!("user-{n}")), "e1"));
+        let emit = |n: usize| env.events.emit(event(&key("activity", &format!("user-{n}")), "e1"));
         stream::iter(0..self.digests).map(emit).buffer_unordered(50).try_collect::<()>().await?;
         let started = Instant::now();
-        stage.start_worker()?;
+        env.start_worker()?;
         let mut flooded = Vec::new();
-        mails(&stage.relay, self.messages + 1, DEADLINE).await?;
-        while stage.relay.count() < self.messages + flooded.len() + self.digests {
-            let sent = stage.relay.count() - self.messages - flooded.len();
+        wait_for_emails(&env.relay, self.messages + 1, DEADLINE).await?;
+        while env.relay.count() < self.messages + flooded.len() + self.digests {
+            let sent = env.relay.count() - self.messages - flooded.len();
             rounds.say(round, &format!("{sent} of {} digests are sent", self.digests));
-            flooded.push(milliseconds(&stage, &renderer, &format!("flooded-{}", flooded.len())).await?);
+            flooded.push(milliseconds(&env, &renderer, &format!("flooded-{}", flooded.len())).await?);
             sleep(PAUSE).await;
         }
         let seconds = started.elapsed().as_secs_f64();
-        stage.stop_worker()?;
+        env.stop_worker()?;
         Ok(Measured { idle, flooded, seconds })
     }
 }
@@ -92,7 +92,7 @@ struct Measured {
 }
 
 /// From the call to the relay, of one message.
-async fn milliseconds(stage: &Stage, renderer: &Renderer, name: &str) -> Result<f64> {
+async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64> {
     let address = format!("{name}@example.net");
     let submission = Submission {
         tenant: "acme".to_owned(),
@@ -103,9 +103,9 @@ async fn milliseconds(stage: &Stage, renderer: &Renderer, name: &str) -> Result<
         reply_to: None,
     };
     let started = Timestamp::now();
-    let accepted = message::accept(&*stage.store, renderer, &Signers::default(), &stage.settings, &submission).await?;
-    message::start(&stage.temporal, names::TASK_QUEUE, &accepted.message).await?;
-    let arrival = eventually("the message", DEADLINE, async || Ok(stage.relay.arrival(&address))).await?;
+    let accepted = message::accept(&*env.store, renderer, &Signers::default(), &env.settings, &submission).await?;
+    message::start(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
+    let arrival = eventually("the message", DEADLINE, async || Ok(env.relay.arrival(&address))).await?;
     let took = arrival.duration_since(started);
     Ok(f64::from(u32::try_from(took.as_micros()).context("the clock was set")?) / 1_000.0)
 }

@@ -9,10 +9,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{Connection, PgConnection};
 use temporalio_client::{Url, WorkflowCancelOptions, WorkflowDescribeOptions};
 use tidings_harness::{
+    env::{Env, event, eventually, key, settings},
     postgres::database,
     proxy::Proxy,
-    relay::told,
-    stage::{Stage, event, eventually, key, settings},
+    relay::events_by_message,
 };
 use tidings_model::Key;
 use tidings_store::Postgres;
@@ -66,23 +66,23 @@ impl FrozenStore {
         let proxy = Proxy::start(&url).await?;
         let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
         store.migrate().await?;
-        let mut stage = Stage::with_store(settings(CADENCE, CADENCE), Arc::new(store), tempfile::tempdir()?).await?;
-        stage.start_worker()?;
-        let stage = &stage;
+        let mut env = Env::with_store(settings(CADENCE, CADENCE), Arc::new(store), tempfile::tempdir()?).await?;
+        env.start_worker()?;
+        let env = &env;
         let keys: Vec<_> = (0..self.windows).map(|n| key("activity", &format!("u{n}"))).collect();
 
         let started = Instant::now();
         rounds.say(round, "windows open");
-        let emit = |key| async move { stage.events.emit(event(key, "e1")).await };
+        let emit = |key| async move { env.events.emit(event(key, "e1")).await };
         stream::iter(&keys).map(emit).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
         for key in &keys {
-            let planned = async || Ok(stage.status(key).await?.due_at);
+            let planned = async || Ok(env.status(key).await?.due_at);
             eventually("the window is planned", PATIENCE, planned).await?;
         }
         let mut before = Vec::new();
         for key in keys.iter().step_by(10) {
             let asked = Instant::now();
-            stage.status(key).await?;
+            env.status(key).await?;
             before.push(milliseconds(asked));
         }
         ensure!(started.elapsed() < DUE, "the windows were due before all of them were planned; take fewer");
@@ -98,12 +98,12 @@ impl FrozenStore {
                 break;
             }
             let asked = Instant::now();
-            stage.status(&keys[(n * 7919) % keys.len()]).await?;
+            env.status(&keys[(n * 7919) % keys.len()]).await?;
             queries.push(milliseconds(asked));
-            stage.events.emit(event(&keys[(n * 6733) % keys.len()], &format!("during-{n}"))).await?;
+            env.events.emit(event(&keys[(n * 6733) % keys.len()], &format!("during-{n}"))).await?;
             emitted += 1;
             if n % CANCEL_EVERY == 0 {
-                cancels.push(cancel(stage, &keys[cancelled]).await?);
+                cancels.push(cancel(env, &keys[cancelled]).await?);
                 cancelled += 1;
             }
             sleep(QUERY_EVERY).await;
@@ -112,12 +112,12 @@ impl FrozenStore {
         proxy.thaw();
         let thawed = Instant::now();
         for key in &keys {
-            eventually("the key is idle", PATIENCE, async || Ok(stage.is_idle(key).await?.then_some(()))).await?;
+            eventually("the key is idle", PATIENCE, async || Ok(env.is_idle(key).await?.then_some(()))).await?;
         }
         let seconds = thawed.elapsed().as_secs_f64();
-        let length = |key| described(stage, key);
+        let length = |key| described(env, key);
         let lengths: Vec<_> = stream::iter(&keys).map(length).buffer_unordered(AT_ONCE).try_collect().await?;
-        nothing_is_lost(stage, &url, emitted).await?;
+        nothing_is_lost(env, &url, emitted).await?;
         Ok(Measured { before, queries, cancels, seconds, longest: lengths.into_iter().max().unwrap_or_default() })
     }
 }
@@ -131,9 +131,9 @@ struct Measured {
 }
 
 /// Every event is in a mail, or in a digest that was dropped because its key was cancelled.
-async fn nothing_is_lost(stage: &Stage<Postgres>, url: &Url, emitted: usize) -> Result<()> {
-    let mails = stage.relay.mails();
-    let told = told(&mails)?;
+async fn nothing_is_lost(env: &Env<Postgres>, url: &Url, emitted: usize) -> Result<()> {
+    let mails = env.relay.mails();
+    let told = events_by_message(&mails)?;
     let mut ledger = PgConnection::connect(url.as_str()).await?;
     let ends = "SELECT COALESCE(d.outcome, 'none'), COUNT(*) FROM events e JOIN digests d USING (digest_id) GROUP BY 1";
     let ends: Vec<(String, i64)> = sqlx::query_as(ends).fetch_all(&mut ledger).await?;
@@ -152,14 +152,14 @@ fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1_000.0
 }
 
-async fn cancel(stage: &Stage<Postgres>, key: &Key) -> Result<f64> {
+async fn cancel(env: &Env<Postgres>, key: &Key) -> Result<f64> {
     let asked = Instant::now();
-    stage.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
-    let seen = async || Ok((stage.status(key).await?.state == "cancelling").then_some(()));
+    env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
+    let seen = async || Ok((env.status(key).await?.state == "cancelling").then_some(()));
     eventually("the cancel is seen", PATIENCE, seen).await?;
     Ok(milliseconds(asked))
 }
 
-async fn described(stage: &Stage<Postgres>, key: &Key) -> Result<usize> {
-    Ok(stage.workflow(key).describe(WorkflowDescribeOptions::default()).await?.history_length())
+async fn described(env: &Env<Postgres>, key: &Key) -> Result<usize> {
+    Ok(env.workflow(key).describe(WorkflowDescribeOptions::default()).await?.history_length())
 }

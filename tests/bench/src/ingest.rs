@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use tidings::registration;
 use tidings_client::{Client, Config, search_attributes};
 use tidings_harness::{
+    env::{Running, activities, event, key, settings, signal_found_by, sqlite},
     server::{DevServer, connect},
-    stage::{Running, activities, event, key, settings, signal_found_by, sqlite},
 };
 use tidings_model::names;
 use tidings_workflows::Inbound;

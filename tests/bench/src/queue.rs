@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::{Timestamp, tz::TimeZone};
 use sqlx::{PgPool, Row, postgres::PgPoolOptions};
-use tidings_harness::stage::key;
+use tidings_harness::env::key;
 use tidings_mail::{
     mailer::{Draft, Limits, Mailer, Of, Person, Timeouts},
     renderer::{Input, Links, Renderer, View},

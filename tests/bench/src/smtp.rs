@@ -15,7 +15,7 @@ use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tempfile::TempDir;
-use tidings_harness::{postgres, stage::sqlite};
+use tidings_harness::{env::sqlite, postgres};
 use tidings_mail::mailer::{Draft, Limits, Mailer, Of, Person, Timeouts};
 use tidings_model::{
     MessageKey,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use jiff::Timestamp;
-use tidings_harness::stage::{self, event, eventually, key};
+use tidings_harness::env::{self, event, eventually, key};
 use tokio::time::{interval, sleep};
 
 use crate::{
@@ -105,10 +105,10 @@ impl Soak {
         tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
         let folder = tidings.folder.path();
         let emitted = i64::try_from(opened.get() * EVENTS)?;
-        let kept = async || Ok((stage::count(folder, SENT_EVENTS).await? == emitted).then_some(()));
+        let kept = async || Ok((env::count(folder, SENT_EVENTS).await? == emitted).then_some(()));
         eventually("every event is in a digest that was sent", PATIENCE, kept).await?;
         let late = Late::all(&tidings).await?;
-        let digests = stage::count(folder, SENT_DIGESTS).await?;
+        let digests = env::count(folder, SENT_DIGESTS).await?;
         ensure!(i64::try_from(late.len())? == digests, "{} mails of {digests} digests", late.len());
         let slices = by_slice(&late, begin, slice, usize::try_from(slices)?);
         ensure!(slices.iter().all(|slice| !slice.is_empty()), "nothing was due for {slice:?}; take a higher rate");

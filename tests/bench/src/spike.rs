@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowExecuteUpdateOptions, WorkflowListOptions};
-use tidings_harness::stage::{self, event, eventually, key};
+use tidings_harness::env::{self, event, eventually, key};
 use tidings_model::command::Order;
 use tidings_workflows::Digest;
 
@@ -131,7 +131,7 @@ async fn measured(events: usize) -> Result<Measured> {
     let seconds = started.elapsed().as_secs_f64();
     let history = longest_history(&tidings).await?;
     let mails = *tidings.sink.accepted().borrow();
-    let kept = stage::count(tidings.folder.path(), "SELECT COUNT(*) FROM events").await?;
+    let kept = env::count(tidings.folder.path(), "SELECT COUNT(*) FROM events").await?;
     ensure!(mails == 1 && kept == i64::try_from(events)?, "{events} events: {mails} mails, {kept} in the ledger");
     Ok(Measured { events, seconds, memory: tidings.peak_memory()?, history })
 }

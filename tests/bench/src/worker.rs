@@ -16,8 +16,8 @@ use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions
 use tidings::{recycle, registration, sdk};
 use tidings_client::{Client, Config};
 use tidings_harness::{
+    env::{activities, event, eventually, key, settings, sqlite},
     server::{DevServer, connect},
-    stage::{activities, event, eventually, key, settings, sqlite},
 };
 use tidings_model::names;
 use tidings_workflows::Digest;

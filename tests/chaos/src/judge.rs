@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::Path, process::Command};
 use anyhow::{Result, ensure};
 use tidings_harness::checker::{self, Verdict};
 
-use super::{load::Files, world::World};
+use super::{load::Files, processes::Processes};
 
 /// What no process may say.
 const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
@@ -14,8 +14,8 @@ const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
 ///
 /// # Errors
 /// When it cannot run.
-pub fn verdict(files: &Files, world: &World) -> Result<Verdict> {
-    let mails = world.relays.iter().flat_map(|relay| relay.mails());
+pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
+    let mails = processes.relays.iter().flat_map(|relay| relay.mails());
     for (number, mail) in mails.enumerate() {
         fs::write(files.path(&format!("mails/{number:06}.eml")), mail.bytes())?;
     }
@@ -24,7 +24,7 @@ pub fn verdict(files: &Files, world: &World) -> Result<Verdict> {
     let arguments: [(&str, OsString); 6] = [
         ("--acknowledged", acknowledged.into_os_string()),
         ("--mails", path("mails")),
-        ("--ledger", world.store.ledger().into()),
+        ("--ledger", processes.store.ledger().into()),
         ("--retracted", path("retracted.ndjson")),
         ("--sent", path("sent.ndjson")),
         ("--open", path("open.ndjson")),
@@ -37,8 +37,8 @@ pub fn verdict(files: &Files, world: &World) -> Result<Verdict> {
 ///
 /// # Errors
 /// When `pg_dump` does not start, or fails.
-pub fn keep(files: &Files, world: &World) -> Result<()> {
-    let ledger = world.store.ledger();
+pub fn keep(files: &Files, processes: &Processes) -> Result<()> {
+    let ledger = processes.store.ledger();
     if !ledger.starts_with("postgres") {
         return Ok(());
     }

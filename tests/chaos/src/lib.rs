@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
-use tidings_harness::outside;
+use tidings_harness::cli_env;
 use tidings_model::Key;
 use tokio::{
     task::JoinSet,
@@ -26,22 +26,22 @@ mod load;
 mod orders;
 mod outcome;
 mod plan;
+mod processes;
+mod run_options;
 mod settings;
 mod settle;
-mod site;
 mod store;
 mod tidings;
 pub mod upgrade;
-mod world;
 
 pub use act::{Act, Order};
 pub use outcome::Outcome;
 pub use plan::{Plan, WORKERS};
+pub use processes::Processes;
+pub use run_options::RunOptions;
 pub use settle::open;
-pub use site::Site;
 pub use store::Target;
 pub use tidings::{Build, Builds};
-pub use world::World;
 
 pub use load::Files;
 
@@ -57,12 +57,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// When it cannot be run at all.
 pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
     let plan = Arc::new(plan);
-    let mut world = World::start(&plan, folder, store, Builds::only(outside::binary()?)).await?;
-    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
+    let mut processes = Processes::start(&plan, folder, store, Builds::only(cli_env::binary()?)).await?;
+    let mut run = Run::new(Arc::clone(&plan), folder, &processes)?;
     // What broke late is mended later.
     let end = plan.steps.last().map_or(plan.length, |(at, _)| plan.length.max(*at));
-    run.play(&mut world, end, bar).await?;
-    run.judge(&mut world, bar).await
+    run.play(&mut processes, end, bar).await?;
+    run.judge(&mut processes, bar).await
 }
 
 /// A plan that is being carried out.
@@ -85,18 +85,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// Of a plan, in the folder of a world, from now on.
+    /// Of a plan, in the folder of a processes, from now on.
     ///
     /// # Errors
     /// When the folder cannot be written, or was used before.
-    pub fn new(plan: Arc<Plan>, folder: &Path, world: &World) -> Result<Self> {
+    pub fn new(plan: Arc<Plan>, folder: &Path, processes: &Processes) -> Result<Self> {
         let files = Files::new(folder)?;
         Ok(Self {
             start: Instant::now(),
             steps: 0,
-            producers: Arc::new(Producers::new(Arc::clone(&plan), world.tidings.clone(), files.clone())),
+            producers: Arc::new(Producers::new(Arc::clone(&plan), processes.tidings.clone(), files.clone())),
             files,
-            desk: Desk { plan: Arc::clone(&plan), tidings: world.tidings.clone(), store: world.store.place() },
+            desk: Desk { plan: Arc::clone(&plan), tidings: processes.tidings.clone(), store: processes.store.place() },
             plan,
             tasks: JoinSet::new(),
             acts: BTreeMap::new(),
@@ -111,30 +111,30 @@ impl Run {
     ///
     /// # Errors
     /// When one cannot be done at all.
-    pub async fn play(&mut self, world: &mut World, until: Duration, bar: &ProgressBar) -> Result<()> {
+    pub async fn play(&mut self, processes: &mut Processes, until: Duration, bar: &ProgressBar) -> Result<()> {
         let plan = Arc::clone(&self.plan);
         while let Some((at, act)) = plan.steps.get(self.steps).filter(|(at, _)| *at <= until) {
-            self.pass(world, *at, bar).await?;
+            self.pass(processes, *at, bar).await?;
             bar.set_message(act.name());
-            self.act(act, world).await.with_context(|| format!("{act:?}"))?;
+            self.act(act, processes).await.with_context(|| format!("{act:?}"))?;
             self.steps += 1;
         }
-        self.pass(world, until, bar).await
+        self.pass(processes, until, bar).await
     }
 
     /// [`Self::play`] for so long.
     ///
     /// # Errors
     /// As there.
-    pub async fn go_on(&mut self, world: &mut World, time: Duration, bar: &ProgressBar) -> Result<()> {
-        self.play(world, self.start.elapsed() + time, bar).await
+    pub async fn go_on(&mut self, processes: &mut Processes, time: Duration, bar: &ProgressBar) -> Result<()> {
+        self.play(processes, self.start.elapsed() + time, bar).await
     }
 
     /// Looks after workers and tasks until then.
-    async fn pass(&mut self, world: &mut World, until: Duration, bar: &ProgressBar) -> Result<()> {
+    async fn pass(&mut self, processes: &mut Processes, until: Duration, bar: &ProgressBar) -> Result<()> {
         while self.start.elapsed() < until {
             sleep_until((self.start + until).min(Instant::now() + LOOK)).await;
-            world.supervise()?;
+            processes.supervise()?;
             self.reap();
             bar.set_position(self.start.elapsed().as_secs());
         }
@@ -145,30 +145,30 @@ impl Run {
     ///
     /// # Errors
     /// When there is no verdict.
-    pub async fn judge(mut self, world: &mut World, bar: &ProgressBar) -> Result<Outcome> {
+    pub async fn judge(mut self, processes: &mut Processes, bar: &ProgressBar) -> Result<Outcome> {
         let within = self.plan.settle_within();
         bar.set_message("the dust settles");
-        self.rest(world, within).await;
-        let open = settle::dust(world, &self.desk, &self.files, within).await;
+        self.rest(processes, within).await;
+        let open = settle::dust(processes, &self.desk, &self.files, within).await;
         let open = open.unwrap_or_else(|error| self.trouble(&error));
         bar.set_message("what is open is sent");
-        let left = settle::empty(world, &self.desk, &self.paused, within).await;
+        let left = settle::empty(processes, &self.desk, &self.paused, within).await;
         let left: Vec<String> = left.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
-        let stopped = world.stop_workers(within).await;
+        let stopped = processes.stop_workers(within).await;
         stopped.unwrap_or_else(|error| self.trouble(&error));
-        self.troubles.append(&mut world.unexplained);
-        let folder = world.tidings.folder().to_owned();
+        self.troubles.append(&mut processes.unexplained);
+        let folder = processes.tidings.folder().to_owned();
         self.troubles.extend(judge::logs(&folder)?);
-        judge::keep(&self.files, world).unwrap_or_else(|error| self.trouble(&error));
-        let verdict = judge::verdict(&self.files, world)?;
+        judge::keep(&self.files, processes).unwrap_or_else(|error| self.trouble(&error));
+        let verdict = judge::verdict(&self.files, processes)?;
         Ok(Outcome {
             seed: self.plan.seed,
             folder,
             kills: self.kills + self.producers.killed.load(Ordering::Relaxed),
             acts: self.acts,
             done: self.done,
-            restarts: world.restarts,
+            restarts: processes.restarts,
             events: self.files.handed_over(&self.plan),
             open: open as u64,
             verdict,
@@ -180,7 +180,7 @@ impl Run {
     ///
     /// # Errors
     /// When it cannot be done at all.
-    pub async fn act(&mut self, act: &Act, world: &mut World) -> Result<()> {
+    pub async fn act(&mut self, act: &Act, processes: &mut Processes) -> Result<()> {
         *self.acts.entry(act.name()).or_default() += 1;
         if !matches!(act, Act::Emit(_)) {
             self.files.append("acts.log", &format!("{} {act:?}", Timestamp::now()))?;
@@ -188,7 +188,7 @@ impl Run {
         let (producers, desk, name) = (Arc::clone(&self.producers), self.desk.clone(), act.name());
         match act.clone() {
             Act::Fault(fault) => {
-                let killed = world.apply(fault).await?;
+                let killed = processes.apply(fault).await?;
                 self.kills += u64::from(killed);
                 *self.done.entry(name).or_default() += 1;
             }
@@ -240,13 +240,13 @@ impl Run {
     }
 
     /// Waits until producers and operators are done, at most so long.
-    async fn rest(&mut self, world: &mut World, within: Duration) {
+    async fn rest(&mut self, processes: &mut Processes, within: Duration) {
         let deadline = Instant::now() + within;
         while !self.tasks.is_empty() && Instant::now() < deadline {
             if Instant::now() > deadline - within / 2 {
                 self.producers.close();
             }
-            if let Err(error) = world.supervise() {
+            if let Err(error) = processes.supervise() {
                 self.troubles.push(format!("{error:#}"));
             }
             if let Ok(Some(ended)) = tokio::time::timeout(LOOK, self.tasks.join_next()).await {

@@ -20,8 +20,8 @@ use super::{
     act::Order,
     load::Files,
     orders::Desk,
+    processes::Processes,
     settings::{RELAYS, TENANTS},
-    world::World,
 };
 
 /// Keys that are asked at once.
@@ -33,7 +33,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When Temporal does not answer.
-pub async fn dust(world: &mut World, desk: &Desk, files: &Files, within: Duration) -> Result<usize> {
+pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within: Duration) -> Result<usize> {
     let keys = desk.plan.keys();
     let anybody = desk.plan.events[0].key.clone();
     for relay in 0..RELAYS.len() {
@@ -41,8 +41,8 @@ pub async fn dust(world: &mut World, desk: &Desk, files: &Files, within: Duratio
     }
     let deadline = Instant::now() + within;
     let open = loop {
-        world.supervise()?;
-        let open = open(world, &keys, deadline).await?;
+        processes.supervise()?;
+        let open = open(processes, &keys, deadline).await?;
         let now = Timestamp::now();
         if Instant::now() >= deadline || open.iter().all(|(_, status)| waits(status, now)) {
             break open;
@@ -76,17 +76,22 @@ fn waits(status: &Status, now: Timestamp) -> bool {
 ///
 /// # Errors
 /// When Temporal does not answer.
-pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, within: Duration) -> Result<Vec<String>> {
+pub async fn empty(
+    processes: &mut Processes,
+    desk: &Desk,
+    paused: &BTreeSet<Key>,
+    within: Duration,
+) -> Result<Vec<String>> {
     let keys = desk.plan.keys();
     for key in paused {
         desk.order(Order::Resume, key).await?;
     }
     let deadline = Instant::now() + within;
     loop {
-        world.supervise()?;
+        processes.supervise()?;
         // A key that does not answer keeps none of the others from being sent.
-        let open = open(world, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
-        if open.as_ref().is_ok_and(Vec::is_empty) && singles(world).await.is_ok_and(|singles| singles == 0) {
+        let open = open(processes, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
+        if open.as_ref().is_ok_and(Vec::is_empty) && singles(processes).await.is_ok_and(|singles| singles == 0) {
             return Ok(Vec::new());
         }
         if Instant::now() >= deadline {
@@ -107,10 +112,10 @@ pub async fn empty(world: &mut World, desk: &Desk, paused: &BTreeSet<Key>, withi
 ///
 /// # Errors
 /// When somebody does not answer by then.
-pub async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
+pub async fn open(processes: &Processes, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
     loop {
         let asking = async {
-            let temporal = world.server.client().await?;
+            let temporal = processes.server.client().await?;
             let asked = stream::iter(keys).map(|key| ask(&temporal, key)).buffer_unordered(AT_ONCE);
             asked.try_collect::<Vec<_>>().await
         };
@@ -123,9 +128,9 @@ pub async fn open(world: &World, keys: &BTreeSet<Key>, deadline: Instant) -> Res
 }
 
 /// Single messages that are on their way.
-async fn singles(world: &World) -> Result<usize> {
+async fn singles(processes: &Processes) -> Result<usize> {
     let query = format!("WorkflowType = '{}' AND ExecutionStatus = 'Running'", names::MESSAGE_WORKFLOW_TYPE);
-    let count = world.server.client().await?.count_workflows(&query, WorkflowCountOptions::default()).await?;
+    let count = processes.server.client().await?.count_workflows(&query, WorkflowCountOptions::default()).await?;
     Ok(count.count())
 }
 

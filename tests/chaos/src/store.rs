@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, SqliteConnection};
-use tidings_harness::{postgres, process::signal, stage::eventually};
+use tidings_harness::{env::eventually, postgres, process::signal};
 use tidings_store::{Postgres, Sqlite, Store};
 
 /// How long PostgreSQL may take to start after a crash.

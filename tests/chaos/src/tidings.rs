@@ -15,7 +15,7 @@ use std::{
 use anyhow::Result;
 use jiff::Timestamp;
 use temporalio_client::Client;
-use tidings_harness::{outside, server};
+use tidings_harness::{cli_env, server};
 use tokio::process::Command;
 
 /// Which build of Tidings.
@@ -83,7 +83,7 @@ impl Tidings {
             Build::Old => &self.builds.old,
             Build::New => &self.builds.new,
         };
-        let mut command = outside::command(binary, &self.folder, &self.temporal);
+        let mut command = cli_env::command(binary, &self.folder, &self.temporal);
         // Who gives orders, for the audit trail.
         command.args(arguments).env("USER", "chaos");
         command

@@ -12,14 +12,14 @@ use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
 use tidings_harness::{
-    outside,
+    cli_env,
     relay::{self, At, Fault, Relay},
 };
 use tidings_model::Key;
 use tidings_workflows::Status;
 use tokio::time::Instant;
 
-use crate::{Act, Build, Builds, Order, Plan, Run, Target, WORKERS, World};
+use crate::{Act, Build, Builds, Order, Plan, Processes, Run, Target, WORKERS};
 
 mod long;
 mod outcome;
@@ -73,40 +73,40 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
     let fated = fated()?;
     let fated = ROUNDS.map(|build| (build, plan.add(fated.clone())));
     let plan = Arc::new(plan);
-    let mut world = World::start(&plan, folder, store, Builds { old, new: outside::binary()? }).await?;
-    world.relays.iter().for_each(trouble);
-    let mut run = Run::new(Arc::clone(&plan), folder, &world)?;
-    long::grow(&world.server.client().await?, &run.files).await?;
-    run.go_on(&mut world, BEFORE, bar).await?;
+    let mut processes = Processes::start(&plan, folder, store, Builds { old, new: cli_env::binary()? }).await?;
+    processes.relays.iter().for_each(trouble);
+    let mut run = Run::new(Arc::clone(&plan), folder, &processes)?;
+    long::grow(&processes.server.client().await?, &run.files).await?;
+    run.go_on(&mut processes, BEFORE, bar).await?;
     let mut rolled = Rolled::default();
     for ((build, batch), round) in fated.into_iter().zip(1..) {
-        run.act(&Act::Emit(batch), &mut world).await?;
-        run.go_on(&mut world, SHOWS, bar).await?;
-        give_fates(&mut run, &mut world, round).await?;
-        run.go_on(&mut world, SHOWS, bar).await?;
-        no_task_failed(&world, &format!("before round {round}")).await?;
-        rolled.open.push(states(&world, &plan).await?);
+        run.act(&Act::Emit(batch), &mut processes).await?;
+        run.go_on(&mut processes, SHOWS, bar).await?;
+        give_fates(&mut run, &mut processes, round).await?;
+        run.go_on(&mut processes, SHOWS, bar).await?;
+        no_task_failed(&processes, &format!("before round {round}")).await?;
+        rolled.open.push(states(&processes, &plan).await?);
         if round == 1 {
             // As an operator does: the tables before the workers.
-            world.prepare(Build::New, &["migrate"]).await?;
-            world.tidings.mix();
+            processes.prepare(Build::New, &["migrate"]).await?;
+            processes.tidings.mix();
         }
         for worker in 0..WORKERS {
-            rolled.stops.push(world.replace_worker(worker, build, STOPS_WITHIN).await?);
-            run.go_on(&mut world, BETWEEN, bar).await?;
+            rolled.stops.push(processes.replace_worker(worker, build, STOPS_WITHIN).await?);
+            run.go_on(&mut processes, BETWEEN, bar).await?;
         }
-        no_task_failed(&world, &format!("round {round}, to the {build:?} build")).await?;
+        no_task_failed(&processes, &format!("round {round}, to the {build:?} build")).await?;
     }
-    world.relays.iter().for_each(Relay::heal);
-    run.go_on(&mut world, SHOWS, bar).await?;
-    run.act(&Act::Emit(refused), &mut world).await?;
-    let judged = run.judge(&mut world, bar).await?;
-    Ok(Outcome { rolled, tasks: Tasks::of(&world).await?, judged })
+    processes.relays.iter().for_each(Relay::heal);
+    run.go_on(&mut processes, SHOWS, bar).await?;
+    run.act(&Act::Emit(refused), &mut processes).await?;
+    let judged = run.judge(&mut processes, bar).await?;
+    Ok(Outcome { rolled, tasks: Tasks::of(&processes).await?, judged })
 }
 
 /// A run whose tasks fail answers nobody: what comes next would wait for it.
-async fn no_task_failed(world: &World, when: &str) -> Result<()> {
-    let failed = Tasks::of(world).await?.failed;
+async fn no_task_failed(processes: &Processes, when: &str) -> Result<()> {
+    let failed = Tasks::of(processes).await?.failed;
     let some = failed[..failed.len().min(SHOWN)].join("\n");
     ensure!(failed.is_empty(), "{when}: {} failed tasks:\n{some}", failed.len());
     Ok(())
@@ -140,26 +140,26 @@ fn fated() -> Result<Vec<Key>> {
 }
 
 /// What puts keys into states in which they outlast a round.
-async fn give_fates(run: &mut Run, world: &mut World, round: u32) -> Result<()> {
+async fn give_fates(run: &mut Run, processes: &mut Processes, round: u32) -> Result<()> {
     for key in fated()? {
         let order = match key.user.as_str() {
             HELD => Order::Hold,
             PAUSED => Order::Pause,
             _ => Order::Cadence(Some("daily 08:00")),
         };
-        run.act(&Act::Order(order, key), world).await?;
+        run.act(&Act::Order(order, key), processes).await?;
     }
     // One for each user: a number is of one of them, in turn.
     for number in 0..SINGLES {
-        run.act(&Act::Send { number: round * 1_000 + number }, world).await?;
+        run.act(&Act::Send { number: round * 1_000 + number }, processes).await?;
     }
     Ok(())
 }
 
 /// How many of the plan's keys are in each state. Whoever does not answer is stuck.
-async fn states(world: &World, plan: &Plan) -> Result<BTreeMap<&'static str, u64>> {
+async fn states(processes: &Processes, plan: &Plan) -> Result<BTreeMap<&'static str, u64>> {
     let mut states = BTreeMap::new();
-    for (_, status) in crate::open(world, &plan.keys(), Instant::now() + ANSWERS_WITHIN).await? {
+    for (_, status) in crate::open(processes, &plan.keys(), Instant::now() + ANSWERS_WITHIN).await? {
         *states.entry(state(&status, Timestamp::now())).or_default() += 1;
     }
     Ok(states)

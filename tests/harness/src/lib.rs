@@ -1,19 +1,19 @@
 //! What the end-to-end tests share: servers, relays, checks.
 
 pub mod bad_input;
-pub mod broken;
+pub mod buggy_store;
 pub mod checker;
-pub mod days;
-pub mod faulty;
-pub mod outside;
+pub mod cli_env;
+pub mod cost;
+pub mod env;
+pub mod interrupted_future;
+pub mod message_env;
 pub mod port;
-pub mod post;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod server;
-pub mod spent;
-pub mod stage;
+pub mod time_skipping;
 pub mod upkeep;

@@ -100,7 +100,7 @@ impl Mail {
 ///
 /// # Errors
 /// When a mail is not one of ours.
-pub fn told(mails: &[Mail]) -> Result<BTreeMap<String, u64>> {
+pub fn events_by_message(mails: &[Mail]) -> Result<BTreeMap<String, u64>> {
     mails
         .iter()
         .map(|mail| Ok((mail.header("X-Tidings-Message")?, mail.header("X-Tidings-Events")?.parse()?)))

@@ -14,9 +14,9 @@ use tidings_model::{
 use tidings_store::Store;
 use tidings_workflows::{Carried, Upkeep};
 
-use crate::stage::{Running, Stage, event};
+use crate::env::{Env, Running, event};
 
-impl<S: Store> Stage<S> {
+impl<S: Store> Env<S> {
     /// The production worker of the upkeep.
     ///
     /// # Errors

@@ -3,36 +3,36 @@
 use anyhow::Result;
 use futures::future::try_join_all;
 use tidings_harness::{
-    spent::Spent,
-    stage::{Stage, event, key, settings},
+    cost::HistoryCost,
+    env::{Env, event, key, settings},
 };
 use tidings_model::contract::Outcome;
 use tidings_needs::needs;
 
 /// Of a digest with so many events that come at once, through the client.
-async fn spent(events: usize) -> Result<Spent> {
-    let stage = Stage::start(settings("after 3s", "after 3s")).await?;
+async fn cost_of(events: usize) -> Result<HistoryCost> {
+    let env = Env::start(settings("after 3s", "after 3s")).await?;
     let key = key("activity", "ann");
-    try_join_all((0..events).map(|n| stage.events.emit(event(&key, &format!("e{n}"))))).await?;
+    try_join_all((0..events).map(|n| env.events.emit(event(&key, &format!("e{n}"))))).await?;
 
-    let summary = stage.completed(&key).await?;
+    let summary = env.completed(&key).await?;
     assert_eq!(summary.digests, 1);
     assert_eq!(summary.last.map(|ended| ended.closed.outcome), Some(Outcome::Sent));
-    assert_eq!(stage.relay.mails().len(), 1);
+    assert_eq!(env.relay.mails().len(), 1);
 
-    let history = stage.history(&key).await?;
-    let spent = Spent::of(&history)?;
-    println!("{spent:?}");
+    let history = env.history(&key).await?;
+    let cost = HistoryCost::of(&history)?;
+    println!("{cost:?}");
     for event in &history {
         println!("  {:3} {:?}", event.event_id, event.event_type());
     }
-    Ok(spent)
+    Ok(cost)
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_of_one_signal_stays_within_its_history_budget() -> Result<()> {
-    let Spent { events, bytes, tasks, actions } = spent(1).await?;
+    let HistoryCost { events, bytes, tasks, actions } = cost_of(1).await?;
     assert!(events <= 24 && tasks <= 3, "{events} history events, {tasks} workflow tasks");
     // A signal, a timer, an attempt, and the local activities of two workflow tasks.
     assert!(actions <= 5, "{actions} actions");
@@ -43,7 +43,7 @@ async fn a_digest_of_one_signal_stays_within_its_history_budget() -> Result<()> 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_events_at_once_add_few_signals_and_their_bytes() -> Result<()> {
-    let (one, hundred) = (spent(1).await?, spent(100).await?);
+    let (one, hundred) = (cost_of(1).await?, cost_of(100).await?);
     // The first signal has what came with it, and the others wait for it; one or two more where emitting took longer.
     assert!(hundred.actions <= one.actions + 3, "{hundred:?}");
     assert!(hundred.events <= one.events + 12, "{hundred:?}");

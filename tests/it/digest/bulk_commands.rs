@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    outside::Outside,
-    stage::{event, eventually, key, signal},
+    cli_env::CliEnv,
+    env::{event, eventually, key, signal},
 };
 use tidings_model::Key;
 use tidings_needs::needs;
@@ -16,10 +16,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const ACTIVITY_OF_ACME: &str = "tenant=acme and type=activity";
 
 /// Three keys of one tenant, one of them from a producer that sets no search attributes, and one of another tenant.
-async fn started() -> Result<Outside> {
-    let mut outside = Outside::start("after 1h").await?;
-    outside.start_worker()?;
-    let temporal = outside.server.client().await?;
+async fn started() -> Result<CliEnv> {
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let temporal = cli.server.client().await?;
     let client = Client::new(temporal.clone(), Config::default());
     let elsewhere = Key { tenant: "zeta".to_owned(), ..key("activity", "ann") };
     for key in [key("activity", "ann"), key("activity", "bob b"), elsewhere] {
@@ -28,31 +28,30 @@ async fn started() -> Result<Outside> {
     let bare = r#"{"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}"#;
     signal(&temporal, &key("activity", "bare"), Inbound::from_json_events([bare])).await?;
     eventually("visibility knows all keys", MINUTE, async || {
-        let found = dry_run(&outside, "type=activity").await?;
+        let found = dry_run(&cli, "type=activity").await?;
         Ok((found.len() == 5).then_some(()))
     })
     .await?;
-    Ok(outside)
+    Ok(cli)
 }
 
-async fn dry_run(outside: &Outside, words: &str) -> Result<Vec<String>> {
-    let said = outside.run(&["digest", "hold", "--where", words, "--by", "ann", "--why", "t", "--dry-run"]).await?;
+async fn dry_run(cli: &CliEnv, words: &str) -> Result<Vec<String>> {
+    let said = cli.run(&["digest", "hold", "--where", words, "--by", "ann", "--why", "t", "--dry-run"]).await?;
     Ok(said.lines().map(str::to_owned).collect())
 }
 
-async fn told(outside: &Outside, command: &str, words: &str) -> Result<String> {
-    let said = outside
-        .run(&["digest", command, "--where", words, "--by", "ann", "--why", "ticket 812", "--rate", "100"])
-        .await?;
+async fn told(cli: &CliEnv, command: &str, words: &str) -> Result<String> {
+    let said =
+        cli.run(&["digest", command, "--where", words, "--by", "ann", "--why", "ticket 812", "--rate", "100"]).await?;
     Ok(said.trim().to_owned())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() -> Result<()> {
-    let outside = started().await?;
+    let cli = started().await?;
     assert_eq!(
-        dry_run(&outside, ACTIVITY_OF_ACME).await?,
+        dry_run(&cli, ACTIVITY_OF_ACME).await?,
         [
             "acme/activity/ann",
             "acme/activity/bare",
@@ -60,7 +59,7 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
             "3 keys; none was told anything (--dry-run)"
         ]
     );
-    assert_eq!(dry_run(&outside, "user=\"bob b\"").await?[0], "acme/activity/bob%20b");
+    assert_eq!(dry_run(&cli, "user=\"bob b\"").await?[0], "acme/activity/bob%20b");
     for (command, summary) in [
         ("hold", "3 keys: 3 done, 0 with nothing to do, 0 failed"),
         ("release", "3 keys: 3 done, 0 with nothing to do, 0 failed"),
@@ -68,10 +67,10 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
         ("retime", "3 keys: 3 done, 0 with nothing to do, 0 failed"),
         ("drop", "3 keys: 3 done, 0 with nothing to do, 0 failed"),
     ] {
-        assert_eq!(told(&outside, command, ACTIVITY_OF_ACME).await?, summary, "{command}");
+        assert_eq!(told(&cli, command, ACTIVITY_OF_ACME).await?, summary, "{command}");
     }
     eventually("the keys are idle", MINUTE, async || {
-        let found = dry_run(&outside, "type=activity").await?;
+        let found = dry_run(&cli, "type=activity").await?;
         Ok((found[0] == "zeta/activity/ann" && found.len() == 2).then_some(()))
     })
     .await
@@ -80,9 +79,9 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_without_a_worker_fails_the_command_and_says_why() -> Result<()> {
-    let mut outside = started().await?;
-    outside.kill_worker()?;
-    let error = told(&outside, "hold", "tenant=zeta").await.unwrap_err().to_string();
+    let mut cli = started().await?;
+    cli.kill_worker()?;
+    let error = told(&cli, "hold", "tenant=zeta").await.unwrap_err().to_string();
     assert!(error.contains("exit status: 1"), "{error}");
     assert!(error.contains("failed: zeta/activity/ann does not answer; is a worker running"), "{error}");
     assert!(error.contains("1 key: 0 done, 0 with nothing to do, 1 failed"), "{error}");

@@ -8,9 +8,9 @@ use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
 use tidings_harness::{
+    env::{Env, event, eventually, has_fired, key, settings},
     postgres::database,
     relay::{Act, At, Fault},
-    stage::{Stage, event, eventually, has_fired, key, settings},
 };
 use tidings_model::{Key, contract::Outcome, records::DigestRecord};
 use tidings_needs::needs;
@@ -20,19 +20,15 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How long the relay keeps its answer to the final dot to itself: longer than a cancel takes to arrive.
 const SLOW_ANSWER: Duration = Duration::from_secs(8);
 
-async fn reaches<S: Store>(stage: &Stage<S>, key: &Key, state: &str) -> Result<()> {
-    eventually(state, MINUTE, async || Ok((stage.status(key).await?.state == state).then_some(()))).await
-}
-
-async fn is_over<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
-    let over = async || Ok((stage.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
+async fn is_over<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
+    let over = async || Ok((env.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
     eventually("the run is cancelled", MINUTE, over).await
 }
 
 /// Waits until the workflow has seen the cancel: while a local activity runs it sees nothing.
-async fn seen<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+async fn seen<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
     eventually("a workflow task after the cancel is completed", MINUTE, async || {
-        let history = stage.history(key).await?;
+        let history = env.history(key).await?;
         let after =
             history.iter().skip_while(|event| event.event_type() != EventType::WorkflowExecutionCancelRequested);
         let started = after.skip_while(|event| event.event_type() != EventType::WorkflowTaskStarted);
@@ -42,9 +38,9 @@ async fn seen<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
 }
 
 /// Waits until the delivery that runs has learned of the cancel: with the answer to a heartbeat.
-async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
+async fn learned<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
     let heartbeat = async || {
-        let description = stage.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
+        let description = env.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
         let requested = PendingActivityState::CancelRequested as i32;
         let running = description.raw().pending_activities.iter().find(|activity| activity.state == requested);
         anyhow::Ok(running.and_then(|activity| activity.last_heartbeat_time))
@@ -58,21 +54,21 @@ async fn learned<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> Result<()> {
-    let mut stage = Stage::start(settings("after 5s", "after 1h")).await?;
+    let mut env = Env::start(settings("after 5s", "after 1h")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    reaches(&stage, &key, "collecting").await?;
-    stage.stop_worker()?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.reaches(&key, "collecting").await?;
+    env.stop_worker()?;
     // With no worker both wait for the same workflow task.
-    stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
-    let fired = async || Ok(has_fired(&stage.history(&key).await?).then_some(()));
+    env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+    let fired = async || Ok(has_fired(&env.history(&key).await?).then_some(()));
     eventually("the timer fires", MINUTE, fired).await?;
-    stage.start_worker()?;
-    is_over(&stage, &key).await?;
-    let digests = stage.store.digests(&key, 10).await?;
+    env.start_worker()?;
+    is_over(&env, &key).await?;
+    let digests = env.store.digests(&key, 10).await?;
     let dropped = |digest: &&_| matches!(digest, DigestRecord { closed: Some(closed), items: 1, .. } if closed.outcome == Outcome::Dropped);
     assert_eq!((digests.len(), digests.iter().filter(dropped).count()), (1, 1), "{digests:?}");
-    assert!(stage.relay.mails().is_empty());
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
@@ -82,8 +78,8 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
     let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
-    let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
-    stage.start_worker()?;
+    let mut env = Env::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    env.start_worker()?;
     let mut ledger = PgConnection::connect(&url).await?;
     // Readers pass a lock in SHARE mode, writers wait.
     for (state, lock) in [
@@ -94,45 +90,45 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
         let key = key("activity", state);
         let mut holding = ledger.begin().await?;
         holding.execute(lock).await?;
-        stage.events.emit(event(&key, "e1")).await?;
-        reaches(&stage, &key, state).await?;
-        stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+        env.events.emit(event(&key, "e1")).await?;
+        env.reaches(&key, state).await?;
+        env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
         if state == "sending" {
-            learned(&stage, &key).await?
+            learned(&env, &key).await?
         } else {
-            seen(&stage, &key).await?
+            seen(&env, &key).await?
         }
         holding.rollback().await?;
-        is_over(&stage, &key).await.context(state)?;
+        is_over(&env, &key).await.context(state)?;
 
-        let digests = stage.store.digests(&key, 10).await?;
+        let digests = env.store.digests(&key, 10).await?;
         let [digest] = &digests[..] else { panic!("{state}: {digests:?}") };
         assert_eq!(digest.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{state}: {digest:?}");
         assert_eq!(digest.items, 1, "{state}: {digest:?}");
     }
-    assert!(stage.relay.mails().is_empty());
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn after_the_final_dot_a_cancelled_digest_ends_as_the_relay_answers() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
     let key = key("activity", "ann");
-    stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW_ANSWER)));
-    stage.events.emit(event(&key, "e1")).await?;
+    env.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW_ANSWER)));
+    env.events.emit(event(&key, "e1")).await?;
     eventually("the attempt is past the dot", MINUTE, async || {
-        let past = stage.count("SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL").await?;
+        let past = env.count("SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL").await?;
         Ok((past == 1).then_some(()))
     })
     .await?;
-    stage.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    is_over(&stage, &key).await?;
+    env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
+    env.events.emit(event(&key, "e2")).await?;
+    is_over(&env, &key).await?;
 
-    let digests = stage.store.digests(&key, 10).await?;
+    let digests = env.store.digests(&key, 10).await?;
     let outcomes: Vec<_> = digests.iter().map(|d| (d.items, d.closed.as_ref().map(|closed| closed.outcome))).collect();
     assert_eq!(outcomes, [(1, Some(Outcome::Dropped)), (1, Some(Outcome::Sent))], "latest first: {digests:?}");
-    assert_eq!(stage.relay.mails().len(), 1);
+    assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }

@@ -6,16 +6,14 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp, Unit};
-use temporalio_client::{
-    WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions,
-};
+use temporalio_client::{WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions};
 use tidings_harness::{
-    relay::{Act, At, Fault, told},
-    stage::{Stage, event, eventually, key, settings, signal},
+    env::{Env, event, eventually, key, order, settings, signal},
+    relay::{Act, At, Fault, events_by_message},
 };
 use tidings_model::{
     Key,
-    command::{Order, Reopen, Reopened, Retime},
+    command::{Reopen, Reopened, Retime},
     contract::Outcome,
     names,
     records::{AuditEntry, Preferences},
@@ -28,34 +26,24 @@ use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn order() -> Order {
-    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
-}
-
-/// Waits until the key's status is as wanted.
-async fn status(stage: &Stage, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
-    let met = async || Ok(Some(stage.status(key).await?).filter(|status| wanted(status)));
-    eventually(what, MINUTE, met).await.with_context(|| format!("{what} is never so"))
-}
-
-async fn collecting(stage: &Stage, key: &Key, events: u64) -> Result<Status> {
-    status(stage, key, "it collects", |s| s.state == "collecting" && s.pending == events && s.due_at.is_some()).await
+async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
+    env.status_when(key, "it collects", |s| s.state == "collecting" && s.pending == events && s.due_at.is_some()).await
 }
 
 /// The recipient chooses in the store, as `tidings preferences set` does; the signal is up to the test.
-async fn choose(stage: &Stage, key: &Key, preferences: &Preferences) -> Result<()> {
+async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
     let entry = AuditEntry {
         at: Timestamp::now(),
         actor: "recipient".to_owned(),
         action: "preferences".to_owned(),
         why: String::new(),
     };
-    stage.store.put_preferences(key, preferences, &entry).await?;
+    env.store.put_preferences(key, preferences, &entry).await?;
     Ok(())
 }
 
-async fn tell_of_choice(stage: &Stage, key: &Key) -> Result<()> {
-    Ok(stage.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await?)
+async fn tell_of_choice(env: &Env, key: &Key) -> Result<()> {
+    Ok(env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await?)
 }
 
 /// A retract of the key, to be filled in.
@@ -65,9 +53,9 @@ fn retract(key: &Key) -> v1::Retract {
 }
 
 /// How many events the key's digests have, by outcome and reason.
-async fn outcomes(stage: &Stage, key: &Key) -> Result<BTreeMap<(&'static str, String), u64>> {
+async fn outcomes(env: &Env, key: &Key) -> Result<BTreeMap<(&'static str, String), u64>> {
     let mut outcomes = BTreeMap::new();
-    for digest in stage.store.digests(key, 100).await? {
+    for digest in env.store.digests(key, 100).await? {
         let closed = digest.closed.context("a digest without an end")?;
         *outcomes.entry((closed.outcome.name(), closed.why)).or_default() += digest.items;
     }
@@ -81,15 +69,15 @@ fn of(counts: &[(&'static str, &str, u64)]) -> BTreeMap<(&'static str, String), 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_cadence_retimes_the_open_window_and_audits_both_times() -> Result<()> {
-    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    let before = collecting(&stage, &key, 1).await?.due_at.context("not planned")?;
+    env.events.emit(event(&key, "e1")).await?;
+    let before = collecting(&env, &key, 1).await?.due_at.context("not planned")?;
 
     let hour = Preferences { cadence: Some("after 1h".to_owned()), ..Preferences::default() };
-    choose(&stage, &key, &hour).await?;
-    tell_of_choice(&stage, &key).await?;
-    let moved = status(&stage, &key, "it is re-timed", |s| s.due_at.is_some_and(|at| at < before)).await?;
+    choose(&env, &key, &hour).await?;
+    tell_of_choice(&env, &key).await?;
+    let moved = env.status_when(&key, "it is re-timed", |s| s.due_at.is_some_and(|at| at < before)).await?;
     let sooner = before.duration_since(moved.due_at.context("not planned")?);
     assert_eq!(sooner, SignedDuration::from_hours(23));
     assert!(moved.why.starts_with("after 1h -> "), "{}", moved.why);
@@ -98,120 +86,120 @@ async fn a_new_cadence_retimes_the_open_window_and_audits_both_times() -> Result
     let audited = async || {
         let both =
             "SELECT COUNT(*) FROM audit WHERE action = 'retime' AND why LIKE 'the recipient chose: due at %, was %'";
-        Ok((stage.count(both).await? == 1).then_some(()))
+        Ok((env.count(both).await? == 1).then_some(()))
     };
     eventually("the audit trail has it", MINUTE, audited).await?;
 
-    choose(&stage, &key, &Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() }).await?;
-    tell_of_choice(&stage, &key).await?;
-    stage.completed(&key).await?;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 1)]));
+    choose(&env, &key, &Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() }).await?;
+    tell_of_choice(&env, &key).await?;
+    env.completed(&key).await?;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 1)]));
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_choice_without_its_signal_applies_before_the_window_is_due() -> Result<()> {
-    let stage = Stage::start(settings("after 12s", "after 1d")).await?;
+    let env = Env::start(settings("after 12s", "after 1d")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    collecting(&stage, &key, 1).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    collecting(&env, &key, 1).await?;
     // Sooner than half of the window before its deadline. Nobody tells the workflow.
-    choose(&stage, &key, &Preferences { cadence: Some("after 1d".to_owned()), ..Preferences::default() }).await?;
-    let moved = status(&stage, &key, "it is re-timed", |s| s.why.starts_with("after 1d")).await?;
+    choose(&env, &key, &Preferences { cadence: Some("after 1d".to_owned()), ..Preferences::default() }).await?;
+    let moved = env.status_when(&key, "it is re-timed", |s| s.why.starts_with("after 1d")).await?;
     assert!(moved.due_at.is_some_and(|at| at > Timestamp::now() + SignedDuration::from_hours(23)));
-    assert!(stage.relay.mails().is_empty());
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_a_disabled_category_are_skipped_with_the_reason() -> Result<()> {
-    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let share = |id: &str| v1::Event { category: "share".to_owned(), ..event(&key, id) };
     for event in [event(&key, "e1"), share("e2"), share("e3")] {
-        stage.events.emit(event).await?;
+        env.events.emit(event).await?;
     }
-    collecting(&stage, &key, 3).await?;
-    choose(&stage, &key, &Preferences { off: ["share".to_owned()].into(), ..Preferences::default() }).await?;
-    tell_of_choice(&stage, &key).await?;
-    stage.workflow(&key).execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
-    stage.completed(&key).await?;
+    collecting(&env, &key, 3).await?;
+    choose(&env, &key, &Preferences { off: ["share".to_owned()].into(), ..Preferences::default() }).await?;
+    tell_of_choice(&env, &key).await?;
+    env.update(&key, Digest::flush, order()).await?;
+    env.completed(&key).await?;
     let expected = of(&[("sent", "", 1), ("skipped", "the recipient turned their category off", 2)]);
-    assert_eq!(outcomes(&stage, &key).await?, expected);
-    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
+    assert_eq!(outcomes(&env, &key).await?, expected);
+    assert_eq!(events_by_message(&env.relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retracted_event_is_in_no_email_whichever_arrives_first() -> Result<()> {
-    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let retracts = ["e2", "still to come"].map(|id| v1::Retract { event_id: id.to_owned(), ..retract(&key) });
     for event_id in ["e1", "e2", "e3"] {
-        stage.events.emit(event(&key, event_id)).await?;
+        env.events.emit(event(&key, event_id)).await?;
     }
-    collecting(&stage, &key, 3).await?;
+    collecting(&env, &key, 3).await?;
     for retract in retracts.iter().chain(&retracts) {
-        stage.events.retract(retract.clone()).await?;
+        env.events.retract(retract.clone()).await?;
     }
-    collecting(&stage, &key, 2).await?;
-    stage.events.emit(event(&key, "still to come")).await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    stage.workflow(&key).execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
-    stage.completed(&key).await?;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2), ("skipped", "retracted", 2)]));
-    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    collecting(&env, &key, 2).await?;
+    env.events.emit(event(&key, "still to come")).await?;
+    env.events.emit(event(&key, "e2")).await?;
+    env.update(&key, Digest::flush, order()).await?;
+    env.completed(&key).await?;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 2), ("skipped", "retracted", 2)]));
+    assert_eq!(events_by_message(&env.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_whose_events_are_all_retracted_ends_without_an_email() -> Result<()> {
-    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     for event_id in ["e1", "e2"] {
-        stage.events.emit(event(&key, event_id)).await?;
+        env.events.emit(event(&key, event_id)).await?;
     }
-    collecting(&stage, &key, 2).await?;
+    collecting(&env, &key, 2).await?;
     // All about the page that occurred so far.
     let (category, entity_type, entity_id) = ("comment".to_owned(), "page".to_owned(), "plans".to_owned());
     let occurred_at = Some(Timestamp::now().into());
     let page = v1::Retract { category, entity_type, entity_id, occurred_at, ..retract(&key) };
-    stage.events.retract(page).await?;
-    let summary = stage.completed(&key).await?;
+    env.events.retract(page).await?;
+    let summary = env.completed(&key).await?;
     let last = summary.last.context("no digest")?.closed;
     let why = "every event was retracted, opted out of, or in an earlier digest";
     assert_eq!((last.outcome, last.why.as_str()), (Outcome::Skipped, why));
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("skipped", "retracted", 2), ("skipped", why, 0)]));
-    assert!(stage.relay.mails().is_empty());
+    assert_eq!(outcomes(&env, &key).await?, of(&[("skipped", "retracted", 2), ("skipped", why, 0)]));
+    assert!(env.relay.mails().is_empty());
 
     // What occurs later is new.
-    stage.events.emit(event(&key, "e3")).await?;
-    collecting(&stage, &key, 1).await?;
+    env.events.emit(event(&key, "e3")).await?;
+    collecting(&env, &key, 1).await?;
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn retime_applies_the_current_configuration_or_a_given_time() -> Result<()> {
-    let mut stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let mut env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    let planned = collecting(&stage, &key, 1).await?.due_at;
+    env.events.emit(event(&key, "e1")).await?;
+    let planned = collecting(&env, &key, 1).await?.due_at;
 
     // Another configuration leaves the open window alone (rule 16).
-    stage.stop_worker()?;
-    stage.settings = settings("after 2h", "after 1d");
-    stage.start_worker()?;
-    stage.events.emit(event(&key, "e2")).await?;
-    assert_eq!(collecting(&stage, &key, 2).await?.due_at, planned);
+    env.stop_worker()?;
+    env.settings = settings("after 2h", "after 1d");
+    env.start_worker()?;
+    env.events.emit(event(&key, "e2")).await?;
+    assert_eq!(collecting(&env, &key, 2).await?.due_at, planned);
 
     let retime = async |at: Option<Timestamp>| {
         let retime = Retime { order: order(), at };
-        stage.workflow(&key).execute_update(Digest::retime, retime, WorkflowExecuteUpdateOptions::default()).await
+        env.update(&key, Digest::retime, retime).await
     };
     let anew = retime(None).await?;
     assert_eq!((anew.events, anew.was), (2, planned));
@@ -224,85 +212,85 @@ async fn retime_applies_the_current_configuration_or_a_given_time() -> Result<()
     let moved = retime(Some(at)).await?;
     assert_eq!((moved.was, moved.due_at), (anew.due_at, Some(at)));
     assert!(moved.why.starts_with("retimed by ann: ticket 812 -> "), "{}", moved.why);
-    stage.completed(&key).await?;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2)]));
-    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE action = 'retime' AND actor = 'ann'").await?, 2);
+    env.completed(&key).await?;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 2)]));
+    assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE action = 'retime' AND actor = 'ann'").await?, 2);
     Ok(())
 }
 
 /// As `tidings digest reopen` does: an idle key has no workflow that runs.
-async fn reopen(stage: &Stage, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool) -> Result<Reopened> {
+async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool) -> Result<Reopened> {
     let reopen = Reopen { order: order(), digest_id, may_duplicate };
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
     let carried = Carried::default();
-    Ok(stage.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
+    Ok(env.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_digest_can_be_reopened_and_a_sent_one_cannot() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1d")).await?;
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let env = Env::start(settings("after 1s", "after 1d")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    status(&stage, &key, "it is retried", |s| s.state == "retrying").await?;
-    stage.workflow(&key).execute_update(Digest::discard, order(), WorkflowExecuteUpdateOptions::default()).await?;
-    stage.completed(&key).await?;
-    let digest_id = stage.store.digests(&key, 1).await?[0].digest_id;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("dropped", "ticket 812", 1)]));
+    env.events.emit(event(&key, "e1")).await?;
+    env.status_when(&key, "it is retried", |s| s.state == "retrying").await?;
+    env.update(&key, Digest::discard, order()).await?;
+    env.completed(&key).await?;
+    let digest_id = env.store.digests(&key, 1).await?[0].digest_id;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("dropped", "ticket 812", 1)]));
 
-    let reopened = reopen(&stage, &key, digest_id, false).await?;
+    let reopened = reopen(&env, &key, digest_id, false).await?;
     assert_eq!(reopened, Reopened { events: 1, refused: None });
-    stage.completed(&key).await?;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 1)]));
-    assert_eq!(stage.store.digests(&key, 10).await?.len(), 1, "the same digest");
-    assert_eq!(stage.relay.mails().len(), 1);
+    env.completed(&key).await?;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 1)]));
+    assert_eq!(env.store.digests(&key, 10).await?.len(), 1, "the same digest");
+    assert_eq!(env.relay.mails().len(), 1);
 
-    let again = reopen(&stage, &key, digest_id, true).await?.refused.context("a sent digest was taken up again")?;
+    let again = reopen(&env, &key, digest_id, true).await?.refused.context("a sent digest was taken up again")?;
     assert!(again.contains("sent"), "{again}");
-    stage.completed(&key).await?;
-    assert_eq!(stage.relay.mails().len(), 1);
+    env.completed(&key).await?;
+    assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_reopens_of_one_key_are_all_answered() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1d")).await?;
+    let env = Env::start(settings("after 1s", "after 1d")).await?;
     let key = key("activity", "ann");
-    let unknown = || reopen(&stage, &key, uuid::Uuid::new_v4(), false);
+    let unknown = || reopen(&env, &key, uuid::Uuid::new_v4(), false);
     for _ in 0..10 {
         for answer in timeout(MINUTE, try_join_all((0..8).map(|_| unknown()))).await.context("no answer")?? {
             assert!(answer.refused.is_some(), "{answer:?}");
         }
     }
-    stage.completed(&key).await?;
+    env.completed(&key).await?;
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_urgent_event_flushes_its_window_and_its_redelivery_changes_nothing() -> Result<()> {
-    let stage = Stage::start(settings("after 1d", "after 1d")).await?;
+    let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let urgent = || v1::Event { urgent: true, ..event(&key, "urgent") };
-    stage.events.emit(event(&key, "e1")).await?;
-    collecting(&stage, &key, 1).await?;
-    stage.events.emit(urgent()).await?;
-    stage.completed(&key).await?;
-    assert_eq!(outcomes(&stage, &key).await?, of(&[("sent", "", 2)]));
+    env.events.emit(event(&key, "e1")).await?;
+    collecting(&env, &key, 1).await?;
+    env.events.emit(urgent()).await?;
+    env.completed(&key).await?;
+    assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 2)]));
 
-    stage.events.emit(event(&key, "e2")).await?;
-    let planned = collecting(&stage, &key, 1).await?.due_at;
+    env.events.emit(event(&key, "e2")).await?;
+    let planned = collecting(&env, &key, 1).await?.due_at;
     let json = r#"{"event_id":"urgent","category":"comment","occurred_at":1767225600,"urgent":true}"#;
-    signal(&stage.temporal, &key, Inbound::from_json_events([json])).await?;
+    signal(&env.temporal, &key, Inbound::from_json_events([json])).await?;
     // It is looked at, and leaves.
     let plans = async || {
-        let history = format!("{:?}", stage.history(&key).await?);
+        let history = format!("{:?}", env.history(&key).await?);
         Ok((history.matches("MarkerRecordedEventAttributes").count() >= 2).then_some(()))
     };
     eventually("it was looked at", MINUTE, plans).await?;
-    assert_eq!(collecting(&stage, &key, 1).await?.due_at, planned);
+    assert_eq!(collecting(&env, &key, 1).await?.due_at, planned);
     Ok(())
 }

@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use temporalio_client::{WorkflowCancelOptions, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus};
+use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use tidings_harness::{
-    outside::Outside,
-    relay::{Act, At, Fault, told},
-    stage::{Stage, count, event, eventually, key, settings},
+    cli_env::CliEnv,
+    env::{Env, count, event, eventually, key, order, settings},
+    relay::{Act, At, Fault, events_by_message},
 };
 use tidings_model::{
     Key,
@@ -22,143 +22,130 @@ use tidings_workflows::Digest;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn order() -> Order {
-    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
-}
-
-async fn reaches(stage: &Stage, key: &Key, state: &str) -> Result<()> {
-    eventually(state, MINUTE, async || Ok((stage.status(key).await?.state == state).then_some(()))).await
-}
-
-async fn cancelled(stage: &Stage, key: &Key) -> Result<()> {
-    stage.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
-    let over = async || Ok((stage.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
+async fn cancelled(env: &Env, key: &Key) -> Result<()> {
+    env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
+    let over = async || Ok((env.run_status(key).await? == WorkflowExecutionStatus::Canceled).then_some(()));
     eventually("the run is cancelled", MINUTE, over).await
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_while_collecting_keeps_the_events_and_sends_nothing() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1h")).await?;
+    let env = Env::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     for event_id in ["e1", "e2"] {
-        stage.events.emit(event(&key, event_id)).await?;
+        env.events.emit(event(&key, event_id)).await?;
     }
-    reaches(&stage, &key, "collecting").await?;
-    cancelled(&stage, &key).await?;
+    env.reaches(&key, "collecting").await?;
+    cancelled(&env, &key).await?;
 
-    let digests = stage.store.digests(&key, 10).await?;
+    let digests = env.store.digests(&key, 10).await?;
     assert_eq!(digests.iter().map(|digest| digest.items).sum::<u64>(), 2);
     assert!(digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped)), "{digests:?}");
-    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE action = 'close'").await?, 1);
-    assert!(stage.relay.mails().is_empty());
+    assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE action = 'close'").await?, 1);
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_between_attempts_ends_the_digest_without_another_attempt() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    reaches(&stage, &key, "retrying").await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    cancelled(&stage, &key).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.reaches(&key, "retrying").await?;
+    env.events.emit(event(&key, "e2")).await?;
+    cancelled(&env, &key).await?;
 
-    let digests = stage.store.digests(&key, 10).await?;
+    let digests = env.store.digests(&key, 10).await?;
     assert_eq!(digests.len(), 2, "the digest on its way, and what was pending behind it: {digests:?}");
     assert!(digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped)), "{digests:?}");
     assert_eq!(digests.iter().map(|digest| digest.attempts).sum::<u32>(), 1);
-    assert!(stage.relay.mails().is_empty());
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_sends_a_window_before_it_is_due() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1h")).await?;
+    let env = Env::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    reaches(&stage, &key, "collecting").await?;
-    let workflow = stage.workflow(&key);
-    let flushed = workflow.execute_update(Digest::flush, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.reaches(&key, "collecting").await?;
+    let flushed = env.update(&key, Digest::flush, order()).await?;
     assert_eq!(flushed.events, 1);
-    let summary = stage.completed(&key).await?;
+    let summary = env.completed(&key).await?;
     assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
-    assert_eq!(stage.relay.mails().len(), 1);
+    assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
     let key = key("activity", "ann");
-    let workflow = stage.workflow(&key);
-    let options = WorkflowExecuteUpdateOptions::default;
     // The window is due in a second: the hold arrives with the event.
-    stage.events.emit(event(&key, "e1")).await?;
-    let held = workflow.execute_update(Digest::hold, Hold { order: order(), until: None }, options()).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    let held = env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
     assert_eq!(held.events, 1);
-    reaches(&stage, &key, "held").await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    let due = stage.status(&key).await?.due_at.context("the window is planned, and everybody sees when it was due")?;
+    env.reaches(&key, "held").await?;
+    env.events.emit(event(&key, "e2")).await?;
+    let due = env.status(&key).await?.due_at.context("the window is planned, and everybody sees when it was due")?;
     eventually("the window is overdue", MINUTE, async || Ok((Timestamp::now() > due).then_some(()))).await?;
-    assert_eq!(stage.status(&key).await?.pending, 2);
-    assert!(stage.relay.mails().is_empty());
+    assert_eq!(env.status(&key).await?.pending, 2);
+    assert!(env.relay.mails().is_empty());
 
-    let released = workflow.execute_update(Digest::release, order(), options()).await?;
+    let released = env.update(&key, Digest::release, order()).await?;
     assert_eq!((released.held, released.events), (true, 2));
-    let summary = stage.completed(&key).await?;
+    let summary = env.completed(&key).await?;
     assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
-    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    assert_eq!(events_by_message(&env.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
     let audited =
         "SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND why = 'ticket 812' AND action IN ('hold', 'release')";
-    assert_eq!(stage.count(audited).await?, 2);
+    assert_eq!(env.count(audited).await?, 2);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drop_ends_the_retrying_digest_and_the_window_behind_it() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    reaches(&stage, &key, "retrying").await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    let workflow = stage.workflow(&key);
-    let dropped = workflow.execute_update(Digest::discard, order(), WorkflowExecuteUpdateOptions::default()).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.reaches(&key, "retrying").await?;
+    env.events.emit(event(&key, "e2")).await?;
+    let dropped = env.update(&key, Digest::discard, order()).await?;
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
-    stage.completed(&key).await?;
+    env.completed(&key).await?;
 
-    stage.events.emit(event(&key, "e3")).await?;
-    stage.completed(&key).await?;
+    env.events.emit(event(&key, "e3")).await?;
+    env.completed(&key).await?;
     let outcomes: Vec<_> =
-        stage.store.digests(&key, 10).await?.into_iter().filter_map(|d| Some((d.items, d.closed?.outcome))).collect();
+        env.store.digests(&key, 10).await?.into_iter().filter_map(|d| Some((d.items, d.closed?.outcome))).collect();
     assert_eq!(outcomes, [(1, Outcome::Sent), (1, Outcome::Dropped), (1, Outcome::Dropped)]);
-    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'close'").await?, 2);
-    assert_eq!(stage.relay.mails().len(), 1);
+    assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'close'").await?, 2);
+    assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1h")).await?;
+    let env = Env::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
+    env.events.emit(event(&key, "e1")).await?;
     for (by, why, named) in
         [("", "x", "by: is required"), ("ann", " ", "why: is required"), ("a@b", "x", "by: is an address")]
     {
         let order = Order { by: by.to_owned(), why: why.to_owned() };
-        let workflow = stage.workflow(&key);
-        let refused = workflow.execute_update(Digest::flush, order, WorkflowExecuteUpdateOptions::default()).await;
+        let refused = env.update(&key, Digest::flush, order).await;
         let error = format!("{:?}", refused.err().context("was accepted")?);
         assert!(error.contains(named), "{error}");
     }
-    assert_eq!(stage.status(&key).await?.pending, 1);
+    assert_eq!(env.status(&key).await?.pending, 1);
     Ok(())
 }
 
@@ -167,19 +154,19 @@ async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result
 async fn the_status_says_that_the_recipient_is_unknown() -> Result<()> {
     let mut settings = settings("after 1s", "after 1h");
     settings.unknown_recipients = UnknownRecipients::Wait;
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     let key = key("activity", "nobody");
-    stage.events.emit(event(&key, "e1")).await?;
-    let waits = async || Ok(stage.status(&key).await?.why.contains("does not know").then_some(()));
+    env.events.emit(event(&key, "e1")).await?;
+    let waits = async || Ok(env.status(&key).await?.why.contains("does not know").then_some(()));
     eventually("the status says why", MINUTE, waits).await?;
-    assert_eq!(stage.status(&key).await?.pending, 1);
+    assert_eq!(env.status(&key).await?.pending, 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
-    let outside = Outside::start("after 1h").await?;
+    let cli = CliEnv::start("after 1h").await?;
     let order = " --by ann --why 812";
     for (command, order, code) in [
         ("status acme/activity/ann", "", 1),
@@ -192,7 +179,7 @@ async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
         ("preferences set acme/activity/ann --off promotion", order, 0),
     ] {
         let words = format!("{command}{order}");
-        let output = outside.tidings().env("TEMPORAL_NAMESPACE", "nowhere").args(words.split(' ')).output().await?;
+        let output = cli.tidings().env("TEMPORAL_NAMESPACE", "nowhere").args(words.split(' ')).output().await?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{command}: {said}");
         assert!(said.contains("Namespace nowhere is not found; check TEMPORAL_NAMESPACE"), "{command}: {said}");
@@ -203,26 +190,26 @@ async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_digests_message_fails_when_it_was_sent_after_all() -> Result<()> {
-    let mut outside = Outside::start("after 1s").await?;
-    outside.start_worker()?;
-    let temporal = outside.server.client().await?;
+    let mut cli = CliEnv::start("after 1s").await?;
+    cli.start_worker()?;
+    let temporal = cli.server.client().await?;
     let events = tidings_client::Client::new(temporal, tidings_client::Config::default());
     let (sent, waits) = (key("activity", "ann"), key("activity", "bo"));
-    outside.import(&BTreeSet::from([sent.clone(), waits.clone()])).await?;
-    outside.relay.fault(Fault::new(At::Dot, Act::Slow(Duration::from_secs(10))).to("ann@example.test"));
-    outside.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("bo@example.test"));
+    cli.import(&BTreeSet::from([sent.clone(), waits.clone()])).await?;
+    cli.relay.fault(Fault::new(At::Dot, Act::Slow(Duration::from_secs(10))).to("ann@example.test"));
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("bo@example.test"));
     for (key, under_way, code, said) in [
         (sent, "SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL", 1, "is not cancelled but sent"),
         (waits, "SELECT COUNT(*) FROM attempts WHERE class = 'deferred'", 0, ""),
     ] {
         events.emit(event(&key, "e1")).await?;
-        let begun = async || Ok((count(outside.folder.path(), under_way).await? == 1).then_some(()));
+        let begun = async || Ok((count(cli.folder.path(), under_way).await? == 1).then_some(()));
         eventually("an attempt is where it is to be", MINUTE, begun).await?;
-        let listed = outside.run(&["messages", "list", "--limit", "1", "--json"]).await?;
+        let listed = cli.run(&["messages", "list", "--limit", "1", "--json"]).await?;
         let message: serde_json::Value = serde_json::from_str(&listed)?;
         let id = message["id"].as_str().context("no id")?;
         let cancel = ["messages", "cancel", id, "--by", "ann", "--why", "ticket 812"];
-        let output = outside.tidings().args(cancel).output().await?;
+        let output = cli.tidings().args(cancel).output().await?;
         let found = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{key}: {found}");
         assert!(found.contains(said), "{key}: {found}");

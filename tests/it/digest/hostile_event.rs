@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mail_parser::MessageParser;
-use tidings_harness::stage::{Stage, event, key, mails, settings};
+use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
 use tidings_needs::needs;
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_event_makes_a_well_formed_email() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1s")).await?;
+    let env = Env::start(settings("after 1s", "after 1s")).await?;
     let key = key("activity", "ann");
     let mut hostile = event(&key, "e1");
     hostile.entity_id = "<script>alert(1)</script> 🦀 שלום".to_owned();
@@ -19,10 +19,10 @@ async fn a_hostile_event_makes_a_well_formed_email() -> Result<()> {
         "url": "javascript:alert(3)",
         "excerpt": "x".repeat(15_000),
     }))?;
-    stage.events.emit(hostile).await?;
-    mails(&stage.relay, 1, Duration::from_secs(60)).await?;
+    env.events.emit(hostile).await?;
+    wait_for_emails(&env.relay, 1, Duration::from_secs(60)).await?;
 
-    let bytes = stage.relay.mails()[0].bytes();
+    let bytes = env.relay.mails()[0].bytes();
     let mail = MessageParser::default().parse(&bytes).context("no mail")?;
     let (html, text) = (mail.body_html(0).context("no HTML")?, mail.body_text(0).context("no text")?);
     assert!(mail.bcc().is_none(), "a header was smuggled in");

@@ -6,8 +6,8 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_harness::{
-    relay::told,
-    stage::{Stage, eventually, key, settings, signal},
+    env::{Env, eventually, key, settings, signal},
+    relay::events_by_message,
 };
 use tidings_model::Key;
 use tidings_needs::needs;
@@ -32,7 +32,7 @@ fn json(key: &Key, n: usize) -> String {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
-    let stage = &Stage::start(settings("after 2s", "after 1s")).await?;
+    let env = &Env::start(settings("after 2s", "after 1s")).await?;
     let key = &key("activity", "ann");
     let broken = Payload {
         data: b"{".to_vec(),
@@ -45,31 +45,30 @@ async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
             let broken = broken.clone();
             async move {
                 if n % MALFORMED_EVERY == 0 {
-                    signal(&stage.temporal, key, Inbound::from(vec![broken])).await?;
+                    signal(&env.temporal, key, Inbound::from(vec![broken])).await?;
                 }
                 let event = json(key, n % EVENTS);
-                signal(&stage.temporal, key, Inbound::from_json_events([event.as_str()])).await
+                signal(&env.temporal, key, Inbound::from_json_events([event.as_str()])).await
             }
         });
-        let run = stage.run(key).await.ok();
+        let run = env.run(key).await.ok();
         stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         // A run that took the whole wave completes, and nothing starts the next.
-        let breath = async || Ok((Some(stage.run(key).await?) != run || stage.is_idle(key).await?).then_some(()));
+        let breath = async || Ok((Some(env.run(key).await?) != run || env.is_idle(key).await?).then_some(()));
         eventually("the next run, or none", Duration::from_secs(60), breath).await?;
     }
-    eventually("the key is idle", Duration::from_secs(120), async || Ok(stage.is_idle(key).await?.then_some(())))
-        .await?;
+    env.wait_until_idle(key, Duration::from_secs(120)).await?;
 
-    let digests = stage.store.digests(key, 10_000).await?;
+    let digests = env.store.digests(key, 10_000).await?;
     let items: u64 = digests.iter().filter(|digest| digest.is_sent()).map(|digest| digest.items).sum();
     println!("{} signals, {} digests, {items} events", 2 * EVENTS + 2 * EVENTS / MALFORMED_EVERY, digests.len());
     assert_eq!(items, EVENTS as u64, "each event exactly once");
     assert!(digests.len() > 1, "no digest in between");
 
-    let mails = stage.relay.mails();
-    let told = told(&mails)?;
+    let mails = env.relay.mails();
+    let told = events_by_message(&mails)?;
     assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
     assert_eq!(told.values().sum::<u64>(), EVENTS as u64, "the mails account for each event once");
-    assert_eq!(stage.count("SELECT COUNT(*) FROM dead_letters").await?, (2 * EVENTS / MALFORMED_EVERY) as i64);
+    assert_eq!(env.count("SELECT COUNT(*) FROM dead_letters").await?, (2 * EVENTS / MALFORMED_EVERY) as i64);
     Ok(())
 }

@@ -4,10 +4,10 @@ use std::{fs, time::Duration};
 
 use anyhow::Result;
 use tidings_harness::{
-    outside::Outside,
+    cli_env::CliEnv,
+    env::eventually,
     port::Port,
     relay::{Act, At, Fault},
-    stage::eventually,
 };
 use tidings_needs::needs;
 use tokio::{
@@ -27,17 +27,15 @@ async fn scraped(port: u16) -> Result<Option<String>> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn prometheus_counts_the_failed_digest_and_its_attempt() -> Result<()> {
-    let mut outside = Outside::start("instant").await?;
+    let mut cli = CliEnv::start("instant").await?;
     let port = Port::take()?;
-    let file = outside.folder.path().join("tidings.toml");
+    let file = cli.folder.path().join("tidings.toml");
     fs::write(&file, format!("metrics_listen = \"127.0.0.1:{}\"\n{}", port.number, fs::read_to_string(&file)?))?;
-    fs::write(outside.folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;
-    outside.run(&["recipients", "import", "people.csv"]).await?;
-    outside.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 no".into())));
-    outside.start_worker()?;
-    outside
-        .run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"])
-        .await?;
+    fs::write(cli.folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;
+    cli.run(&["recipients", "import", "people.csv"]).await?;
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 no".into())));
+    cli.start_worker()?;
+    cli.run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"]).await?;
 
     let failed =
         async || Ok(scraped(port.number).await?.filter(|told| told.contains("\ntidings_digests_failed_total 1\n")));

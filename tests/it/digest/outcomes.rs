@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use tidings::registration;
 use tidings_activities::{DigestActivities, relays::Order};
 use tidings_harness::{
+    env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails},
     relay::{self, Act, At, Fault, Relay},
-    stage::{Running, Stage, activities, event, eventually, key, mails, settings},
 };
 use tidings_mail::renderer::Renderer;
 use tidings_model::{
@@ -34,17 +34,17 @@ fn impatient() -> Settings {
 }
 
 /// The latest.
-async fn digest(stage: &Stage, key: &Key) -> Result<DigestRecord> {
-    stage.store.digests(key, 1).await?.pop().context("no digest")
+async fn digest(env: &Env, key: &Key) -> Result<DigestRecord> {
+    env.store.digests(key, 1).await?.pop().context("no digest")
 }
 
-async fn ended(stage: &Stage, key: &Key) -> Result<Outcome> {
-    stage.completed(key).await?;
-    Ok(digest(stage, key).await?.closed.context("it has no end")?.outcome)
+async fn ended(env: &Env, key: &Key) -> Result<Outcome> {
+    env.completed(key).await?;
+    Ok(digest(env, key).await?.closed.context("it has no end")?.outcome)
 }
 
-async fn classes(stage: &Stage, key: &Key) -> Result<Vec<String>> {
-    let attempts = stage.store.attempts(digest(stage, key).await?.digest_id).await?;
+async fn classes(env: &Env, key: &Key) -> Result<Vec<String>> {
+    let attempts = env.store.attempts(digest(env, key).await?.digest_id).await?;
     Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
 }
 
@@ -55,15 +55,15 @@ fn reply(text: &str) -> Act {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn possibly_delivered_events_stay_out_of_later_digests() -> Result<()> {
-    let stage = Stage::start(impatient()).await?;
+    let env = Env::start(impatient()).await?;
     let key = key("activity", "ann");
-    stage.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
-    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")).after(1));
-    stage.events.emit(event(&key, "e1")).await?;
-    assert_eq!(ended(&stage, &key).await?, Outcome::Ambiguous);
+    env.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
+    env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")).after(1));
+    env.events.emit(event(&key, "e1")).await?;
+    assert_eq!(ended(&env, &key).await?, Outcome::Ambiguous);
     let refused = ["deferred"; 5].map(str::to_owned);
-    assert_eq!(classes(&stage, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
-    assert_eq!(stage.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
+    assert_eq!(classes(&env, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
+    assert_eq!(env.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
     Ok(())
 }
 
@@ -72,22 +72,22 @@ async fn possibly_delivered_events_stay_out_of_later_digests() -> Result<()> {
 async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> {
     let mut settings = settings("instant", "instant");
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     let key = key("activity", "ann");
-    stage.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
-    stage.events.emit(event(&key, "e1")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
+    env.events.emit(event(&key, "e1")).await?;
     eventually("an attempt was made", MINUTE, async || {
-        Ok((stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await? > 0).then_some(()))
+        Ok((env.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await? > 0).then_some(()))
     })
     .await?;
-    let recipient = stage.store.facts(&key).await?.recipient;
+    let recipient = env.store.facts(&key).await?.recipient;
     let old = recipient.map_or_else(|| "ann@dev.invalid".to_owned(), |recipient| recipient.address);
     let moved = Recipient { address: "ann@elsewhere.example".into(), ..Recipient::invented(&key) };
-    stage.store.put_recipients(&[moved], Timestamp::now()).await?;
+    env.store.put_recipients(&[moved], Timestamp::now()).await?;
     let (tenant, detail) = (key.tenant.clone(), String::new());
     let suppression = Suppression { tenant, address: old, reason: Reason::HardBounce, detail, at: Timestamp::now() };
-    stage.store.suppress(&suppression).await?;
-    assert_eq!(ended(&stage, &key).await?, Outcome::Suppressed);
+    env.store.suppress(&suppression).await?;
+    assert_eq!(ended(&env, &key).await?, Outcome::Suppressed);
     Ok(())
 }
 
@@ -95,7 +95,7 @@ async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result<()> {
     use Outcome::{Failed, Sent};
-    let stage = Stage::start(impatient()).await?;
+    let env = Env::start(impatient()).await?;
     // What goes wrong once, the classes of the attempts, the digest's end, mails that the relay kept, address suppressed.
     let rows = [
         (At::Rcpt, reply("450 4.2.0 greylisted"), &["deferred", "sent"][..], Sent, 1, false),
@@ -122,21 +122,21 @@ async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result
         (At::Dot, Act::KeepAndReply("%$&/ what?".to_owned()), &["ambiguous", "sent"], Sent, 2, false),
     ];
     for (n, (at, act, ..)) in rows.iter().enumerate() {
-        stage.relay.fault(Fault::new(*at, act.clone()).to(&format!("row{n}@dev.invalid")).times(1));
-        stage.events.emit(event(&key("activity", &format!("row{n}")), "e1")).await?;
+        env.relay.fault(Fault::new(*at, act.clone()).to(&format!("row{n}@dev.invalid")).times(1));
+        env.events.emit(event(&key("activity", &format!("row{n}")), "e1")).await?;
     }
     for (n, (at, act, attempts, outcome, kept, suppressed)) in rows.into_iter().enumerate() {
         let (key, address) = (key("activity", &format!("row{n}")), format!("row{n}@dev.invalid"));
         let row = format!("{at:?} {act:?}");
-        assert_eq!(ended(&stage, &key).await.context(row.clone())?, outcome, "{row}");
-        assert_eq!(classes(&stage, &key).await?, attempts, "{row}");
-        let all = stage.relay.mails();
+        assert_eq!(ended(&env, &key).await.context(row.clone())?, outcome, "{row}");
+        assert_eq!(classes(&env, &key).await?, attempts, "{row}");
+        let all = env.relay.mails();
         let mails: Vec<_> = all.iter().filter(|mail| mail.to == [address.clone()]).collect();
         assert_eq!(mails.len(), kept, "{row}");
         assert!(mails.windows(2).all(|pair| pair[0].bytes() == pair[1].bytes()), "{row}");
-        assert_eq!(!stage.store.suppressed(&key.tenant, &address).await?.is_empty(), suppressed, "{row}");
+        assert_eq!(!env.store.suppressed(&key.tenant, &address).await?.is_empty(), suppressed, "{row}");
     }
-    assert!(stage.store.breakers().await?.values().all(|kept| kept.breaker.open.is_none()), "the relay was blamed");
+    assert!(env.store.breakers().await?.values().all(|kept| kept.breaker.open.is_none()), "the relay was blamed");
     Ok(())
 }
 
@@ -153,7 +153,7 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
     let mut settings = impatient();
     let url = relay.url().replace("smtp://", "smtp://ann:secret@");
     settings.relays.insert("default".to_owned(), RelaySettings::new(url.parse()?));
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     for (n, (at, text, class, cause)) in [
         (At::Auth, "454 4.7.0 temporary authentication failure", "throttled", Cause::Throttled),
         (At::Auth, "535 5.7.8 wrong", "configuration", Cause::Configuration),
@@ -171,23 +171,23 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         relay.until("its connections end", |relay| relay.open_connections() == 0).await?;
         relay.fault(Fault::new(at, reply(text)));
         let key = key("activity", &format!("row{n}"));
-        stage.events.emit(event(&key, "e1")).await?;
+        env.events.emit(event(&key, "e1")).await?;
         let open = eventually("the relay is left alone", MINUTE, async || {
-            Ok(stage.store.breakers().await?.remove("default").and_then(|kept| kept.breaker.open))
+            Ok(env.store.breakers().await?.remove("default").and_then(|kept| kept.breaker.open))
         });
         let open = open.await.context(text)?;
         assert_eq!(open.cause, cause, "{text}");
         eventually("the digest waits and says why", MINUTE, async || {
-            let waiting = stage.status(&key).await?.delivering;
+            let waiting = env.status(&key).await?.delivering;
             Ok(waiting.is_some_and(|digest| digest.why.contains(cause.name())).then_some(()))
         })
         .await
         .context(text)?;
-        assert_eq!(stage.count("SELECT COUNT(*) FROM suppressions").await?, 0, "{text}");
+        assert_eq!(env.count("SELECT COUNT(*) FROM suppressions").await?, 0, "{text}");
         relay.heal();
-        Order::Close.carry_out(&*stage.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
-        assert_eq!(ended(&stage, &key).await.context(text)?, Outcome::Sent, "{text}");
-        assert_eq!(classes(&stage, &key).await?, [class, "sent"], "{text}");
+        Order::Close.carry_out(&*env.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
+        assert_eq!(ended(&env, &key).await.context(text)?, Outcome::Sent, "{text}");
+        assert_eq!(classes(&env, &key).await?, [class, "sent"], "{text}");
         assert_eq!(relay.mails().len(), n + 1, "{text}");
     }
     Ok(())
@@ -200,7 +200,7 @@ async fn a_digest_that_is_too_large_is_rendered_again_with_few_lines() -> Result
     let mut settings = impatient();
     let activity = settings.digests.get_mut("activity").context("no such type")?;
     activity.cadence = "after 1s".parse()?;
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     let key = key("activity", "ann");
     let too_large = |times| Fault::new(At::Dot, reply("552 5.3.4 too big")).times(times);
     for (n, (times, outcome, attempts)) in
@@ -208,16 +208,16 @@ async fn a_digest_that_is_too_large_is_rendered_again_with_few_lines() -> Result
             .into_iter()
             .enumerate()
     {
-        stage.relay.fault(too_large(times));
+        env.relay.fault(too_large(times));
         let events = (0..EVENTS).map(|event_id| {
             let event_id = format!("{n} {event_id}");
-            stage.events.emit(v1::Event { entity_id: event_id.clone(), ..event(&key, &event_id) })
+            env.events.emit(v1::Event { entity_id: event_id.clone(), ..event(&key, &event_id) })
         });
         try_join_all(events).await?;
-        assert_eq!(ended(&stage, &key).await?, outcome);
-        assert_eq!(classes(&stage, &key).await?, attempts);
+        assert_eq!(ended(&env, &key).await?, outcome);
+        assert_eq!(classes(&env, &key).await?, attempts);
     }
-    let [mail] = &stage.relay.mails()[..] else { anyhow::bail!("not one mail") };
+    let [mail] = &env.relay.mails()[..] else { anyhow::bail!("not one mail") };
     assert_eq!(mail.header("X-Tidings-Events")?, EVENTS.to_string(), "it tells of all events");
     let text = String::from_utf8(mail.bytes())?;
     assert!(text.contains("25 more"), "{text}");
@@ -230,24 +230,24 @@ async fn a_digest_that_is_too_large_is_rendered_again_with_few_lines() -> Result
 async fn the_reply_to_an_email_that_cannot_shrink_is_recorded() -> Result<()> {
     let mut settings = impatient();
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
-    let mut stage = Stage::start(settings).await?;
+    let mut env = Env::start(settings).await?;
     let key = key("activity", "ann");
-    stage.relay.fault(Fault::new(At::Dot, reply("451 4.3.0 later")).times(1));
-    stage.events.emit(event(&key, "e1")).await?;
+    env.relay.fault(Fault::new(At::Dot, reply("451 4.3.0 later")).times(1));
+    env.events.emit(event(&key, "e1")).await?;
     eventually("the first attempt ends", MINUTE, async || {
-        let waits = stage.status(&key).await?.delivering.is_some_and(|delivering| delivering.next_attempt_at.is_some());
+        let waits = env.status(&key).await?.delivering.is_some_and(|delivering| delivering.next_attempt_at.is_some());
         Ok(waits.then_some(()))
     })
     .await?;
-    stage.stop_worker()?;
+    env.stop_worker()?;
 
-    stage.relay.fault(Fault::new(At::Dot, reply("552 5.3.4 too big")));
-    let mut changed = stage.settings.clone();
+    env.relay.fault(Fault::new(At::Dot, reply("552 5.3.4 too big")));
+    let mut changed = env.settings.clone();
     changed.digests.clear();
-    let changed = activities(stage.store.clone(), &stage.relay.url(), changed)?;
-    stage.worker = Some(Running::start(stage.temporal.clone(), registration::digests(names::TASK_QUEUE, changed)?)?);
-    assert_eq!(ended(&stage, &key).await?, Outcome::Failed);
-    assert_eq!(classes(&stage, &key).await?, ["deferred", "too_large"]);
+    let changed = activities(env.store.clone(), &env.relay.url(), changed)?;
+    env.worker = Some(Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, changed)?)?);
+    assert_eq!(ended(&env, &key).await?, Outcome::Failed);
+    assert_eq!(classes(&env, &key).await?, ["deferred", "too_large"]);
     Ok(())
 }
 
@@ -257,26 +257,26 @@ async fn the_reply_to_an_email_that_cannot_shrink_is_recorded() -> Result<()> {
 async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -> Result<()> {
     let mut settings = impatient();
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(5)];
-    let mut stage = Stage::start(settings).await?;
+    let mut env = Env::start(settings).await?;
     let key = key("activity", "ann");
-    stage.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
-    stage.events.emit(event(&key, "e1")).await?;
-    mails(&stage.relay, 1, MINUTE).await?;
-    stage.stop_worker()?;
+    env.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
+    env.events.emit(event(&key, "e1")).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    env.stop_worker()?;
 
-    let templates = stage.folder.path().join("templates");
+    let templates = env.folder.path().join("templates");
     std::fs::create_dir_all(templates.join("activity"))?;
     std::fs::write(templates.join("activity").join("body.txt"), "Another text\n")?;
     let upgraded = DigestActivities {
         renderer: Renderer::new(Some(&templates))?,
-        ..activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?
+        ..activities(env.store.clone(), &env.relay.url(), env.settings.clone())?
     };
     let options = registration::digests(names::TASK_QUEUE, upgraded)?;
-    stage.worker = Some(Running::start(stage.temporal.clone(), options)?);
-    assert_eq!(ended(&stage, &key).await?, Outcome::Sent);
-    stage.events.emit(event(&key, "e2")).await?;
-    mails(&stage.relay, 3, MINUTE).await?;
-    let [before, after, next] = &stage.relay.mails()[..] else { anyhow::bail!("not three mails") };
+    env.worker = Some(Running::start(env.temporal.clone(), options)?);
+    assert_eq!(ended(&env, &key).await?, Outcome::Sent);
+    env.events.emit(event(&key, "e2")).await?;
+    wait_for_emails(&env.relay, 3, MINUTE).await?;
+    let [before, after, next] = &env.relay.mails()[..] else { anyhow::bail!("not three mails") };
     ensure!(before.bytes() == after.bytes(), "the attempts sent different bytes");
     assert!(String::from_utf8(next.bytes())?.contains("Another text"), "the new template was not in force");
     Ok(())

@@ -15,7 +15,7 @@ use temporalio_workflow::workflow_interceptors::{
     WorkflowInterceptorConstructor, WorkflowNext,
 };
 use tidings::registration;
-use tidings_harness::stage::{Running, Stage, activities, event, eventually, has_fired, key, settings};
+use tidings_harness::env::{Env, Running, activities, event, eventually, has_fired, key, settings};
 use tidings_model::names;
 use tidings_needs::needs;
 use tidings_workflows::Digest;
@@ -34,34 +34,33 @@ fn count(history: &[HistoryEvent], of: EventType) -> usize {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_is_armed_once_when_a_query_overtakes_its_task() -> Result<()> {
-    let mut stage = Stage::without_worker(settings("after 10s", "after 1d")).await?;
+    let mut env = Env::without_worker(settings("after 10s", "after 1d")).await?;
     let key = key("activity", "ann");
-    let (proxy, still) = stage.worker_behind_a_proxy().await?;
-    stage.events.emit(event(&key, "e1")).await?;
+    let (proxy, still) = env.worker_behind_a_proxy().await?;
+    env.events.emit(event(&key, "e1")).await?;
     eventually("the timer runs", MINUTE, async || {
-        Ok((count(&stage.history(&key).await?, EventType::TimerStarted) > 0).then_some(()))
+        Ok((count(&env.history(&key).await?, EventType::TimerStarted) > 0).then_some(()))
     })
     .await?;
     proxy.freeze();
-    stage.start_worker()?;
-    let queries = (0..QUERIES).map(|_| Box::pin(stage.status(&key)));
+    env.start_worker()?;
+    let queries = (0..QUERIES).map(|_| Box::pin(env.status(&key)));
     let cut_off = async {
-        eventually("the timer fires", MINUTE, async || Ok(has_fired(&stage.history(&key).await?).then_some(())))
-            .await?;
+        eventually("the timer fires", MINUTE, async || Ok(has_fired(&env.history(&key).await?).then_some(()))).await?;
         drop(proxy);
         Ok(())
     };
     tokio::try_join!(select_ok(queries), cut_off)?;
-    let told = stage.history(&key).await?;
+    let told = env.history(&key).await?;
     assert_eq!(
         told.last().map(HistoryEvent::event_type),
         Some(EventType::WorkflowTaskScheduled),
         "no query overtook it"
     );
 
-    stage.completed(&key).await?;
-    assert_eq!(count(&stage.history(&key).await?, EventType::TimerStarted), 1);
-    assert_eq!(stage.relay.count(), 1);
+    env.completed(&key).await?;
+    assert_eq!(count(&env.history(&key).await?, EventType::TimerStarted), 1);
+    assert_eq!(env.relay.count(), 1);
     // What stands still runs no code.
     std::mem::forget(still);
     Ok(())
@@ -93,28 +92,28 @@ impl WorkflowInterceptor for Slow {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
-    let mut stage = Stage::start(settings("instant", "after 1d")).await?;
+    let mut env = Env::start(settings("instant", "after 1d")).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    stage.completed(&key).await?;
-    stage.stop_worker()?;
-    stage.events.emit(event(&key, "e1")).await?;
-    stage.events.emit(event(&key, "e2")).await?;
-    let (asked, temporal, workflow) = (stage.status(&key), &stage.temporal, stage.workflow(&key));
+    env.events.emit(event(&key, "e1")).await?;
+    env.completed(&key).await?;
+    env.stop_worker()?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.events.emit(event(&key, "e2")).await?;
+    let (asked, temporal, workflow) = (env.status(&key), &env.temporal, env.workflow(&key));
     let plot = async {
         // The query is there before the worker.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (begins, begun) = mpsc::channel();
         let (ends, ended) = mpsc::channel();
         let slow = Slow { began: begins, end: Arc::new(Mutex::new(ended)) };
-        let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+        let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
         let mut options = registration::digests(names::TASK_QUEUE, activities)?;
         options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
         let worker = Running::start(temporal.clone(), options)?;
         eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
         // The plan is made.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        stage.events.emit(event(&key, "e3")).await?;
+        env.events.emit(event(&key, "e3")).await?;
         ends.send(())?;
         anyhow::Ok((worker, ends))
     };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write, fs, time::Duration};
 
 use anyhow::Result;
-use tidings_harness::{outside::Outside, stage::eventually};
+use tidings_harness::{cli_env::CliEnv, env::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 
@@ -18,9 +18,9 @@ const HISTORY: i64 = 10_000;
 async fn a_hundred_thousand_events_in_one_window_are_one_email() -> Result<()> {
     let key = Key::new("acme".to_owned(), "activity".to_owned(), "ann".to_owned())?;
     let keys = BTreeSet::from([key.clone()]);
-    let mut outside = Outside::start("after 1d").await?;
-    outside.import(&keys).await?;
-    outside.start_worker()?;
+    let mut cli = CliEnv::start("after 1d").await?;
+    cli.import(&keys).await?;
+    cli.start_worker()?;
 
     let mut lines = String::new();
     for n in 0..EVENTS {
@@ -30,20 +30,20 @@ async fn a_hundred_thousand_events_in_one_window_are_one_email() -> Result<()> {
             n % 997
         )?;
     }
-    let events = outside.folder.path().join("events.ndjson");
+    let events = cli.folder.path().join("events.ndjson");
     fs::write(&events, lines)?;
-    let acknowledged = outside.emit(&events).await?;
-    outside.flush(&key).await?;
-    outside.settled(&keys, Duration::from_secs(120)).await?;
+    let acknowledged = cli.emit(&events).await?;
+    cli.flush(&key).await?;
+    cli.settled(&keys, Duration::from_secs(120)).await?;
 
-    let verdict = outside.check(&acknowledged)?;
+    let verdict = cli.check(&acknowledged)?;
     println!("{verdict:#?}");
     assert_eq!(verdict.code, Some(0), "the checker found violations");
     assert_eq!((verdict.acknowledged, verdict.mails, verdict.second_mails), (EVENTS, 1, 0));
 
-    let memory = outside.worker_peak_memory()?;
+    let memory = cli.worker_peak_memory()?;
     let lengths = eventually("every run is listed as closed", Duration::from_secs(30), async || {
-        let lengths = outside.history_lengths(&key).await?;
+        let lengths = cli.history_lengths(&key).await?;
         Ok((!lengths.is_empty() && lengths.iter().all(|length| *length > 0)).then_some(lengths))
     })
     .await?;

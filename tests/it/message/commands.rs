@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use temporalio_client::WorkflowCancelOptions;
 use tidings_harness::{
-    post::{Post, of, order, submission, waits},
+    env::{eventually, has_fired},
+    message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
-    stage::{eventually, has_fired},
 };
 use tidings_model::{
     contract::Outcome,
@@ -21,60 +21,61 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_between_attempts_ends_the_message() -> Result<()> {
-    let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    let messages = MessageEnv::start(waits(&[Duration::from_hours(1)])).await?;
+    messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     for by_operator in [true, false] {
         let k = of(if by_operator { "operator" } else { "temporal" });
-        post.send(&submission(&k.key)).await?;
-        let status = post.waits(&k).await?;
+        messages.send(&submission(&k.key)).await?;
+        let status = messages.waits(&k).await?;
         assert_eq!(
-            (status.state.as_str(), status.failed, post.record(&k).await?.state),
+            (status.state.as_str(), status.failed, messages.record(&k).await?.state),
             ("deferred", 1, MessageState::Deferred)
         );
         if by_operator {
-            let cancelled = post.tell(&k).cancel(order()).await?;
+            let cancelled = messages.tell(&k).cancel(order()).await?;
             assert_eq!(cancelled.closed.map(|closed| closed.outcome), Some(Outcome::Dropped));
         } else {
-            post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
+            messages.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
         }
-        assert_eq!(post.ended(&k).await?, MessageState::Cancelled);
-        post.replays(&k).await?;
+        assert_eq!(messages.ended(&k).await?, MessageState::Cancelled);
+        messages.replays(&k).await?;
     }
-    post.stage.relay.heal();
-    let audited = post.stage.count("SELECT COUNT(*) FROM audit WHERE action = 'close' AND message IS NOT NULL").await?;
-    assert_eq!((post.stage.relay.mails().len(), audited), (0, 2));
+    messages.env.relay.heal();
+    let audited =
+        messages.env.count("SELECT COUNT(*) FROM audit WHERE action = 'close' AND message IS NOT NULL").await?;
+    assert_eq!((messages.env.relay.mails().len(), audited), (0, 2));
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_after_the_timer_fired_ends_the_message() -> Result<()> {
-    let mut post = Post::start(waits(&[Duration::from_secs(5), Duration::from_hours(1)])).await?;
+    let mut messages = MessageEnv::start(waits(&[Duration::from_secs(5), Duration::from_hours(1)])).await?;
     let k = of("k");
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
-    post.send(&submission("k")).await?;
-    post.waits(&k).await?;
-    post.worker = None;
+    messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    messages.send(&submission("k")).await?;
+    messages.waits(&k).await?;
+    messages.worker = None;
     // With no worker both wait for the same workflow task.
-    post.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
-    let fired = async || Ok(has_fired(&post.history(&k).await?).then_some(()));
+    messages.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
+    let fired = async || Ok(has_fired(&messages.history(&k).await?).then_some(()));
     eventually("the timer fires", MINUTE, fired).await?;
-    post.work()?;
-    assert_eq!(post.ended(&k).await?, MessageState::Cancelled);
-    assert!(post.stage.relay.mails().is_empty());
-    post.replays(&k).await
+    messages.work()?;
+    assert_eq!(messages.ended(&k).await?, MessageState::Cancelled);
+    assert!(messages.env.relay.mails().is_empty());
+    messages.replays(&k).await
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_command_starts_the_next_attempt_at_once() -> Result<()> {
-    let post = Post::start(waits(&[Duration::from_hours(1)])).await?;
+    let messages = MessageEnv::start(waits(&[Duration::from_hours(1)])).await?;
     let k = of("k");
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
-    post.send(&submission("k")).await?;
-    post.reaches(&k, MessageState::Deferred).await?;
-    let answer = post.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
-    assert_eq!((answer, post.ended(&k).await?), (Retried::Queued, MessageState::Sent));
-    assert_eq!(post.stage.relay.mails().len(), 1);
-    post.replays(&k).await
+    messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    messages.send(&submission("k")).await?;
+    messages.reaches(&k, MessageState::Deferred).await?;
+    let answer = messages.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
+    assert_eq!((answer, messages.ended(&k).await?), (Retried::Queued, MessageState::Sent));
+    assert_eq!(messages.env.relay.mails().len(), 1);
+    messages.replays(&k).await
 }

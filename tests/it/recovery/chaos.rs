@@ -6,7 +6,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tidings_chaos::{Outcome, Plan, Target};
-use tidings_harness::stage::sqlite;
+use tidings_harness::env::sqlite;
 use tidings_needs::needs;
 
 const LENGTH: Duration = Duration::from_secs(20);

@@ -13,9 +13,9 @@ use futures::{
 use jiff::{Timestamp, ToSpan};
 use tidings_activities::{DigestActivities, Error};
 use tidings_harness::{
-    faulty::{Ended, run},
+    env::{activities, key, settings, sqlite},
+    interrupted_future::{Ended, run},
     relay::{Act, At, Fault, Relay},
-    stage::{activities, key, settings, sqlite},
 };
 use tidings_model::{
     Event,
@@ -71,46 +71,46 @@ impl Fate {
 
 /// Awaits `future`. What is stopped may hold a lock that `future` needs: after a while it goes on (SIGCONT), until
 /// `future` is there.
-async fn patiently<T>(future: impl Future<Output = T>, zombies: &mut Vec<BoxFuture<'_, ()>>) -> T {
+async fn patiently<T>(future: impl Future<Output = T>, late_attempts: &mut Vec<BoxFuture<'_, ()>>) -> T {
     let mut future = pin!(future);
     if let Ok(value) = tokio::time::timeout(PATIENCE, &mut future).await {
         return value;
     }
-    let mut awake: FuturesUnordered<_> = zombies.drain(..).collect();
+    let mut awake: FuturesUnordered<_> = late_attempts.drain(..).collect();
     let value = loop {
         tokio::select! {
             value = &mut future => break value,
             Some(()) = awake.next() => {}
         }
     };
-    zombies.extend(awake);
+    late_attempts.extend(awake);
     value
 }
 
 /// Tries a step until it answers, as Temporal does. Stopped executions are left in `zombies`.
 async fn step<'a, T: Send + 'a>(
     dice: &mut Dice,
-    zombies: &mut Vec<BoxFuture<'a, ()>>,
+    late_attempts: &mut Vec<BoxFuture<'a, ()>>,
     execute: impl Fn() -> BoxFuture<'a, Result<T, Error>>,
 ) -> Result<T> {
     for _ in 0..200 {
         let fate = Fate::draw(dice);
         let ended = match fate {
-            Fate::Lives => Ended::With(patiently(execute(), zombies).await),
-            Fate::Killed { polls } | Fate::Stopped { polls } => patiently(run(execute(), polls), zombies).await,
+            Fate::Lives => Ended::With(patiently(execute(), late_attempts).await),
+            Fate::Killed { polls } | Fate::Stopped { polls } => patiently(run(execute(), polls), late_attempts).await,
         };
         let answer = match (ended, fate) {
             (Ended::With(answer), _) => Some(answer),
             (Ended::Stopped(stopped), Fate::Stopped { .. }) => {
-                zombies.push(Box::pin(async move { drop(stopped.await) }));
+                late_attempts.push(Box::pin(async move { drop(stopped.await) }));
                 None
             }
             // Dropped: killed.
             (Ended::Stopped(_), _) => None,
         };
-        while !zombies.is_empty() && dice.roll(3) == 0 {
-            let awakened = zombies.swap_remove(usize::try_from(dice.roll(zombies.len() as u64))?);
-            patiently(awakened, zombies).await;
+        while !late_attempts.is_empty() && dice.roll(3) == 0 {
+            let awakened = late_attempts.swap_remove(usize::try_from(dice.roll(late_attempts.len() as u64))?);
+            patiently(awakened, late_attempts).await;
         }
         // An error is worth another attempt; an answer counts, unless the worker dies before it can tell.
         if let Some(Ok(answer)) = answer
@@ -164,12 +164,12 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
         3 => relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to(&to).times(1)),
         _ => {}
     }
-    let mut zombies = Vec::new();
+    let mut late_attempts = Vec::new();
     let asked_at = window.opened_at;
 
     let events = digest.events.clone();
     let load = LoadInput { asked_at, window: window.clone(), events, flushed: false, urgent: false, revision: 0 };
-    let loaded = step(&mut dice, &mut zombies, || {
+    let loaded = step(&mut dice, &mut late_attempts, || {
         let load = load.clone();
         Box::pin(async move { activities.claim(&load).await })
     })
@@ -177,7 +177,7 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     ensure!(matches!(loaded, Loaded::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
 
     let render = RenderInput { asked_at, window: window.clone() };
-    let rendered = step(&mut dice, &mut zombies, || {
+    let rendered = step(&mut dice, &mut late_attempts, || {
         let render = render.clone();
         Box::pin(async move { activities.compose(&render).await })
     })
@@ -188,7 +188,7 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     for attempt in 0..6 {
         let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
         let send = SendInput { asked_at, window: window.clone(), failed: 0 };
-        let answer = step(&mut dice, &mut zombies, || {
+        let answer = step(&mut dice, &mut late_attempts, || {
             let send = send.clone();
             Box::pin(async move { activities.deliver(&send, futures::future::pending()).await })
         })
@@ -200,7 +200,7 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     }
     let closed = sent.context("six attempts did not deliver it")?;
     ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
-    futures::future::join_all(zombies).await;
+    futures::future::join_all(late_attempts).await;
     check(activities, relay, &digest, &to).await
 }
 

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use tidings_harness::{
-    outside::Outside,
+    cli_env::CliEnv,
+    env::{eventually, key, wait_for_emails},
     relay::{Act, At, Fault},
-    stage::{eventually, key, mails},
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, Store};
@@ -17,21 +17,19 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_paused_before_the_final_dot_is_fenced_when_it_resumes() -> Result<()> {
-    let mut outside = Outside::start("instant").await?;
+    let mut cli = CliEnv::start("instant").await?;
     let ann = key("activity", "ann");
-    outside.import(&BTreeSet::from([ann.clone()])).await?;
-    outside.start_worker()?;
+    cli.import(&BTreeSet::from([ann.clone()])).await?;
+    cli.start_worker()?;
     // It has said DATA, and waits for leave to send the content.
-    outside.relay.fault(Fault::new(At::Data, Act::Slow(Duration::from_secs(3))).times(1));
-    outside
-        .run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"])
-        .await?;
-    outside.relay.until("it says DATA", |relay| relay.commands().iter().any(|command| command == "DATA")).await?;
-    let first = outside.pause_worker()?;
+    cli.relay.fault(Fault::new(At::Data, Act::Slow(Duration::from_secs(3))).times(1));
+    cli.run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"]).await?;
+    cli.relay.until("it says DATA", |relay| relay.commands().iter().any(|command| command == "DATA")).await?;
+    let first = cli.pause_worker()?;
 
-    outside.start_worker()?;
-    mails(&outside.relay, 1, MINUTE).await?;
-    let store = Sqlite::connect(&format!("sqlite://{}", outside.ledger().display())).await?;
+    cli.start_worker()?;
+    wait_for_emails(&cli.relay, 1, MINUTE).await?;
+    let store = Sqlite::connect(&format!("sqlite://{}", cli.ledger().display())).await?;
     let digest = async || Ok(store.digests(&ann, 1).await?.pop().filter(|digest| digest.is_sent()));
     let digest = eventually("the digest is sent", MINUTE, digest).await?;
 
@@ -45,6 +43,6 @@ async fn a_worker_paused_before_the_final_dot_is_fenced_when_it_resumes() -> Res
     let classes: Vec<_> = attempts.iter().map(|attempt| attempt.class.as_deref().unwrap_or_default()).collect();
     assert_eq!(classes, ["fenced", "sent"]);
     assert!(attempts[0].past_the_dot_at.is_none());
-    assert_eq!(outside.relay.mails().len(), 1, "a second mail");
+    assert_eq!(cli.relay.mails().len(), 1, "a second mail");
     Ok(())
 }

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
 use tidings_client::v1;
 use tidings_harness::{
+    env::{Env, event, eventually, key, settings},
     postgres::{database, waits},
-    relay::told,
-    stage::{Stage, event, eventually, key, settings},
+    relay::events_by_message,
 };
 use tidings_model::{
     contract::Outcome,
@@ -40,19 +40,19 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
-    let mut stage = Stage::with_store(settings(cadence, cadence), Arc::new(store), tempfile::tempdir()?).await?;
+    let mut env = Env::with_store(settings(cadence, cadence), Arc::new(store), tempfile::tempdir()?).await?;
     let key = key("activity", "ann");
     let preferences = Preferences { off: BTreeSet::from(["share".to_owned()]), ..Preferences::default() };
     let entry =
         AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "preferences".into(), why: "test".into() };
-    stage.store.put_preferences(&key, &preferences, &entry).await?;
-    let (proxy, doomed) = stage.worker_behind_a_proxy().await?;
+    env.store.put_preferences(&key, &preferences, &entry).await?;
+    let (proxy, doomed) = env.worker_behind_a_proxy().await?;
 
     // The claim waits until the worker is cut off from the server.
     let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);
     let mut holding = locking.begin().await?;
     holding.execute("LOCK TABLE events IN SHARE MODE").await?;
-    stage.events.emit(v1::Event { category: category.to_owned(), ..event(&key, "e1") }).await?;
+    env.events.emit(v1::Event { category: category.to_owned(), ..event(&key, "e1") }).await?;
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
     proxy.freeze();
     holding.rollback().await?;
@@ -65,16 +65,16 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     // What is killed runs no code.
     std::mem::forget(doomed);
 
-    stage.events.emit(event(&key, "e2")).await?;
-    stage.start_worker()?;
-    eventually("the key is idle", MINUTE, async || Ok(stage.is_idle(&key).await?.then_some(()))).await?;
+    env.events.emit(event(&key, "e2")).await?;
+    env.start_worker()?;
+    env.wait_until_idle(&key, MINUTE).await?;
 
-    let digests = stage.store.digests(&key, 10).await?;
+    let digests = env.store.digests(&key, 10).await?;
     let sent = digests.iter().filter(|d| d.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent));
     assert_eq!(sent.map(|digest| digest.items).collect::<Vec<_>>(), mails, "{digests:?}");
     assert!(digests.iter().all(|digest| digest.closed.is_some()), "{digests:?}");
     assert_eq!(digests.iter().map(|digest| digest.items).sum::<u64>(), 2, "{digests:?}");
-    let told = told(&stage.relay.mails())?;
+    let told = events_by_message(&env.relay.mails())?;
     assert_eq!(told.values().sum::<u64>(), mails.iter().sum::<u64>(), "{told:?}");
     Ok(())
 }

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use temporalio_client::{
-    WorkflowCancelOptions, WorkflowExecuteUpdateOptions, WorkflowSignalOptions,
+    WorkflowCancelOptions, WorkflowSignalOptions,
     errors::{WorkflowInteractionError, WorkflowUpdateError},
     tonic::Code,
 };
 use tidings_harness::{
-    relay::told,
-    stage::{Stage, event, eventually, key, settings},
+    env::{Env, event, eventually, key, settings},
+    relay::events_by_message,
 };
 use tidings_model::{
     Key,
@@ -30,21 +30,21 @@ const KEYS: u64 = 1_000;
 /// Keys whose race is on at the same time.
 const AT_ONCE: usize = 8;
 
-async fn change(stage: &Stage, key: &Key) -> Result<()> {
+async fn change(env: &Env, key: &Key) -> Result<()> {
     let preferences = Preferences { cadence: Some("after 2h".to_owned()), ..Preferences::default() };
     let (actor, action) = ("recipient".to_owned(), "preferences".to_owned());
     let entry = AuditEntry { at: Timestamp::now(), actor, action, why: String::new() };
-    stage.store.put_preferences(key, &preferences, &entry).await?;
-    match stage.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await {
+    env.store.put_preferences(key, &preferences, &entry).await?;
+    match env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await {
         Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn flush(stage: &Stage, key: &Key) -> Result<()> {
+async fn flush(env: &Env, key: &Key) -> Result<()> {
     loop {
         let order = Order { by: "ann".to_owned(), why: "a race".to_owned() };
-        match stage.workflow(key).execute_update(Digest::flush, order, WorkflowExecuteUpdateOptions::default()).await {
+        match env.update(key, Digest::flush, order).await {
             // A run that completes first takes no more updates.
             Ok(_) | Err(WorkflowUpdateError::NotFound(_) | WorkflowUpdateError::Failed(_)) => return Ok(()),
             // An event came as the run was about to complete; the server hands out another workflow task.
@@ -54,23 +54,23 @@ async fn flush(stage: &Stage, key: &Key) -> Result<()> {
     }
 }
 
-async fn cancel(stage: &Stage, key: &Key) -> Result<()> {
-    match stage.workflow(key).cancel(WorkflowCancelOptions::default()).await {
+async fn cancel(env: &Env, key: &Key) -> Result<()> {
+    match env.workflow(key).cancel(WorkflowCancelOptions::default()).await {
         Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn race(stage: &Stage, number: u64) -> Result<Key> {
+async fn race(env: &Env, number: u64) -> Result<Key> {
     let key = key("activity", &number.to_string());
-    stage.events.emit(event(&key, "first")).await?;
-    let emit = async { Ok(stage.events.emit(event(&key, "second")).await?) };
+    env.events.emit(event(&key, "first")).await?;
+    let emit = async { Ok(env.events.emit(event(&key, "second")).await?) };
     // Every key has its own order of departure, and the server's threads have theirs of arrival.
     match number % 4 {
-        0 => tokio::try_join!(change(stage, &key), emit, flush(stage, &key), cancel(stage, &key)).map(drop),
-        1 => tokio::try_join!(cancel(stage, &key), change(stage, &key), emit, flush(stage, &key)).map(drop),
-        2 => tokio::try_join!(flush(stage, &key), cancel(stage, &key), change(stage, &key), emit).map(drop),
-        _ => tokio::try_join!(emit, flush(stage, &key), change(stage, &key)).map(drop),
+        0 => tokio::try_join!(change(env, &key), emit, flush(env, &key), cancel(env, &key)).map(drop),
+        1 => tokio::try_join!(cancel(env, &key), change(env, &key), emit, flush(env, &key)).map(drop),
+        2 => tokio::try_join!(flush(env, &key), cancel(env, &key), change(env, &key), emit).map(drop),
+        _ => tokio::try_join!(emit, flush(env, &key), change(env, &key)).map(drop),
     }?;
     Ok(key)
 }
@@ -78,25 +78,25 @@ async fn race(stage: &Stage, number: u64) -> Result<Key> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1h")).await?;
-    let races = stream::iter(0..KEYS).map(|number| race(&stage, number));
+    let env = Env::start(settings("after 1h", "after 1h")).await?;
+    let races = stream::iter(0..KEYS).map(|number| race(&env, number));
     let keys: Vec<Key> = races.buffer_unordered(AT_ONCE).try_collect().await?;
 
     // An event that came after the cancel, or after the flush, has a window of its own: it goes out now.
     for key in &keys {
         eventually("the key is idle", Duration::from_secs(120), async || {
-            flush(&stage, key).await?;
-            Ok(stage.is_idle(key).await?.then_some(()))
+            flush(&env, key).await?;
+            Ok(env.is_idle(key).await?.then_some(()))
         })
         .await
         .with_context(|| key.to_string())?;
     }
 
-    let mails = told(&stage.relay.mails())?;
+    let mails = events_by_message(&env.relay.mails())?;
     let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
     let mut sent = 0;
     for key in &keys {
-        let digests = stage.store.digests(key, 10).await?;
+        let digests = env.store.digests(key, 10).await?;
         ensure!(digests.iter().map(|digest| digest.items).sum::<u64>() == 2, "{key} lost an event: {digests:?}");
         for digest in digests {
             let closed = digest.closed.with_context(|| format!("{key} has a digest without an end"))?;
@@ -107,12 +107,12 @@ async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()
     println!(
         "{} keys, events by outcome {outcomes:?}, {} mails of {sent} digests",
         keys.len(),
-        stage.relay.mails().len()
+        env.relay.mails().len()
     );
     assert_eq!(outcomes.values().sum::<u64>(), 2 * KEYS);
     // A cancel past the dot leaves it open whether the mail arrived.
-    let ambiguous = stage.count("SELECT COUNT(*) FROM digests WHERE outcome = 'ambiguous'").await?;
-    let mails_of_sent = stage.relay.mails().len() as u64;
+    let ambiguous = env.count("SELECT COUNT(*) FROM digests WHERE outcome = 'ambiguous'").await?;
+    let mails_of_sent = env.relay.mails().len() as u64;
     assert_eq!(mails.len() as u64, mails_of_sent, "two mails for one digest");
     assert!((sent..=sent + u64::try_from(ambiguous)?).contains(&mails_of_sent), "{sent} sent, {ambiguous} ambiguous");
     Ok(())

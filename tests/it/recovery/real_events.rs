@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duratio
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-use tidings_harness::{checker::Verdict, outside::Outside, stage::eventually};
+use tidings_harness::{checker::Verdict, cli_env::CliEnv, env::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 use uuid::Uuid;
@@ -53,14 +53,14 @@ fn assert_each_event_is_in_one_mail(verdict: &Verdict) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_real_event_is_counted_in_exactly_one_email() -> Result<()> {
     let (_, keys) = events()?;
-    let mut outside = Outside::start(CADENCE).await?;
-    outside.import(&keys).await?;
-    outside.start_worker()?;
+    let mut cli = CliEnv::start(CADENCE).await?;
+    cli.import(&keys).await?;
+    cli.start_worker()?;
 
-    let acknowledged = outside.emit(Path::new(FILE)).await?;
-    outside.settled(&keys, Duration::from_secs(60)).await?;
+    let acknowledged = cli.emit(Path::new(FILE)).await?;
+    cli.settled(&keys, Duration::from_secs(60)).await?;
 
-    let verdict = outside.check(&acknowledged)?;
+    let verdict = cli.check(&acknowledged)?;
     assert_each_event_is_in_one_mail(&verdict);
     assert_eq!((verdict.mails, verdict.second_mails), (verdict.digests, 0), "a mail for each digest");
     Ok(())
@@ -70,59 +70,58 @@ async fn every_real_event_is_counted_in_exactly_one_email() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_real_event_is_counted_in_exactly_one_email_whatever_is_killed() -> Result<()> {
     let (lines, keys) = events()?;
-    let mut outside = Outside::start(CADENCE).await?;
-    outside.import(&keys).await?;
-    outside.start_worker()?;
+    let mut cli = CliEnv::start(CADENCE).await?;
+    cli.import(&keys).await?;
+    cli.start_worker()?;
 
     let mut acknowledged = String::new();
     for (part, lines) in lines.chunks(lines.len().div_ceil(PARTS)).enumerate() {
-        let events = outside.folder.path().join(format!("{part}.ndjson"));
+        let events = cli.folder.path().join(format!("{part}.ndjson"));
         fs::write(&events, lines.concat())?;
         // What the emit before acknowledged is read already.
-        fs::write(outside.acknowledged(), "")?;
-        let emit = outside.emit(&events);
-        let trouble = async {
-            if part == OUTAGE { server_goes_away(&mut outside).await } else { worker_is_killed(&mut outside).await }
-        };
+        fs::write(cli.acknowledged(), "")?;
+        let emit = cli.emit(&events);
+        let trouble =
+            async { if part == OUTAGE { server_goes_away(&mut cli).await } else { worker_is_killed(&mut cli).await } };
         let (ids, trouble) = tokio::join!(emit, trouble);
         let mails = trouble?;
         acknowledged += &ids?;
         // The next trouble meets a worker that is at work.
         eventually("a mail after the trouble, or none to be sent", Duration::from_secs(60), async || {
-            Ok((outside.relay.mails().len() > mails || outside.is_idle(&keys).await?).then_some(()))
+            Ok((cli.relay.mails().len() > mails || cli.is_idle(&keys).await?).then_some(()))
         })
         .await?;
     }
-    outside.settled(&keys, Duration::from_secs(90)).await?;
+    cli.settled(&keys, Duration::from_secs(90)).await?;
 
-    assert_each_event_is_in_one_mail(&outside.check(&acknowledged)?);
+    assert_each_event_is_in_one_mail(&cli.check(&acknowledged)?);
     Ok(())
 }
 
 /// SIGKILL at a random moment: while events arrive, while a window is open, or while its digests are made and sent.
 /// Answers with the number of mails then.
-async fn worker_is_killed(outside: &mut Outside) -> Result<usize> {
+async fn worker_is_killed(cli: &mut CliEnv) -> Result<usize> {
     let moment = KILL_WITHIN.mul_f64(f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX));
     tokio::time::sleep(moment).await;
-    outside.kill_worker()?;
-    let mails = outside.relay.mails().len();
+    cli.kill_worker()?;
+    let mails = cli.relay.mails().len();
     println!("{mails} mails, and the worker was killed after {moment:?}");
-    outside.start_worker()?;
+    cli.start_worker()?;
     Ok(mails)
 }
 
 /// SIGKILL while `tidings emit` runs, and a restart on the same database. Answers with the number of mails then.
-async fn server_goes_away(outside: &mut Outside) -> Result<usize> {
-    let acknowledged = outside.acknowledged();
+async fn server_goes_away(cli: &mut CliEnv) -> Result<usize> {
+    let acknowledged = cli.acknowledged();
     eventually("emit is under way", Duration::from_secs(10), async || {
         Ok(fs::metadata(&acknowledged).is_ok_and(|file| file.len() > 0).then_some(()))
     })
     .await?;
-    outside.server.stop();
-    let mails = outside.relay.mails().len();
+    cli.server.stop();
+    let mails = cli.relay.mails().len();
     let ids = fs::read_to_string(&acknowledged)?.lines().count();
     println!("{mails} mails, {ids} events of the part acknowledged, and the server went away");
     tokio::time::sleep(AWAY).await;
-    outside.server.restart().await?;
+    cli.server.restart().await?;
     Ok(mails)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tidings::{recycle, registration, sdk};
 use tidings_harness::{
+    env::{Env, activities, event, eventually, key, settings},
     relay::{Act, At, Fault},
-    stage::{Stage, activities, event, eventually, key, settings},
 };
 use tidings_model::names;
 use tidings_needs::needs;
@@ -21,41 +21,41 @@ const SLOW: Duration = Duration::from_secs(30);
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recycled_workers_send_every_open_window_once() -> Result<()> {
-    let stage = Stage::without_worker(settings("instant", "after 3s")).await?;
-    let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+    let env = Env::without_worker(settings("instant", "after 3s")).await?;
+    let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
     let options = registration::digests(names::TASK_QUEUE, activities)?;
     let runtime = sdk::runtime()?;
     let shutdown = CancellationToken::new();
 
     let feeding = async {
         let (waiting, slow) = (key("alerts", "ann"), key("activity", "slow"));
-        stage.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW)).to("slow@dev.invalid"));
-        stage.events.emit(event(&slow, "e1")).await?;
+        env.relay.fault(Fault::new(At::Dot, Act::Slow(SLOW)).to("slow@dev.invalid"));
+        env.events.emit(event(&slow, "e1")).await?;
         eventually("the slow delivery is past the dot", SLOW, async || {
             let past = "SELECT COUNT(*) FROM attempts WHERE past_the_dot_at IS NOT NULL";
-            Ok((stage.count(past).await? == 1).then_some(()))
+            Ok((env.count(past).await? == 1).then_some(()))
         })
         .await?;
-        stage.events.emit(event(&waiting, "e1")).await?;
+        env.events.emit(event(&waiting, "e1")).await?;
         for n in 0..DIGESTS {
             let key = key("activity", &format!("user-{n}"));
-            stage.events.emit(event(&key, "e1")).await?;
-            stage.completed(&key).await?;
+            env.events.emit(event(&key, "e1")).await?;
+            env.completed(&key).await?;
         }
-        stage.completed(&waiting).await?;
-        ensure!(stage.relay.arrival("slow@dev.invalid").is_none(), "the others waited for a slow delivery");
-        stage.completed(&slow).await?;
+        env.completed(&waiting).await?;
+        ensure!(env.relay.arrival("slow@dev.invalid").is_none(), "the others waited for a slow delivery");
+        env.completed(&slow).await?;
         shutdown.cancel();
         Ok(())
     };
-    let workers = recycle::run(&runtime, &stage.temporal, &options, ACTIVITIES, &shutdown);
+    let workers = recycle::run(&runtime, &env.temporal, &options, ACTIVITIES, &shutdown);
     let (workers, ()) = tokio::try_join!(workers, feeding)?;
 
     assert!(workers >= 3, "{workers} workers for {DIGESTS} digests");
     assert_eq!(left_behind()?, 0, "threads of workers that have ended");
-    assert_eq!(stage.relay.mails().len(), DIGESTS + 2);
+    assert_eq!(env.relay.mails().len(), DIGESTS + 2);
     let sent = "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
-    assert_eq!(stage.count(sent).await?, i64::try_from(DIGESTS + 2)?);
+    assert_eq!(env.count(sent).await?, i64::try_from(DIGESTS + 2)?);
     Ok(())
 }
 

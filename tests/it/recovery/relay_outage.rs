@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_harness::{
-    days::Days,
-    relay::{Act, At, Fault, told},
-    stage::{eventually, key, settings},
+    env::{eventually, key, settings},
+    relay::{Act, At, Fault, events_by_message},
+    time_skipping::TimeSkipping,
 };
 use tidings_model::Key;
 use tidings_needs::needs;
@@ -25,7 +25,7 @@ const UNDELIVERED: &str = "SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n
 
 /// Events for keys of two cadences, from an hour before the outage to an hour after it.
 struct Outage {
-    days: Days,
+    env: TimeSkipping,
     keys: Vec<Key>,
     begins: Timestamp,
     ends: Timestamp,
@@ -36,12 +36,12 @@ struct Outage {
 
 impl Outage {
     async fn of(hours: i64, faults: &[Fault]) -> Result<Self> {
-        let days = Days::start(settings("after 10m", "instant")).await?;
+        let env = TimeSkipping::start(settings("after 10m", "instant")).await?;
         let users = (0..USERS).map(|n| format!("u{n}"));
         let keys = users.flat_map(|user| [key("activity", &user), key("alerts", &user)]).collect();
-        let begins = days.server.now().await? + HOUR;
+        let begins = env.server.now().await? + HOUR;
         let ends = begins + hours.hours();
-        let mut outage = Self { days, keys, begins, ends, events: 0, before: 0 };
+        let mut outage = Self { env, keys, begins, ends, events: 0, before: 0 };
         outage.pass(faults).await?;
         Ok(outage)
     }
@@ -49,37 +49,37 @@ impl Outage {
     async fn pass(&mut self, faults: &[Fault]) -> Result<()> {
         let (mut now, mut away) = (self.begins - HOUR, false);
         while now < self.ends + HOUR {
-            self.days.server.sleep_until(now).await?;
+            self.env.server.sleep_until(now).await?;
             if !away && now >= self.begins && now < self.ends {
                 away = true;
-                self.before = self.days.relay.mails().len();
-                faults.iter().for_each(|fault| self.days.relay.fault(fault.clone()));
+                self.before = self.env.relay.mails().len();
+                faults.iter().for_each(|fault| self.env.relay.fault(fault.clone()));
             } else if away && now >= self.ends {
                 away = false;
-                let meanwhile = self.days.relay.mails().len() - self.before;
+                let meanwhile = self.env.relay.mails().len() - self.before;
                 assert!(meanwhile <= self.keys.len(), "the relay was not away: it took {meanwhile} mails");
-                self.days.relay.heal();
+                self.env.relay.heal();
             }
             for key in &self.keys {
-                self.days.emit(key, &format!("at {now}")).await?;
+                self.env.emit(key, &format!("at {now}")).await?;
                 self.events += 1;
             }
-            let undelivered = self.days.count(UNDELIVERED).await?;
+            let undelivered = self.env.count(UNDELIVERED).await?;
             assert!(undelivered <= 1, "{undelivered} undelivered digests of one key at {now}");
             now += PACE;
         }
         // Longer than the longest wait between two attempts.
-        self.days.server.sleep_until(now + 12.hours()).await?;
+        self.env.server.sleep_until(now + 12.hours()).await?;
         let open = async || {
-            Ok((self.days.count("SELECT COUNT(*) FROM digests WHERE closed_at IS NULL").await? == 0).then_some(()))
+            Ok((self.env.count("SELECT COUNT(*) FROM digests WHERE closed_at IS NULL").await? == 0).then_some(()))
         };
         eventually("every digest has an end", Duration::from_secs(60), open).await
     }
 
     /// Every event is in exactly one mail, and nothing came twice.
     async fn check(&self) -> Result<()> {
-        let mails = self.days.relay.mails();
-        let told = told(&mails)?;
+        let mails = self.env.relay.mails();
+        let told = events_by_message(&mails)?;
         println!(
             "{} events, {} mails, {} of them after the outage",
             self.events,
@@ -89,14 +89,14 @@ impl Outage {
         assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
         assert_eq!(told.values().sum::<u64>(), self.events);
         let elsewhere = "SELECT COUNT(*) FROM events JOIN digests USING (digest_id) WHERE outcome <> 'sent'";
-        assert_eq!(self.days.count(elsewhere).await?, 0, "an event is under a digest that was not sent");
-        assert_eq!(self.days.count("SELECT COUNT(*) FROM suppressions").await?, 0);
+        assert_eq!(self.env.count(elsewhere).await?, 0, "an event is under a digest that was not sent");
+        assert_eq!(self.env.count("SELECT COUNT(*) FROM suppressions").await?, 0);
         Ok(())
     }
 
     /// No burst: what waited, what collected meanwhile, and what each cadence makes of the last hour.
     fn mails_afterwards(&self) -> usize {
-        self.days.relay.mails().len() - self.before
+        self.env.relay.mails().len() - self.before
     }
 }
 
@@ -110,7 +110,7 @@ async fn an_unreachable_relay_delays_emails_and_spends_no_attempt() -> Result<()
     let most = outage.keys.len() * (2 + rounds_after);
     assert!(outage.mails_afterwards() <= most, "a burst of {}", outage.mails_afterwards());
     let failed = "SELECT COUNT(*) FROM digests WHERE outcome = 'failed'";
-    assert_eq!(outage.days.count(failed).await?, 0, "an outage burns no attempt");
+    assert_eq!(outage.env.count(failed).await?, 0, "an outage burns no attempt");
     Ok(())
 }
 
@@ -120,7 +120,7 @@ async fn a_relay_that_defers_past_the_last_attempt_loses_no_event() -> Result<()
     let outage = Outage::of(13, &[Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into()))]).await?;
     outage.check().await?;
     let failed = "SELECT COUNT(*) FROM digests WHERE outcome = 'failed'";
-    assert!(outage.days.count(failed).await? >= i64::try_from(outage.keys.len())?, "the last attempt came too late");
+    assert!(outage.env.count(failed).await? >= i64::try_from(outage.keys.len())?, "the last attempt came too late");
     Ok(())
 }
 
@@ -128,13 +128,13 @@ async fn a_relay_that_defers_past_the_last_attempt_loses_no_event() -> Result<()
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn six_attempts_are_made_at_exact_delays() -> Result<()> {
-    let days = Days::start(settings("instant", "instant")).await?;
-    days.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    let env = TimeSkipping::start(settings("instant", "instant")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     let key = key("activity", "ann");
-    days.emit(&key, "e1").await?;
-    days.completed(&key).await?;
-    let [digest] = &days.store.digests(&key, 10).await?[..] else { anyhow::bail!("not one digest") };
-    let attempts = days.attempts(digest.digest_id).await?;
+    env.emit(&key, "e1").await?;
+    env.completed(&key).await?;
+    let [digest] = &env.store.digests(&key, 10).await?[..] else { anyhow::bail!("not one digest") };
+    let attempts = env.attempts(digest.digest_id).await?;
     let waits: Vec<_> = attempts.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs() / 60).collect();
     assert_eq!(waits, [1, 5, 30, 120, 480]);
     Ok(())

@@ -9,9 +9,9 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
 use tidings::registration;
 use tidings_harness::{
-    broken::{BrokenStore, Bug, Forgetful},
+    buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
-    stage::{Running, Stage, activities, event, eventually, key, settings, signal},
+    env::{Env, Running, activities, event, eventually, key, settings, signal},
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;
@@ -23,35 +23,35 @@ use tidings_workflows::Inbound;
 const SIGNALS: usize = 1_200;
 const AT_ONCE: usize = 16;
 
-fn ledger(stage: &Stage) -> PathBuf {
-    stage.folder.path().join("tidings.db")
+fn ledger(env: &Env) -> PathBuf {
+    env.folder.path().join("tidings.db")
 }
 
-fn worker(stage: &Stage, bug: Option<Bug>) -> Result<Running> {
+fn worker(env: &Env, bug: Option<Bug>) -> Result<Running> {
     let store: Arc<dyn Store> = match bug {
-        Some(bug) => Arc::new(BrokenStore::new(stage.store.clone(), bug)),
-        None => stage.store.clone(),
+        Some(bug) => Arc::new(BuggyStore::new(env.store.clone(), bug)),
+        None => env.store.clone(),
     };
-    let activities = activities(store, &stage.relay.url(), stage.settings.clone())?;
-    Running::start(stage.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)
+    let activities = activities(store, &env.relay.url(), env.settings.clone())?;
+    Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)
 }
 
-async fn idle(stage: &Stage, key: &Key) -> Result<()> {
-    let idle = async || Ok(stage.is_idle(key).await?.then_some(()));
+async fn idle(env: &Env, key: &Key) -> Result<()> {
+    let idle = async || Ok(env.is_idle(key).await?.then_some(()));
     match eventually("the key is idle", Duration::from_secs(60), idle).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(error.context(format!("{:?}", stage.status(key).await))),
+        Err(error) => Err(error.context(format!("{:?}", env.status(key).await))),
     }
 }
 
 /// Emits each event into a window of its own, and answers with what the checker says.
-async fn one_by_one(stage: &Stage, key: &Key, events: &[v1::Event]) -> Result<Verdict> {
+async fn one_by_one(env: &Env, key: &Key, events: &[v1::Event]) -> Result<Verdict> {
     for event in events {
-        stage.events.emit(event.clone()).await?;
-        idle(stage, key).await?;
+        env.events.emit(event.clone()).await?;
+        idle(env, key).await?;
     }
     let acknowledged: String = events.iter().map(|event| checker::acknowledged(key, &event.event_id)).collect();
-    checker::check(&acknowledged, &stage.relay.mails(), &ledger(stage))
+    checker::check(&acknowledged, &env.relay.mails(), &ledger(env))
 }
 
 fn assert_nothing_is_found(verdict: &Verdict) {
@@ -69,10 +69,10 @@ fn assert_is_found(verdict: &Verdict, rule: &str) {
 }
 
 async fn three_digests(bug: Option<Bug>) -> Result<Verdict> {
-    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
-    let _worker = worker(&stage, bug)?;
+    let env = Env::without_worker(settings("after 1s", "after 1s")).await?;
+    let _worker = worker(&env, bug)?;
     let key = key("activity", "ann");
-    one_by_one(&stage, &key, &["e1", "e2", "e3"].map(|event_id| event(&key, event_id))).await
+    one_by_one(&env, &key, &["e1", "e2", "e3"].map(|event_id| event(&key, event_id))).await
 }
 
 #[needs(temporal)]
@@ -84,8 +84,8 @@ async fn the_checker_finds_an_outcome_that_was_not_recorded() -> Result<()> {
 }
 
 /// Takes from the ledger what keeps an event from being in two digests: its table is empty still, and is made anew.
-async fn lift_the_key_of_events(stage: &Stage) -> Result<()> {
-    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", ledger(stage).display())).await?;
+async fn lift_the_key_of_events(env: &Env) -> Result<()> {
+    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", ledger(env).display())).await?;
     let create: String =
         sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetch_one(&mut ledger).await?;
     let (key, lifted) = ("user_id, event_id)", "user_id, event_id, digest_id)");
@@ -96,13 +96,13 @@ async fn lift_the_key_of_events(stage: &Stage) -> Result<()> {
 }
 
 async fn the_same_event_after_its_digest(bug: Option<Bug>) -> Result<Verdict> {
-    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
+    let env = Env::without_worker(settings("after 1s", "after 1s")).await?;
     if bug.is_some() {
-        lift_the_key_of_events(&stage).await?;
+        lift_the_key_of_events(&env).await?;
     }
-    let _worker = worker(&stage, bug)?;
+    let _worker = worker(&env, bug)?;
     let key = key("activity", "ann");
-    one_by_one(&stage, &key, &["e1", "e1"].map(|event_id| event(&key, event_id))).await
+    one_by_one(&env, &key, &["e1", "e1"].map(|event_id| event(&key, event_id))).await
 }
 
 #[needs(temporal)]
@@ -116,16 +116,16 @@ async fn the_checker_finds_missing_deduplication() -> Result<()> {
 
 /// Takes an event back, and emits it then.
 async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
-    let stage = Stage::without_worker(settings("after 1s", "after 1s")).await?;
-    let _worker = worker(&stage, bug)?;
+    let env = Env::without_worker(settings("after 1s", "after 1s")).await?;
+    let _worker = worker(&env, bug)?;
     let key = key("activity", "ann");
     let retract = r#"{"event_id": "e1"}"#;
-    signal(&stage.temporal, &key, Inbound::from_json([], [retract])).await?;
-    idle(&stage, &key).await?;
-    stage.events.emit(event(&key, "e1")).await?;
-    idle(&stage, &key).await?;
+    signal(&env.temporal, &key, Inbound::from_json([], [retract])).await?;
+    idle(&env, &key).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    idle(&env, &key).await?;
     let id = checker::acknowledged(&key, "e1");
-    checker::check_retracted(&id, &id, &stage.relay.mails(), &ledger(&stage))
+    checker::check_retracted(&id, &id, &env.relay.mails(), &ledger(&env))
 }
 
 #[needs(temporal)]
@@ -139,25 +139,25 @@ async fn the_checker_finds_a_forgotten_retract() -> Result<()> {
 
 /// One key takes more signals than a run does while its window is open.
 async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
-    let stage = Stage::without_worker(settings("after 10s", "after 1s")).await?;
-    let activities = activities(stage.store.clone(), &stage.relay.url(), stage.settings.clone())?;
+    let env = Env::without_worker(settings("after 10s", "after 1s")).await?;
+    let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
     let mut options = registration::digests(names::TASK_QUEUE, activities)?;
     if forgets {
         options.workflow_interceptor(WorkflowInterceptorConstructor::new(|_| Forgetful));
     }
-    let _worker = Running::start(stage.temporal.clone(), options)?;
+    let _worker = Running::start(env.temporal.clone(), options)?;
     let key = key("activity", "ann");
 
     let ids: Vec<_> = (0..SIGNALS).map(|n| format!("e{n}")).collect();
     let signals = ids.iter().map(|event_id| {
         let json = serde_json::to_string(&event(&key, event_id));
-        let (temporal, key) = (&stage.temporal, &key);
+        let (temporal, key) = (&env.temporal, &key);
         async move { signal(temporal, key, Inbound::from_json_events([json?.as_str()])).await }
     });
     stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    idle(&stage, &key).await?;
+    idle(&env, &key).await?;
     let acknowledged: String = ids.iter().map(|event_id| checker::acknowledged(&key, event_id)).collect();
-    checker::check(&acknowledged, &stage.relay.mails(), &ledger(&stage))
+    checker::check(&acknowledged, &env.relay.mails(), &ledger(&env))
 }
 
 #[needs(temporal)]

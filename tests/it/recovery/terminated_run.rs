@@ -13,9 +13,9 @@ use temporalio_common::protos::temporal::api::{
 use tidings::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
+    env::{Env, event, eventually, key, settings, signal, wait_for_emails},
     postgres::{database, waits},
-    relay::{Act, At, Fault, told},
-    stage::{Stage, event, eventually, key, mails, settings, signal},
+    relay::{Act, At, Fault, events_by_message},
 };
 use tidings_model::{Key, command::Order, contract::Outcome};
 use tidings_needs::needs;
@@ -31,8 +31,8 @@ fn order() -> Order {
     Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
 }
 
-fn recovery<'a, S: Store>(stage: &'a Stage<S>, key: &'a Key) -> Recovery<'a> {
-    Recovery { temporal: &stage.temporal, events: &stage.events, store: &*stage.store, key, run_id: None }
+fn recovery<'a, S: Store>(env: &'a Env<S>, key: &'a Key) -> Recovery<'a> {
+    Recovery { temporal: &env.temporal, events: &env.events, store: &*env.store, key, run_id: None }
 }
 
 fn retract(key: &Key, event_id: &str) -> v1::Retract {
@@ -40,80 +40,80 @@ fn retract(key: &Key, event_id: &str) -> v1::Retract {
     v1::Retract { tenant, digest, user, event_id: event_id.to_owned(), ..v1::Retract::default() }
 }
 
-async fn terminated<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
-    Ok(stage.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
+async fn terminated<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
+    Ok(env.workflow(key).terminate(WorkflowTerminateOptions::default()).await?)
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
+    env.events.emit(event(&key, "e1")).await?;
+    let retrying = async || Ok((env.status(&key).await?.state == "retrying").then_some(()));
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
     for event_id in ["e2", "e3", "e4"] {
-        stage.events.emit(event(&key, event_id)).await?;
+        env.events.emit(event(&key, event_id)).await?;
     }
-    stage.events.retract(retract(&key, "e4")).await?;
-    terminated(&stage, &key).await?;
+    env.events.retract(retract(&key, "e4")).await?;
+    terminated(&env, &key).await?;
 
-    let planned = recovery(&stage, &key).dry_run().await?;
-    assert!(stage.is_idle(&key).await?, "a dry run starts nothing");
-    let recovered = recovery(&stage, &key).run(&order()).await?;
+    let planned = recovery(&env, &key).dry_run().await?;
+    assert!(env.is_idle(&key).await?, "a dry run starts nothing");
+    let recovered = recovery(&env, &key).run(&order()).await?;
     assert_eq!(recovered, planned, "and says what the recovery then does");
     let Recovered { ended, digests, events, retracts, .. } = recovered;
     assert_eq!((ended, events, retracts), ("terminated", 4, 1));
     assert_eq!(digests.iter().map(|digest| (digest.events, &digest.refused)).collect::<Vec<_>>(), [(1, &None)]);
 
-    mails(&stage.relay, 2, MINUTE).await?;
-    stage.completed(&key).await?;
-    let mut told: Vec<_> = told(&stage.relay.mails())?.into_values().collect();
+    wait_for_emails(&env.relay, 2, MINUTE).await?;
+    env.completed(&key).await?;
+    let mut told: Vec<_> = events_by_message(&env.relay.mails())?.into_values().collect();
     told.sort_unstable();
     assert_eq!(told, [1, 2], "e1 alone, then e2 and e3 together; e4 was taken back");
-    let sent: Vec<_> = stage.store.digests(&key, 10).await?.into_iter().filter(|digest| digest.is_sent()).collect();
+    let sent: Vec<_> = env.store.digests(&key, 10).await?.into_iter().filter(|digest| digest.is_sent()).collect();
     assert_eq!(sent.iter().map(|digest| digest.items).sum::<u64>(), 3);
-    assert_eq!(stage.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'recover'").await?, 1);
+    assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'recover'").await?, 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_recovery_sends_nothing_twice() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let env = Env::start(settings("after 1h", "after 1s")).await?;
     let key = key("alerts", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    let run_id = stage.run(&key).await?;
-    terminated(&stage, &key).await?;
-    let by_id = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) };
+    env.events.emit(event(&key, "e1")).await?;
+    let run_id = env.run(&key).await?;
+    terminated(&env, &key).await?;
+    let by_id = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) };
     by_id.run(&order()).await?;
-    stage.completed(&key).await?;
+    env.completed(&key).await?;
     by_id.run(&order()).await?;
-    stage.completed(&key).await?;
+    env.completed(&key).await?;
     let outcomes: Vec<_> =
-        stage.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
+        env.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1, "{outcomes:?}");
-    assert_eq!(stage.relay.mails().len(), 1);
+    assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
     let key = key("activity", "ann");
-    let retrying = async || Ok((stage.status(&key).await?.state == "retrying").then_some(()));
-    stage.events.emit(event(&key, "e1")).await?;
+    let retrying = async || Ok((env.status(&key).await?.state == "retrying").then_some(()));
+    env.events.emit(event(&key, "e1")).await?;
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
-    let run_id = stage.run(&key).await?;
-    let left_behind = stage.status(&key).await?.delivering.map(|delivery| delivery.digest_id);
-    terminated(&stage, &key).await?;
-    stage.events.emit(event(&key, "e2")).await?;
+    let run_id = env.run(&key).await?;
+    let left_behind = env.status(&key).await?.delivering.map(|delivery| delivery.digest_id);
+    terminated(&env, &key).await?;
+    env.events.emit(event(&key, "e2")).await?;
     eventually("a later run's digest waits for its next attempt", MINUTE, retrying).await?;
 
-    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&stage, &key) }.dry_run().await?;
+    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.dry_run().await?;
     let digests: Vec<_> = recovered.digests.iter().map(|digest| Some(digest.digest_id)).collect();
     assert_eq!(digests, [left_behind]);
     Ok(())
@@ -122,19 +122,19 @@ async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let env = Env::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");
-    stage.events.emit(event(&running, "e1")).await?;
-    let error = recovery(&stage, &running).run(&order()).await.unwrap_err();
+    env.events.emit(event(&running, "e1")).await?;
+    let error = recovery(&env, &running).run(&order()).await.unwrap_err();
     assert!(error.to_string().contains("goes on; --run names an earlier one"), "{error}");
 
     let completed = key("alerts", "ann");
-    stage.events.emit(event(&completed, "e1")).await?;
-    stage.completed(&completed).await?;
-    let error = recovery(&stage, &completed).dry_run().await.unwrap_err();
+    env.events.emit(event(&completed, "e1")).await?;
+    env.completed(&completed).await?;
+    let error = recovery(&env, &completed).dry_run().await.unwrap_err();
     assert!(error.to_string().contains("came to its end by itself"), "{error}");
 
-    let error = recovery(&stage, &key("alerts", "nobody")).dry_run().await.unwrap_err();
+    let error = recovery(&env, &key("alerts", "nobody")).dry_run().await.unwrap_err();
     assert!(error.to_string().contains("Temporal has no such run"), "{error}");
     Ok(())
 }
@@ -143,52 +143,51 @@ async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> {
-    let stage = Stage::start(settings("after 1h", "after 1s")).await?;
+    let env = Env::start(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
-    let file = stage.folder.path().join("tidings.db");
+    let file = env.folder.path().join("tidings.db");
     let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
     let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
-    stage.events.emit(event(&key, "e1")).await?;
-    let first = stage.run(&key).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    let first = env.run(&key).await?;
     for n in 0..BYTES_OF_A_RUN / BYTES_OF_A_SIGNAL + 1 {
-        signal(&stage.temporal, &key, bulky(n)).await?;
+        signal(&env.temporal, &key, bulky(n)).await?;
     }
-    eventually("the run continues as new", MINUTE, async || Ok((stage.run(&key).await? != first).then_some(())))
-        .await?;
-    stage.events.emit(event(&key, "last")).await?;
-    terminated(&stage, &key).await?;
+    eventually("the run continues as new", MINUTE, async || Ok((env.run(&key).await? != first).then_some(()))).await?;
+    env.events.emit(event(&key, "last")).await?;
+    terminated(&env, &key).await?;
     let execution = WorkflowExecution { workflow_id: key.workflow_id(), run_id: first.clone() };
-    let namespace = stage.temporal.namespace();
+    let namespace = env.temporal.namespace();
     let delete = DeleteWorkflowExecutionRequest { namespace, workflow_execution: Some(execution) };
-    stage.temporal.connection().workflow_service().delete_workflow_execution(delete.into_request()).await?;
-    let run = stage.run_handle(&key, Some(&first));
+    env.temporal.connection().workflow_service().delete_workflow_execution(delete.into_request()).await?;
+    let run = env.run_handle(&key, Some(&first));
     eventually("the history is gone", MINUTE, async || {
         Ok(run.describe(WorkflowDescribeOptions::default()).await.is_err().then_some(()))
     })
     .await?;
     locked.rollback().await?;
 
-    let planned = recovery(&stage, &key).dry_run().await?;
-    let recovered = recovery(&stage, &key).run(&order()).await?;
+    let planned = recovery(&env, &key).dry_run().await?;
+    let recovered = recovery(&env, &key).run(&order()).await?;
     assert_eq!(recovered, planned);
     assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
-    assert_eq!(stage.status(&key).await?.pending, 1);
+    assert_eq!(env.status(&key).await?.pending, 1);
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recovery_emits_more_events_than_one_client_deadline_allows() -> Result<()> {
-    let mut stage = Stage::without_worker(settings("after 1h", "after 1s")).await?;
+    let mut env = Env::without_worker(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
     // Each is a batch of its own, and five of them travel in a second.
     for n in 0..60 {
-        signal(&stage.temporal, &key, bulky(n)).await?;
+        signal(&env.temporal, &key, bulky(n)).await?;
     }
-    terminated(&stage, &key).await?;
+    terminated(&env, &key).await?;
     let deadline = Duration::from_secs(8);
-    stage.events = Client::new(stage.temporal.clone(), Config { deadline, ..Config::default() });
-    assert_eq!(recovery(&stage, &key).run(&order()).await?.events, 60 * 16);
+    env.events = Client::new(env.temporal.clone(), Config { deadline, ..Config::default() });
+    assert_eq!(recovery(&env, &key).run(&order()).await?.events, 60 * 16);
     Ok(())
 }
 
@@ -212,25 +211,25 @@ async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<
     let url = database().await?;
     let store = Postgres::connect(&url).await?;
     store.migrate().await?;
-    let mut stage = Stage::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
-    stage.start_worker()?;
+    let mut env = Env::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    env.start_worker()?;
     let key = key("activity", "ann");
     let (mut locking, mut ledger) = (PgConnection::connect(&url).await?, PgConnection::connect(&url).await?);
     let mut holding = locking.begin().await?;
     holding.execute("LOCK TABLE events IN SHARE MODE").await?;
     for event_id in ["e1", "e2"] {
-        stage.events.emit(event(&key, event_id)).await?;
+        env.events.emit(event(&key, event_id)).await?;
     }
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
-    terminated(&stage, &key).await?;
-    let recovered = recovery(&stage, &key).run(&order()).await?;
+    terminated(&env, &key).await?;
+    let recovered = recovery(&env, &key).run(&order()).await?;
     assert_eq!((recovered.digests, recovered.events), (Vec::new(), 2), "nothing is in the ledger yet");
     holding.rollback().await?;
 
-    mails(&stage.relay, 1, MINUTE).await?;
-    stage.completed(&key).await?;
-    assert_eq!(told(&stage.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
-    let digests = stage.store.digests(&key, 10).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    env.completed(&key).await?;
+    assert_eq!(events_by_message(&env.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    let digests = env.store.digests(&key, 10).await?;
     assert!(digests.iter().all(|digest| digest.items == 0 || digest.is_sent()), "{digests:?}");
     Ok(())
 }

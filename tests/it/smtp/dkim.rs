@@ -12,8 +12,8 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use tidings_harness::{
+    env::{Env, event, key, settings, wait_for_emails},
     python::python,
-    stage::{Stage, event, key, mails, settings},
 };
 use tidings_mail::mailer::Dkim;
 use tidings_model::{Provider, settings::DkimKey};
@@ -31,11 +31,11 @@ const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id
 async fn digest(signing: DkimKey) -> Result<String> {
     let mut settings = settings("instant", "instant");
     settings.streams.bulk.dkim = Some(signing);
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     let ann = key("activity", "ann");
-    stage.events.emit(event(&ann, "event-1")).await?;
-    mails(&stage.relay, 1, Duration::from_secs(60)).await?;
-    let mail = stage.relay.mails().pop().context("no mail")?;
+    env.events.emit(event(&ann, "event-1")).await?;
+    wait_for_emails(&env.relay, 1, Duration::from_secs(60)).await?;
+    let mail = env.relay.mails().pop().context("no mail")?;
     Ok(String::from_utf8(mail.bytes())?)
 }
 

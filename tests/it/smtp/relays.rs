@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tidings_activities::relays::{Choice, Order, Relays, Route};
 use tidings_harness::{
-    broken::{BrokenStore, Bug},
-    outside::Outside,
-    relay::{self, Act, At, FROM, Fault, Relay, told},
-    stage::{Stage, event, eventually, key, mails, settings, sqlite},
+    buggy_store::{Bug, BuggyStore},
+    cli_env::CliEnv,
+    env::{Env, event, eventually, key, settings, sqlite, wait_for_emails},
+    relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
 };
 use tidings_mail::mailer::{Delivery, Timeouts};
 use tidings_model::{
@@ -58,29 +58,29 @@ async fn after_wrong_credentials_the_next_relay_is_used_across_restarts() -> Res
         (Relay::with(relay::Settings { login, ..relay::Settings::default() }).await?, Relay::start().await?);
     let wrong = first.url().replace("smtp://", "smtp://ann:wrong@");
     let wrong = RelaySettings::new(wrong.parse()?);
-    let mut stage = Stage::start(by(&[("first", wrong), ("second", at(&second)?)])).await?;
-    stage.events.emit(event(&key("activity", "ann"), "e1")).await?;
-    mails(&second, 1, MINUTE).await?;
-    assert_eq!(cause(&*stage.store, "first").await?, Some(Cause::Configuration));
-    assert_eq!(cause(&*stage.store, "second").await?, None);
-    stage.completed(&key("activity", "ann")).await?;
+    let mut env = Env::start(by(&[("first", wrong), ("second", at(&second)?)])).await?;
+    env.events.emit(event(&key("activity", "ann"), "e1")).await?;
+    wait_for_emails(&second, 1, MINUTE).await?;
+    assert_eq!(cause(&*env.store, "first").await?, Some(Cause::Configuration));
+    assert_eq!(cause(&*env.store, "second").await?, None);
+    env.completed(&key("activity", "ann")).await?;
     for (query, count) in [
         ("SELECT COUNT(*) FROM attempts WHERE relay = 'first' AND class = 'configuration' AND phase = 'auth'", 1),
         ("SELECT COUNT(*) FROM attempts WHERE relay = 'second' AND class = 'sent'", 1),
         ("SELECT COUNT(*) FROM suppressions", 0),
     ] {
-        assert_eq!(stage.count(query).await?, count, "{query}");
+        assert_eq!(env.count(query).await?, count, "{query}");
     }
 
     let connections = first.connections();
     for restart in [false, true] {
         if restart {
-            stage.stop_worker()?;
-            stage.start_worker()?;
+            env.stop_worker()?;
+            env.start_worker()?;
         }
         let before = second.mails().len();
-        stage.events.emit(event(&key("alerts", "bo"), &format!("{restart}"))).await?;
-        mails(&second, before + 1, MINUTE).await?;
+        env.events.emit(event(&key("alerts", "bo"), &format!("{restart}"))).await?;
+        wait_for_emails(&second, before + 1, MINUTE).await?;
     }
     assert_eq!((first.connections(), first.mails().len(), second.mails().len()), (connections, 0, 3));
     Ok(())
@@ -92,35 +92,35 @@ async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     let (first, second) = (Relay::start().await?, Relay::start().await?);
     first.fault(policy());
     second.fault(policy());
-    let stage = Stage::start(by(&[("first", at(&first)?), ("second", at(&second)?)])).await?;
+    let env = Env::start(by(&[("first", at(&first)?), ("second", at(&second)?)])).await?;
     let keys: Vec<_> = (0..8).map(|n| key("activity", &format!("u{n}"))).collect();
-    try_join_all(keys.iter().map(|key| stage.events.emit(event(key, "e1")))).await?;
+    try_join_all(keys.iter().map(|key| env.events.emit(event(key, "e1")))).await?;
     eventually("both relays are left alone", MINUTE, async || {
-        let both = (cause(&*stage.store, "first").await?, cause(&*stage.store, "second").await?);
+        let both = (cause(&*env.store, "first").await?, cause(&*env.store, "second").await?);
         Ok((both == (Some(Cause::Policy), Some(Cause::Policy))).then_some(()))
     })
     .await?;
     eventually("every digest waits", MINUTE, async || {
-        let waiting = stage.status(&keys[7]).await?;
+        let waiting = env.status(&keys[7]).await?;
         Ok(waiting.delivering.is_some_and(|digest| digest.why.contains("550 5.7.1")).then_some(()))
     })
     .await?;
     // What comes meanwhile waits for the next digest of its key.
-    stage.events.emit(event(&keys[0], "e2")).await?;
+    env.events.emit(event(&keys[0], "e2")).await?;
     assert_eq!((first.mails().len(), second.mails().len()), (0, 0));
-    assert_eq!(stage.count("SELECT COUNT(*) FROM suppressions").await?, 0);
+    assert_eq!(env.count("SELECT COUNT(*) FROM suppressions").await?, 0);
 
     second.heal();
-    Order::Close.carry_out(&*stage.store, "second", "carol", "ticket 812", Timestamp::now()).await?;
-    mails(&second, 9, 2 * MINUTE).await?;
+    Order::Close.carry_out(&*env.store, "second", "carol", "ticket 812", Timestamp::now()).await?;
+    wait_for_emails(&second, 9, 2 * MINUTE).await?;
     for key in &keys {
-        stage.completed(key).await?;
+        env.completed(key).await?;
     }
-    let told = told(&second.mails())?;
+    let told = events_by_message(&second.mails())?;
     assert_eq!((told.len(), told.values().sum::<u64>(), second.mails().len()), (9, 9, 9));
     assert!(first.mails().is_empty());
     assert_eq!(
-        stage.count("SELECT COUNT(*) FROM audit WHERE action = 'relay_close second' AND actor = 'carol'").await?,
+        env.count("SELECT COUNT(*) FROM audit WHERE action = 'relay_close second' AND actor = 'carol'").await?,
         1
     );
     Ok(())
@@ -133,20 +133,20 @@ async fn after_its_retries_a_failed_digest_returns_its_events() -> Result<()> {
     relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(3));
     let mut settings = by(&[("own", at(&relay)?)]);
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(1), Duration::ZERO];
-    let stage = Stage::start(settings).await?;
+    let env = Env::start(settings).await?;
     let key = key("activity", "ann");
-    stage.events.emit(event(&key, "e1")).await?;
-    stage.completed(&key).await?;
-    let digests = stage.store.digests(&key, 10).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    env.completed(&key).await?;
+    let digests = env.store.digests(&key, 10).await?;
     assert!(
         matches!(&digests[..], [d] if d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Failed)),
         "{digests:?}"
     );
-    assert_eq!(stage.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
+    assert_eq!(env.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
 
-    stage.events.emit(event(&key, "e2")).await?;
-    mails(&relay, 1, MINUTE).await?;
-    assert_eq!(told(&relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    env.events.emit(event(&key, "e2")).await?;
+    wait_for_emails(&relay, 1, MINUTE).await?;
+    assert_eq!(events_by_message(&relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
     Ok(())
 }
 
@@ -223,7 +223,7 @@ async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     const MESSAGES: u32 = 60;
     let relay = Relay::start().await?;
     let (store, _folder) = store().await?;
-    let store = BrokenStore::new(store, Bug::LateAnswers);
+    let store = BuggyStore::new(store, Bug::LateAnswers);
     let relays = worker(&relay, Provider::Other)?;
     let route = relays.route("own", Uuid::nil()).context("it is configured")?;
     let delivery = attempt(&route).await;
@@ -284,10 +284,10 @@ async fn provider_headers_precede_the_same_stored_bytes_every_time() -> Result<(
 async fn a_relay_gets_no_more_emails_a_second_than_its_rate() -> Result<()> {
     let relay = Relay::start().await?;
     let rate = Some(Rate { mails: 5, per: Per::Second });
-    let stage = Stage::start(by(&[("slow", RelaySettings { rate, ..at(&relay)? })])).await?;
+    let env = Env::start(by(&[("slow", RelaySettings { rate, ..at(&relay)? })])).await?;
     let keys: Vec<_> = (0..40).map(|n| key("activity", &format!("u{n}"))).collect();
-    try_join_all(keys.iter().map(|key| stage.events.emit(event(key, "e1")))).await?;
-    mails(&relay, 40, 2 * MINUTE).await?;
+    try_join_all(keys.iter().map(|key| env.events.emit(event(key, "e1")))).await?;
+    wait_for_emails(&relay, 40, 2 * MINUTE).await?;
     let mails = relay.mails();
     let (first, last) = (mails.first().context("no mail")?.at, mails.last().context("no mail")?.at);
     let took = last.duration_since(first);
@@ -299,38 +299,38 @@ async fn a_relay_gets_no_more_emails_a_second_than_its_rate() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_lists_tests_opens_and_closes_relays() -> Result<()> {
-    let outside = Outside::start("instant").await?;
-    let (code, said) = outside.ask(&["relays", "list"]).await?;
-    assert_eq!((code, said), (0, format!("default  {}  bulk, transactional: in use\n", outside.relay.url())));
+    let cli = CliEnv::start("instant").await?;
+    let (code, said) = cli.ask(&["relays", "list"]).await?;
+    assert_eq!((code, said), (0, format!("default  {}  bulk, transactional: in use\n", cli.relay.url())));
 
-    let (code, said) = outside.ask(&["relays", "test", "default", "--to", ANN]).await?;
+    let (code, said) = cli.ask(&["relays", "test", "default", "--to", ANN]).await?;
     assert_eq!(code, 0, "{said}");
     assert!(said.starts_with("connect: ok\ngreeting: ok\nehlo: ok\nnoop: ok\nmail: ok, 250"), "{said}");
-    assert_eq!(outside.relay.mails().len(), 1);
-    assert_eq!(outside.relay.mails()[0].to, [ANN]);
+    assert_eq!(cli.relay.mails().len(), 1);
+    assert_eq!(cli.relay.mails()[0].to, [ANN]);
 
-    let opportunistic = format!("{}?tls=opportunistic", outside.relay.url());
-    let mut test = outside.tidings();
+    let opportunistic = format!("{}?tls=opportunistic", cli.relay.url());
+    let mut test = cli.tidings();
     let output = test.env("TIDINGS_SMTP_URL", opportunistic).args(["relays", "test", "default"]).output().await?;
     let said = String::from_utf8(output.stdout)?;
     let phases = "connect: ok\ngreeting: ok\nehlo: ok\ntls: ok, not offered: all goes in the clear\nnoop: ok\n";
     assert_eq!(said, phases, "{}", String::from_utf8_lossy(&output.stderr));
 
-    outside.relay.fault(Fault::new(At::Ehlo, Act::Reply("550 5.7.1 go away".into())));
-    let (code, said) = outside.ask(&["relays", "test", "default"]).await?;
+    cli.relay.fault(Fault::new(At::Ehlo, Act::Reply("550 5.7.1 go away".into())));
+    let (code, said) = cli.ask(&["relays", "test", "default"]).await?;
     assert_eq!((code, said.as_str()), (1, "connect: ok\ngreeting: ok\nehlo: failed, 550 5.7.1 go away\n"));
-    outside.relay.heal();
+    cli.relay.heal();
 
-    let (code, said) = outside.ask(&["relays", "open", "default", "--by", "carol", "--why", "ticket 812"]).await?;
+    let (code, said) = cli.ask(&["relays", "open", "default", "--by", "carol", "--why", "ticket 812"]).await?;
     assert_eq!(code, 0);
     assert!(said.contains("operator: ticket 812; until `tidings relays close default`"), "{said}");
-    let (_, said) = outside.ask(&["relays", "list", "--json"]).await?;
+    let (_, said) = cli.ask(&["relays", "list", "--json"]).await?;
     let shown: serde_json::Value = serde_json::from_str(&said)?;
     assert_eq!((&shown[0]["state"], &shown[0]["cause"]), (&"open".into(), &"operator".into()), "{said}");
-    let (code, said) = outside.ask(&["relays", "close", "default", "--json"]).await?;
+    let (code, said) = cli.ask(&["relays", "close", "default", "--json"]).await?;
     let shown: serde_json::Value = serde_json::from_str(&said)?;
     assert_eq!((code, &shown["state"]), (0, &"closed".into()));
-    let (code, said) = outside.ask(&["relays", "close", "defautl"]).await?;
+    let (code, said) = cli.ask(&["relays", "close", "defautl"]).await?;
     assert_eq!((code, said.as_str()), (2, ""));
     Ok(())
 }

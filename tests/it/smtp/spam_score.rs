@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use tidings_harness::{
+    env::{Env, event, key, settings, wait_for_emails},
     relay::Mail,
-    stage::{Stage, event, key, mails, settings},
 };
 use tidings_model::Key;
 use tidings_needs::needs;
@@ -37,24 +37,24 @@ fn score(spamassassin: &str, mail: &[u8]) -> Result<(f64, String)> {
     Ok((score.parse()?, status.to_owned()))
 }
 
-async fn digest(stage: &Stage, key: &Key, events: usize) -> Result<Mail> {
-    let before = stage.relay.mails().len();
+async fn digest(env: &Env, key: &Key, events: usize) -> Result<Mail> {
+    let before = env.relay.mails().len();
     let events = (0..events).map(|n| {
         let entity_id = format!("PR-{}", n / 3);
-        stage.events.emit(v1::Event { entity_id, ..event(key, &format!("e{n}")) })
+        env.events.emit(v1::Event { entity_id, ..event(key, &format!("e{n}")) })
     });
     try_join_all(events).await?;
-    mails(&stage.relay, before + 1, Duration::from_secs(60)).await?;
-    stage.relay.mails().pop().context("no mail")
+    wait_for_emails(&env.relay, before + 1, Duration::from_secs(60)).await?;
+    env.relay.mails().pop().context("no mail")
 }
 
 #[needs(temporal, spamassassin)]
 #[tokio::test(flavor = "multi_thread")]
 async fn spamassassin_scores_digests_far_below_spam() -> Result<()> {
     let spamassassin = env::var("TIDINGS_TEST_SPAMASSASSIN").context("TIDINGS_TEST_SPAMASSASSIN is not set")?;
-    let stage = Stage::start(settings("after 2s", "instant")).await?;
+    let env = Env::start(settings("after 2s", "instant")).await?;
     for (digest_type, events) in [("activity", 40), ("alerts", 1)] {
-        let mail = digest(&stage, &key(digest_type, "ann"), events).await?;
+        let mail = digest(&env, &key(digest_type, "ann"), events).await?;
         let (score, status) = score(&spamassassin, &mail.bytes())?;
         println!("{digest_type}: {status}");
         ensure!(score < BOUND, "{digest_type}: {status}");

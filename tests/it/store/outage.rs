@@ -9,10 +9,10 @@ use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
+    env::{Env, event, eventually, key, settings, signal},
     postgres::database,
     proxy::Proxy,
-    relay::told,
-    stage::{Stage, event, eventually, key, settings, signal},
+    relay::events_by_message,
 };
 use tidings_model::{Key, contract::Outcome};
 use tidings_needs::needs;
@@ -44,68 +44,67 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     let proxy = Proxy::start(&url).await?;
     let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
     store.migrate().await?;
-    let mut stage = Stage::with_store(settings("after 3s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
-    stage.start_worker()?;
-    let stage = &stage;
+    let mut env = Env::with_store(settings("after 3s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
+    env.start_worker()?;
+    let env = &env;
     let keys: Vec<_> = (0..KEYS).map(|n| key("activity", &format!("u{n}"))).collect();
     let flooded = key("activity", "flooded");
     let cancelled = key("alerts", "cancelled");
     let emit = async |event_id: &str| -> Result<()> {
-        try_join_all(keys.iter().map(|key| stage.events.emit(event(key, event_id)))).await?;
+        try_join_all(keys.iter().map(|key| env.events.emit(event(key, event_id)))).await?;
         Ok(())
     };
 
     emit("before").await?;
-    stage.events.emit(event(&cancelled, "before")).await?;
-    stage.events.emit(event(&flooded, "before")).await?;
-    collecting(stage, &cancelled).await?;
+    env.events.emit(event(&cancelled, "before")).await?;
+    env.events.emit(event(&flooded, "before")).await?;
+    collecting(env, &cancelled).await?;
     proxy.freeze();
     emit("during").await?;
 
     // A run that cannot stash goes on as a new one, with a pointer to what it leaves behind.
-    let first_run = stage.run(&flooded).await?;
+    let first_run = env.run(&flooded).await?;
     let flood = (0..FLOOD).map(|n| {
         let (event, flooded) = (bulky(&flooded, n), &flooded);
-        async move { signal(&stage.temporal, flooded, Inbound::from_json_events([event.as_str()])).await }
+        async move { signal(&env.temporal, flooded, Inbound::from_json_events([event.as_str()])).await }
     });
     stream::iter(flood).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     eventually("the flooded run continues as new", SOON, async || {
-        Ok((stage.run(&flooded).await? != first_run).then_some(()))
+        Ok((env.run(&flooded).await? != first_run).then_some(()))
     })
     .await?;
-    let carried = started_with(&stage.history(&flooded).await?);
+    let carried = started_with(&env.history(&flooded).await?);
     assert!(carried < 64 * 1024, "the next run was handed {carried} bytes");
-    let status = stage.status(&flooded).await?;
+    let status = env.status(&flooded).await?;
     assert!(status.pending > FLOOD as u64 / 2, "the next run has forgotten events: {status:?}");
     assert!(status.pending <= FLOOD as u64 + 1, "the next run counts events twice: {status:?}");
 
     // A cancel is seen at once, and is done when the ledger can be told.
-    stage.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
+    env.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
     eventually("the cancel is under way", SOON, async || {
-        Ok((stage.status(&cancelled).await?.state == "cancelling").then_some(()))
+        Ok((env.status(&cancelled).await?.state == "cancelling").then_some(()))
     })
     .await?;
 
     proxy.thaw();
     for key in keys.iter().chain([&flooded, &cancelled]) {
-        eventually("every key is idle", 3 * SOON, async || Ok(stage.is_idle(key).await?.then_some(())))
+        eventually("every key is idle", 3 * SOON, async || Ok(env.is_idle(key).await?.then_some(())))
             .await
             .with_context(|| key.to_string())?;
     }
-    assert_eq!(stage.run_status(&cancelled).await?, WorkflowExecutionStatus::Canceled);
-    let dropped = stage.store.digests(&cancelled, 10).await?;
+    assert_eq!(env.run_status(&cancelled).await?, WorkflowExecutionStatus::Canceled);
+    let dropped = env.store.digests(&cancelled, 10).await?;
     assert!(
         matches!(&dropped[..], [d] if d.items == 1 && d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped))
     );
 
-    let longest =
-        try_join_all(keys.iter().map(async |key| stage.history(key).await.map(|events| events.len()))).await?;
+    let longest = try_join_all(keys.iter().map(async |key| env.history(key).await.map(|events| events.len()))).await?;
     println!("history events of a run: {:?} at most", longest.iter().max());
     assert!(longest.iter().all(|length| *length < 100), "the outage has grown a history: {longest:?}");
 
     let sent = 2 * KEYS + 1 + FLOOD;
-    let mails = stage.relay.mails();
-    let told = told(&mails)?;
+    let mails = env.relay.mails();
+    let told = events_by_message(&mails)?;
     println!("{} mails of {} digests tell of {sent} events", mails.len(), told.len());
     assert_eq!(told.len(), mails.len(), "a digest was mailed twice");
     assert_eq!(told.values().sum::<u64>(), sent as u64);
@@ -125,6 +124,6 @@ fn started_with(history: &[HistoryEvent]) -> usize {
     started.input.iter().flat_map(|input| &input.payloads).map(|payload| payload.data.len()).sum()
 }
 
-async fn collecting<S: Store>(stage: &Stage<S>, key: &Key) -> Result<()> {
-    eventually("collecting", SOON, async || Ok((stage.status(key).await?.state == "collecting").then_some(()))).await
+async fn collecting<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
+    eventually("collecting", SOON, async || Ok((env.status(key).await?.state == "collecting").then_some(()))).await
 }

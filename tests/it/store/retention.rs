@@ -20,8 +20,8 @@ use temporalio_client::{
 use tidings::retention_schedule::{self, Nightly};
 use tidings_activities::upkeep::Retention;
 use tidings_harness::{
+    env::{Env, event, eventually, key, settings},
     server::DevServer,
-    stage::{Stage, event, eventually, key, settings},
 };
 use tidings_model::{names, retention::Kind};
 use tidings_needs::needs;
@@ -118,77 +118,77 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> {
-    let mut stage = Stage::start(settings("after 1s", "after 1h")).await?;
-    let folder = stage.folder.path().join("archive");
+    let mut env = Env::start(settings("after 1s", "after 1h")).await?;
+    let folder = env.folder.path().join("archive");
     fs::create_dir(&folder)?;
-    let worker = stage.start_upkeep(an_hour(&folder))?;
+    let worker = env.start_upkeep(an_hour(&folder))?;
     let (old, open) = (key("activity", "old"), key("alerts", "open"));
-    stage.sent_before(&old, 0, &ids(700), two_hours_ago()).await?;
+    env.sent_before(&old, 0, &ids(700), two_hours_ago()).await?;
     let young = ["young".to_owned()];
-    stage.sent_before(&old, 1, &young, Timestamp::now()).await?;
-    stage.events.emit(event(&open, "pending")).await?;
-    let collecting = async || Ok((stage.status(&open).await?.state == "collecting").then_some(()));
+    env.sent_before(&old, 1, &young, Timestamp::now()).await?;
+    env.events.emit(event(&open, "pending")).await?;
+    let collecting = async || Ok((env.status(&open).await?.state == "collecting").then_some(()));
     eventually("the window is open", MINUTE, collecting).await?;
 
-    nightly(time(3, 30, 0, 0)).ensure(&stage.temporal).await?;
+    nightly(time(3, 30, 0, 0)).ensure(&env.temporal).await?;
     let by_hand = async || {
-        let id = retention_schedule::start(&stage.temporal, names::TASK_QUEUE).await?;
-        report(&stage.temporal.get_workflow_handle(id)).await
+        let id = retention_schedule::start(&env.temporal, names::TASK_QUEUE).await?;
+        report(&env.temporal.get_workflow_handle(id)).await
     };
     let report = by_hand().await?;
     let counts: Vec<_> = report.kinds.iter().map(|(kind, tally)| (*kind, tally.purged, tally.archived)).collect();
     ensure!(counts[..2] == [(Kind::Events, 700, 700), (Kind::Retracts, 0, 0)], "{counts:?}");
     ensure!(archived(&folder)? == ids(700), "each once");
-    ensure!(stage.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
-    ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 1);
-    ensure!(stage.status(&open).await?.state == "collecting", "the window goes on");
+    ensure!(env.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
+    ensure!(env.count("SELECT COUNT(*) FROM events").await? == 1);
+    ensure!(env.status(&open).await?.state == "collecting", "the window goes on");
     let report = by_hand().await?;
     ensure!(report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
     worker.stop()?;
-    stage.stop_worker()
+    env.stop_worker()
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
-    let stage = Stage::without_worker(settings("after 1s", "after 1h")).await?;
-    let (folder, elsewhere) = (stage.folder.path().join("archive"), stage.folder.path().join("elsewhere"));
+    let env = Env::without_worker(settings("after 1s", "after 1h")).await?;
+    let (folder, elsewhere) = (env.folder.path().join("archive"), env.folder.path().join("elsewhere"));
     fs::create_dir(&folder)?;
     let key = key("activity", "old");
     let ids = ids(20_000);
     for (number, page) in (0..).zip(ids.chunks(1_000)) {
-        stage.sent_before(&key, number, page, two_hours_ago()).await?;
+        env.sent_before(&key, number, page, two_hours_ago()).await?;
     }
-    let worker = stage.start_upkeep(an_hour(&folder))?;
-    stage.run_upkeep().await?;
+    let worker = env.start_upkeep(an_hour(&folder))?;
+    env.run_upkeep().await?;
     let begun = async || Ok((!files(&folder)?.is_empty()).then_some(()));
     eventually("the first batch is archived", MINUTE, begun).await?;
     // The disk goes away, and with it the next batch's attempts.
     fs::rename(&folder, &elsewhere)?;
     let stuck = async || {
-        let described = stage.upkeep().describe(WorkflowDescribeOptions::default()).await?;
+        let described = env.upkeep().describe(WorkflowDescribeOptions::default()).await?;
         let failures = described.raw().pending_activities.iter().filter_map(|activity| activity.last_failure.clone());
         Ok(failures.map(|failure| failure.message).next())
     };
     let said = eventually("it says what is wrong", MINUTE, stuck).await?;
     ensure!(said.contains("archive") && said.contains("nothing is deleted"), "{said}");
-    let done = stage.upkeep().query(Upkeep::status, (), WorkflowQueryOptions::default()).await?;
-    let left = stage.count("SELECT COUNT(*) FROM events").await?;
+    let done = env.upkeep().query(Upkeep::status, (), WorkflowQueryOptions::default()).await?;
+    let left = env.count("SELECT COUNT(*) FROM events").await?;
     ensure!(left > 0 && i64::try_from(done.kinds[&Kind::Events].purged)? + left == 20_000, "{done:?}, {left}");
-    stage.upkeep().cancel(WorkflowCancelOptions::default()).await?;
+    env.upkeep().cancel(WorkflowCancelOptions::default()).await?;
     let cancelled = async || {
-        let status = stage.upkeep().describe(WorkflowDescribeOptions::default()).await?.status();
+        let status = env.upkeep().describe(WorkflowDescribeOptions::default()).await?.status();
         Ok((status == WorkflowExecutionStatus::Canceled).then_some(()))
     };
     eventually("it is cancelled", MINUTE, cancelled).await?;
     worker.stop()?;
 
     fs::rename(&elsewhere, &folder)?;
-    let _worker = stage.start_upkeep(an_hour(&folder))?;
-    stage.run_upkeep().await?;
-    let report = report(&stage.upkeep()).await?;
+    let _worker = env.start_upkeep(an_hour(&folder))?;
+    env.run_upkeep().await?;
+    let report = report(&env.upkeep()).await?;
     ensure!(i64::try_from(report.kinds[&Kind::Events].archived)? == left, "{report}");
-    ensure!(stage.count("SELECT COUNT(*) FROM events").await? == 0);
+    ensure!(env.count("SELECT COUNT(*) FROM events").await? == 0);
     ensure!(archived(&folder)? == ids, "each once");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Days and weeks in seconds, on the time-skipping server.
+//! TimeSkipping and weeks in seconds, on the time-skipping server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,8 +10,8 @@ use jiff::{
 };
 use temporalio_client::WorkflowDescribeOptions;
 use tidings_harness::{
-    days::Days,
-    stage::{key, settings},
+    env::{key, settings},
+    time_skipping::TimeSkipping,
 };
 use tidings_model::{
     contract::{Closed, Outcome, Window},
@@ -29,39 +29,39 @@ fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_of_one_day_opens_again_after_a_week_of_silence() -> Result<()> {
-    let days = Days::start(settings("after 1d", "after 1d")).await?;
+    let env = TimeSkipping::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let mut sent = Vec::new();
     for event_id in ["monday", "a week later"] {
-        days.emit(&key, event_id).await?;
-        let summary = days.completed(&key).await?;
+        env.emit(&key, event_id).await?;
+        let summary = env.completed(&key).await?;
         let last = summary.last.context("no digest")?;
         assert_eq!(last.closed.outcome, Outcome::Sent);
-        sent.push(days.store.digest(last.digest_id).await?.context("not in the ledger")?);
-        days.server.sleep(Duration::from_secs(7 * 24 * 3600)).await?;
+        sent.push(env.store.digest(last.digest_id).await?.context("not in the ledger")?);
+        env.server.sleep(Duration::from_secs(7 * 24 * 3600)).await?;
     }
     for digest in &sent {
         assert_eq!(digest.items, 1);
         assert_eq!(hours_between(digest.opened_at, digest.due_at), 24);
     }
     assert!(hours_between(sent[0].due_at, sent[1].opened_at) >= 7 * 24);
-    assert_eq!(days.relay.mails().len(), 2);
+    assert_eq!(env.relay.mails().len(), 2);
     Ok(())
 }
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cadence_never_sends_nothing_and_records_why() -> Result<()> {
-    let days = Days::start(settings("never", "never")).await?;
+    let env = TimeSkipping::start(settings("never", "never")).await?;
     let key = key("activity", "ann");
-    days.emit(&key, "unwanted").await?;
-    days.completed(&key).await?;
-    let digests = days.store.digests(&key, 10).await?;
+    env.emit(&key, "unwanted").await?;
+    env.completed(&key).await?;
+    let digests = env.store.digests(&key, 10).await?;
     let closed = digests.into_iter().map(|digest| digest.closed.context("never closed"));
     let skipped =
         Closed { outcome: Outcome::Skipped, why: "never: the digest type has a cadence that sends nothing".to_owned() };
     assert_eq!(closed.collect::<Result<Vec<_>>>()?, [skipped]);
-    assert_eq!(days.relay.mails().len(), 0);
+    assert_eq!(env.relay.mails().len(), 0);
     Ok(())
 }
 
@@ -72,19 +72,19 @@ async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64
     let mut settings = settings("instant", "instant");
     let activity = settings.digests.get_mut("activity").context("no such type")?;
     activity.delay = [("comment", 1), ("share", 2)].map(|(name, h)| (name.to_owned(), Duration::from_hours(h))).into();
-    let days = Days::start(settings).await?;
+    let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
-    let start = days.server.now().await?;
+    let start = env.server.now().await?;
     for (n, (at, category)) in events.iter().enumerate() {
-        days.server.sleep_until(start + hours(*at)).await?;
-        days.emit_of(&key, &n.to_string(), category).await?;
+        env.server.sleep_until(start + hours(*at)).await?;
+        env.emit_of(&key, &n.to_string(), category).await?;
     }
-    days.server.sleep_until(start + hours(24.0)).await?;
+    env.server.sleep_until(start + hours(24.0)).await?;
 
     let mut mails = Vec::new();
-    for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in days.store.digests(&key, 10).await? {
+    for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in env.store.digests(&key, 10).await? {
         assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
-        let contents = days.store.contents(&Window { key, digest_id, opened_at, due_at }, 50).await?;
+        let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, 50).await?;
         let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
         mails.push((at, contents.lines.into_iter().map(|line| (line.category, line.count)).collect()));
     }
@@ -124,16 +124,16 @@ async fn first_now_sends_at_once_and_the_throttle_delays_the_next() -> Result<()
     let mut settings = settings("after 10m", "instant");
     let activity = settings.digests.get_mut("activity").context("no such type")?;
     (activity.first_now, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
-    let days = Days::start(settings).await?;
+    let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
-    let start = days.server.now().await?;
+    let start = env.server.now().await?;
     for minute in [0, 5, 70, 600] {
-        days.server.sleep_until(start + minute.minutes()).await?;
-        days.emit(&key, &minute.to_string()).await?;
+        env.server.sleep_until(start + minute.minutes()).await?;
+        env.emit(&key, &minute.to_string()).await?;
     }
-    days.server.sleep_until(start + 24.hours()).await?;
+    env.server.sleep_until(start + 24.hours()).await?;
     let mut sent = Vec::new();
-    for digest in days.store.digests(&key, 10).await? {
+    for digest in env.store.digests(&key, 10).await? {
         sent.push(digest.closed_at.context("never closed")?.duration_since(start).as_mins());
     }
     sent.reverse();
@@ -195,9 +195,9 @@ fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Time
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn each_calendar_cadence_keeps_its_slots_over_a_dst_change() -> Result<()> {
-    let days = Days::start(berlin()?).await?;
+    let env = TimeSkipping::start(berlin()?).await?;
     let (day, fortnight) = (24.hours(), (14 * 24).hours());
-    let soon = days.server.now().await? + fortnight;
+    let soon = env.server.now().await? + fortnight;
     let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
 
     // An event for each key every six hours, and in the two days in the middle one every hour for that of the hours.
@@ -209,17 +209,17 @@ async fn each_calendar_cadence_keeps_its_slots_over_a_dst_change() -> Result<()>
         let names = CALENDAR.map(|(name, _)| name).into_iter();
         let names: Vec<_> = names.filter(|name| if *name == "hourly" { near } else { hour % 6 == 0 }).collect();
         if !names.is_empty() {
-            days.server.sleep_until(at).await?;
+            env.server.sleep_until(at).await?;
         }
         for name in names {
-            days.emit(&key(name, "ann"), &format!("{name} {at}")).await?;
+            env.emit(&key(name, "ann"), &format!("{name} {at}")).await?;
             events.entry(name).or_default().push(at);
         }
     }
-    days.server.sleep_until(change + fortnight + (7 * 24).hours()).await?;
+    env.server.sleep_until(change + fortnight + (7 * 24).hours()).await?;
 
     for (name, cadence) in CALENDAR {
-        let mut digests = days.store.digests(&key(name, "ann"), 200).await?;
+        let mut digests = env.store.digests(&key(name, "ann"), 200).await?;
         digests.sort_by_key(|digest| digest.due_at);
         let due: Vec<_> = digests.iter().map(|digest| digest.due_at).collect();
         assert_eq!(due, slots(name, change, &events[name])?, "{cadence}");
@@ -252,24 +252,24 @@ async fn each_waiting_cadence_keeps_its_delays_over_a_dst_change() -> Result<()>
         let zone = Some("Europe/Berlin".to_owned());
         settings.digests.insert(name.to_owned(), DigestSettings { cadence: cadence.parse()?, zone, ..plain.clone() });
     }
-    let days = Days::start(settings).await?;
+    let env = TimeSkipping::start(settings).await?;
     let (day, fortnight) = (24.hours(), (14 * 24).hours());
-    let soon = days.server.now().await? + fortnight;
+    let soon = env.server.now().await? + fortnight;
     let change = TimeZone::get("Europe/Berlin")?.following(soon).next().context("no more changes")?.timestamp();
     let begin = change - fortnight;
     let midnights: Vec<_> = (0..28).map(|n| begin + (n * 24).hours()).collect();
     for midnight in &midnights {
         for hour in HOURS {
-            days.server.sleep_until(*midnight + (60 * hour + 20).minutes()).await?;
+            env.server.sleep_until(*midnight + (60 * hour + 20).minutes()).await?;
             for (name, ..) in WAITING {
-                days.emit(&key(name, "ann"), &format!("{midnight} {hour}")).await?;
+                env.emit(&key(name, "ann"), &format!("{midnight} {hour}")).await?;
             }
         }
     }
-    days.server.sleep_until(change + fortnight + day).await?;
+    env.server.sleep_until(change + fortnight + day).await?;
 
     for (name, cadence, mails) in WAITING {
-        let mut digests = days.store.digests(&key(name, "ann"), 500).await?;
+        let mut digests = env.store.digests(&key(name, "ann"), 500).await?;
         digests.sort_by_key(|digest| digest.due_at);
         let expected = midnights.iter().flat_map(|day| mails.iter().map(|(at, events)| (*day + at.minutes(), *events)));
         let minute = |at: Timestamp| at.round(Unit::Minute);
@@ -291,11 +291,11 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
     let mut settings = settings("instant", "instant");
     settings.cap = Some(Cap { most: 2, within: Duration::from_hours(24) });
     settings.unknown_recipients = UnknownRecipients::Wait;
-    let days = Days::start(settings).await?;
-    let start = days.server.now().await?;
+    let env = TimeSkipping::start(settings).await?;
+    let start = env.server.now().await?;
     for user in ["ann", "bo"] {
         let key = key("activity", user);
-        days.store.put_recipients(&[Recipient::invented(&key)], start).await?;
+        env.store.put_recipients(&[Recipient::invented(&key)], start).await?;
     }
     for (hour, digest_type, user) in [
         (0, "activity", "ann"),
@@ -304,13 +304,13 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
         (2, "activity", "bo"),
         (3, "alerts", "ann"),
     ] {
-        days.server.sleep_until(start + hour.hours()).await?;
-        days.emit(&key(digest_type, user), &hour.to_string()).await?;
+        env.server.sleep_until(start + hour.hours()).await?;
+        env.emit(&key(digest_type, user), &hour.to_string()).await?;
     }
-    days.server.sleep_until(start + 72.hours()).await?;
+    env.server.sleep_until(start + 72.hours()).await?;
     let mut sent = Vec::new();
     for (digest_type, user) in [("activity", "ann"), ("alerts", "ann"), ("activity", "bo")] {
-        for digest in days.store.digests(&key(digest_type, user), 10).await? {
+        for digest in env.store.digests(&key(digest_type, user), 10).await? {
             let closed_at = digest.closed_at.context("never closed")?;
             sent.push((closed_at.duration_since(start).as_hours(), user));
         }
@@ -325,19 +325,19 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
 async fn a_run_stays_open_for_its_linger_time_only() -> Result<()> {
     let mut settings = settings("after 1m", "instant");
     settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
-    let days = Days::start(settings).await?;
+    let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
-    let start = days.server.now().await?;
+    let start = env.server.now().await?;
     let mut runs = Vec::new();
     for minute in [0, 10, 60] {
-        days.server.sleep_until(start + minute.minutes()).await?;
-        days.emit(&key, &minute.to_string()).await?;
-        let workflow = days.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        env.server.sleep_until(start + minute.minutes()).await?;
+        env.emit(&key, &minute.to_string()).await?;
+        let workflow = env.server.client.get_workflow_handle::<Digest>(key.workflow_id());
         runs.push(workflow.describe(WorkflowDescribeOptions::default()).await?.run_id().to_owned());
     }
     assert_eq!(runs[0], runs[1], "nine minutes after its digest the run was still there");
     assert_ne!(runs[1], runs[2], "49 minutes after it was not");
-    let summary = days.completed(&key).await?;
-    assert_eq!((summary.digests, days.relay.mails().len()), (1, 3));
+    let summary = env.completed(&key).await?;
+    assert_eq!((summary.digests, env.relay.mails().len()), (1, 3));
     Ok(())
 }

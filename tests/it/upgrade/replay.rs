@@ -14,8 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use temporalio_client::{
-    Client, UntypedWorkflowHandle, WorkflowExecuteUpdateOptions, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHistory,
+    Client, UntypedWorkflowHandle, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHistory,
 };
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use temporalio_workflow::workflow_interceptors::{
@@ -24,10 +23,10 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings_activities::upkeep::Retention;
 use tidings_harness::{
-    post::{Post, of, order, submission, waits},
+    env::{Env, event, eventually, key, settings, signal, wait_for_emails},
+    message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
-    stage::{Stage, event, eventually, key, mails, settings, signal},
 };
 use tidings_model::{
     Key,
@@ -110,46 +109,46 @@ async fn replay_fails_on_a_changed_workflow() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn record_the_shapes_of_today() -> Result<()> {
-    let stage = Stage::start(settings("after 1s", "after 1h")).await?;
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
     let minute = Duration::from_secs(60);
 
     let completed = key("activity", "completed");
-    stage.events.emit(event(&completed, "e1")).await?;
-    stage.completed(&completed).await?;
+    env.events.emit(event(&completed, "e1")).await?;
+    env.completed(&completed).await?;
 
     let open = key("alerts", "open");
-    stage.events.emit(event(&open, "e1")).await?;
-    let planned = async || Ok((stage.history(&open).await?.len() >= 7).then_some(()));
+    env.events.emit(event(&open, "e1")).await?;
+    let planned = async || Ok((env.history(&open).await?.len() >= 7).then_some(()));
     eventually("the window is planned", minute, planned).await?;
 
-    stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("failed@dev.invalid").times(1));
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("failed@dev.invalid").times(1));
     let failed = key("activity", "failed");
-    stage.events.emit(event(&failed, "e1")).await?;
-    let retrying = async || Ok((stage.status(&failed).await?.state == "retrying").then_some(()));
+    env.events.emit(event(&failed, "e1")).await?;
+    let retrying = async || Ok((env.status(&failed).await?.state == "retrying").then_some(()));
     eventually("the send is retried", minute, retrying).await?;
 
     let continued = key("alerts", "continued");
     let first = {
-        signal(&stage.temporal, &continued, Inbound::from_json_events([EVENT])).await?;
-        stage.run(&continued).await?
+        signal(&env.temporal, &continued, Inbound::from_json_events([EVENT])).await?;
+        env.run(&continued).await?
     };
-    let signals = (0..1_005).map(|_| signal(&stage.temporal, &continued, Inbound::from_json_events([EVENT])));
+    let signals = (0..1_005).map(|_| signal(&env.temporal, &continued, Inbound::from_json_events([EVENT])));
     stream::iter(signals).buffer_unordered(4).try_collect::<()>().await?;
-    let rolled = async || Ok((stage.run(&continued).await? != first).then_some(()));
+    let rolled = async || Ok((env.run(&continued).await? != first).then_some(()));
     eventually("the run continues as new", minute, rolled).await?;
-    mails(&stage.relay, 1, minute).await?;
+    wait_for_emails(&env.relay, 1, minute).await?;
 
     let commanded = key("alerts", "commanded");
-    command(&stage, &commanded).await?;
-    let upkeep = upkeep(&stage).await?;
+    command(&env, &commanded).await?;
+    let upkeep = upkeep(&env).await?;
     let (_post, message) = message().await?;
 
     for (shape, handle) in [
-        ("completed", stage.run_handle(&completed, None)),
-        ("open", stage.run_handle(&open, None)),
-        ("failed_send", stage.run_handle(&failed, None)),
-        ("continued_as_new", stage.run_handle(&continued, Some(&first))),
-        ("commanded", stage.run_handle(&commanded, None)),
+        ("completed", env.run_handle(&completed, None)),
+        ("open", env.run_handle(&open, None)),
+        ("failed_send", env.run_handle(&failed, None)),
+        ("continued_as_new", env.run_handle(&continued, Some(&first))),
+        ("commanded", env.run_handle(&commanded, None)),
         ("upkeep", upkeep),
         ("message", message),
     ] {
@@ -164,42 +163,40 @@ async fn record_the_shapes_of_today() -> Result<()> {
 }
 
 /// A digest that is held, given another deadline, released, flushed, and sent.
-async fn command(stage: &Stage, key: &Key) -> Result<()> {
-    let update = WorkflowExecuteUpdateOptions::default;
-    stage.events.emit(event(key, "e1")).await?;
-    let workflow = stage.workflow(key);
-    let held = workflow.execute_update(Digest::hold, Hold { order: order(), until: None }, update()).await?;
+async fn command(env: &Env, key: &Key) -> Result<()> {
+    env.events.emit(event(key, "e1")).await?;
+    let held = env.update(key, Digest::hold, Hold { order: order(), until: None }).await?;
     ensure!(held.events == 1, "{held:?}");
     let later = Timestamp::now() + Duration::from_hours(2);
     let retime = Retime { order: order(), at: Some(later) };
-    let retimed = workflow.execute_update(Digest::retime, retime, update()).await?;
+    let retimed = env.update(key, Digest::retime, retime).await?;
     ensure!(retimed.due_at.is_some(), "{retimed:?}");
-    workflow.execute_update(Digest::release, order(), update()).await?;
-    workflow.execute_update(Digest::flush, order(), update()).await?;
-    stage.completed(key).await?;
+    env.update(key, Digest::release, order()).await?;
+    env.update(key, Digest::flush, order()).await?;
+    env.completed(key).await?;
     Ok(())
 }
 
 /// A single message that the relay takes at the second attempt.
-async fn message() -> Result<(Post, UntypedWorkflowHandle<Client>)> {
-    let post = Post::start(waits(&[Duration::from_secs(1)])).await?;
-    post.stage.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+async fn message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)> {
+    let messages = MessageEnv::start(waits(&[Duration::from_secs(1)])).await?;
+    messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = of("message");
-    post.send(&submission(&key.key)).await?;
-    ensure!(post.ended(&key).await? == MessageState::Sent, "it is not sent");
-    let handle = run_handle(&post.stage.temporal, key.workflow_id(), None);
-    Ok((post, handle))
+    messages.send(&submission(&key.key)).await?;
+    ensure!(messages.ended(&key).await? == MessageState::Sent, "it is not sent");
+    let handle = run_handle(&messages.env.temporal, key.workflow_id(), None);
+    Ok((messages, handle))
 }
 
 /// An upkeep of several batches.
-async fn upkeep(stage: &Stage) -> Result<UntypedWorkflowHandle<Client>> {
+async fn upkeep(env: &Env) -> Result<UntypedWorkflowHandle<Client>> {
     let ids: Vec<_> = (0..600).map(|n| n.to_string()).collect();
-    stage.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
-    let _worker = stage.start_upkeep(Retention::default())?;
-    stage.run_upkeep().await?;
-    let report = stage.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
+    env.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
+    let _worker = env.start_upkeep(Retention::default())?;
+    env.run_upkeep().await?;
+    let report = env.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
     ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
-    Ok(run_handle(&stage.temporal, names::upkeep(names::TASK_QUEUE), None))
+    Ok(run_handle(&env.temporal, names::upkeep(names::TASK_QUEUE), None))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

@@ -22,8 +22,8 @@ use temporalio_sdk::{
 };
 use tidings_harness::{
     checker,
-    outside::Outside,
-    stage::{Running, Stage, event, eventually, key, settings},
+    cli_env::CliEnv,
+    env::{Env, Running, event, eventually, key, settings},
 };
 use tidings_model::names;
 use tidings_needs::needs;
@@ -139,29 +139,29 @@ impl Later {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_later_state_waits_for_a_worker_that_can_read_it() -> Result<()> {
-    let mut stage = Stage::without_worker(settings("after 1s", "after 1d")).await?;
+    let mut env = Env::without_worker(settings("after 1s", "after 1d")).await?;
     let ann = key("activity", "ann");
     let later = || anyhow::Ok(WorkerOptions::new(names::TASK_QUEUE).register_workflow::<Later>()?.build());
 
-    let worker = Running::start(stage.temporal.clone(), later()?)?;
-    stage.events.emit(event(&ann, "e1")).await?;
-    let first = stage.run(&ann).await?;
-    let next = async || Ok((stage.run(&ann).await? != first).then_some(()));
+    let worker = Running::start(env.temporal.clone(), later()?)?;
+    env.events.emit(event(&ann, "e1")).await?;
+    let first = env.run(&ann).await?;
+    let next = async || Ok((env.run(&ann).await? != first).then_some(()));
     eventually("it continues as new", MINUTE, next).await?;
     worker.stop()?;
 
-    stage.start_worker()?;
-    stage.events.emit(event(&ann, "e2")).await?;
+    env.start_worker()?;
+    env.events.emit(event(&ann, "e2")).await?;
     let failed =
-        eventually("the workflow task fails", MINUTE, async || Ok(task_failure(&stage.history(&ann).await?))).await?;
+        eventually("the workflow task fails", MINUTE, async || Ok(task_failure(&env.history(&ann).await?))).await?;
     assert!(failed.contains("a later version of the worker wrote it") && !failed.contains("postponed"), "{failed}");
-    stage.stop_worker()?;
-    assert!(!stage.is_idle(&ann).await?);
+    env.stop_worker()?;
+    assert!(!env.is_idle(&ann).await?);
 
-    let worker = Running::start(stage.temporal.clone(), later()?)?;
-    let ended = async || Ok(stage.is_idle(&ann).await?.then_some(()));
+    let worker = Running::start(env.temporal.clone(), later()?)?;
+    let ended = async || Ok(env.is_idle(&ann).await?.then_some(()));
     eventually("a worker that can read it goes on", MINUTE, ended).await?;
-    assert_eq!(stage.run_status(&ann).await?, WorkflowExecutionStatus::Completed);
+    assert_eq!(env.run_status(&ann).await?, WorkflowExecutionStatus::Completed);
     worker.stop()
 }
 
@@ -173,8 +173,8 @@ fn task_failure(history: &[HistoryEvent]) -> Option<String> {
 }
 
 /// What a later migration may do: a table, and columns with a default.
-async fn migrate_further(outside: &Outside) -> Result<()> {
-    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", outside.ledger().display())).await?;
+async fn migrate_further(cli: &CliEnv) -> Result<()> {
+    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", cli.ledger().display())).await?;
     let mut statements = "CREATE TABLE later (id INTEGER PRIMARY KEY);\n".to_owned();
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'
                   AND name NOT LIKE 'sqlite%'";
@@ -190,20 +190,20 @@ async fn migrate_further(outside: &Outside) -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_accepts_newer_tables_and_migrate_refuses_them() -> Result<()> {
-    let mut outside = Outside::start("after 1s").await?;
+    let mut cli = CliEnv::start("after 1s").await?;
     let ann = key("activity", "ann");
-    outside.import(&BTreeSet::from([ann.clone()])).await?;
-    migrate_further(&outside).await?;
-    outside.start_worker()?;
+    cli.import(&BTreeSet::from([ann.clone()])).await?;
+    migrate_further(&cli).await?;
+    cli.start_worker()?;
     let line = json!({"tenant": ann.tenant, "digest": ann.digest_type, "user": ann.user, "event_id": "e1",
                       "category": "comment", "occurred_at": jiff::Timestamp::now()});
-    let events = outside.folder.path().join("events.ndjson");
+    let events = cli.folder.path().join("events.ndjson");
     fs::write(&events, format!("{line}\n"))?;
-    outside.emit(&events).await?;
-    outside.settled(&BTreeSet::from([ann.clone()]), MINUTE).await?;
-    let verdict = outside.check(&checker::acknowledged(&ann, "e1"))?;
+    cli.emit(&events).await?;
+    cli.settled(&BTreeSet::from([ann.clone()]), MINUTE).await?;
+    let verdict = cli.check(&checker::acknowledged(&ann, "e1"))?;
     assert_eq!((verdict.code, verdict.mails), (Some(0), 1), "{:?}", verdict.violations);
-    let refused = outside.run(&["migrate"]).await.unwrap_err().to_string();
+    let refused = cli.run(&["migrate"]).await.unwrap_err().to_string();
     println!("{refused}");
     assert!(refused.contains("a later version of Tidings migrated the database (migration 2)"), "{refused}");
     Ok(())

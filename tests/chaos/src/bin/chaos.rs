@@ -5,7 +5,7 @@ use std::{io::IsTerminal, process::ExitCode, time::Duration};
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidings_chaos::{Plan, Site};
+use tidings_chaos::{Plan, RunOptions};
 use uuid::Uuid;
 
 /// Kills, pauses and starves everything around a loaded Tidings, by a schedule that follows from a seed, and asks the
@@ -20,15 +20,15 @@ struct Arguments {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     #[command(flatten)]
-    site: Site,
+    options: RunOptions,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
-    let Arguments { minutes, seed, site } = Arguments::parse();
+    let Arguments { minutes, seed, options } = Arguments::parse();
     let length = Duration::try_from_secs_f64(60.0 * minutes).context("--minutes")?;
     let seed = seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0 % 1_000_000);
-    let (folder, target) = site.open("chaos").await?;
+    let (folder, target) = options.open("chaos").await?;
     println!("seed {seed}, {minutes} minutes, {}", folder.display());
     let outcome = tidings_chaos::run(Plan::new(seed, length), &folder, target, &bar(length)?).await?;
     println!("{outcome}");

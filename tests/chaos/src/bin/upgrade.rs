@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidings_chaos::{Site, upgrade};
+use tidings_chaos::{RunOptions, upgrade};
 
 /// Workers of one build are replaced by those of another one by one, back, and forward again, while events come and windows
 /// are open; the checker judges. docs/upgrades.md tells of it.
@@ -15,14 +15,14 @@ struct Arguments {
     #[arg(long)]
     old: PathBuf,
     #[command(flatten)]
-    site: Site,
+    options: RunOptions,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
-    let Arguments { old, site } = Arguments::parse();
+    let Arguments { old, options } = Arguments::parse();
     let old = old.canonicalize().with_context(|| old.display().to_string())?;
-    let (folder, target) = site.open("upgrade").await?;
+    let (folder, target) = options.open("upgrade").await?;
     println!("all files are in {}", folder.display());
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{elapsed_precise} {bar:40} {msg}")?);
     let outcome = upgrade::run(old, &folder, target, &bar).await?;

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use temporalio_client::Client;
-use tidings_harness::{checker, stage::signal};
+use tidings_harness::{checker, env::signal};
 use tidings_model::Key;
 use tidings_workflows::Inbound;
 

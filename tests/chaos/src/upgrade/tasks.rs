@@ -11,7 +11,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_harness::server::run_handle;
 
-use crate::{Build, World};
+use crate::{Build, Processes};
 
 /// Histories that are fetched at once.
 const AT_ONCE: usize = 8;
@@ -41,14 +41,14 @@ impl Tasks {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn of(world: &World) -> Result<Self> {
-        let temporal = world.server.client().await?;
+    pub async fn of(processes: &Processes) -> Result<Self> {
+        let temporal = processes.server.client().await?;
         let runs: Vec<_> = temporal.list_workflows(String::new(), WorkflowListOptions::default()).try_collect().await?;
         let histories = runs.iter().map(|run| history(&temporal, run.id(), run.run_id()));
         let mut histories = stream::iter(histories).buffer_unordered(AT_ONCE);
         let mut tasks = Self::default();
         while let Some((id, events)) = histories.try_next().await? {
-            tasks.count(&id, &events, &world.pids);
+            tasks.count(&id, &events, &processes.pids);
         }
         Ok(tasks)
     }

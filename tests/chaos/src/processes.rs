@@ -27,7 +27,7 @@ use super::{
 const GRACE: Duration = Duration::from_secs(20);
 
 /// See the module.
-pub struct World {
+pub struct Processes {
     pub tidings: Tidings,
     pub server: DevServer,
     pub relays: Vec<Relay>,
@@ -50,7 +50,7 @@ struct Worker {
     wanted: bool,
 }
 
-impl World {
+impl Processes {
     /// Everything of a plan, running, with workers of the old build.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl World {
             .iter()
             .flat_map(|tenant| plan.users.iter().map(move |user| format!("{tenant},{user},{user}@{tenant}.test\n")));
         fs::write(folder.join("people.csv"), format!("tenant,user,address\n{}", people.collect::<String>()))?;
-        let mut world = Self {
+        let mut processes = Self {
             tidings,
             server,
             relays,
@@ -80,12 +80,12 @@ impl World {
             restarts: 0,
             unexplained: Vec::new(),
         };
-        world.prepare(Build::Old, &["migrate"]).await?;
-        world.prepare(Build::Old, &["recipients", "import", "people.csv"]).await?;
+        processes.prepare(Build::Old, &["migrate"]).await?;
+        processes.prepare(Build::Old, &["recipients", "import", "people.csv"]).await?;
         for worker in 0..WORKERS {
-            world.start_worker(worker)?;
+            processes.start_worker(worker)?;
         }
-        Ok(world)
+        Ok(processes)
     }
 
     /// Runs a command of one build, which must succeed.
@@ -251,7 +251,7 @@ impl Worker {
     }
 }
 
-impl Drop for World {
+impl Drop for Processes {
     fn drop(&mut self) {
         for worker in &mut self.workers {
             if let Some(mut child) = worker.child.take() {

@@ -31,7 +31,7 @@ use tidings_workflows::Carried;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// What is wrong with a [`BrokenStore`].
+/// What is wrong with a [`BuggyStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// The end of the first attempt is not recorded.
@@ -46,13 +46,13 @@ pub enum Bug {
 }
 
 /// A store with a bug.
-pub struct BrokenStore {
+pub struct BuggyStore {
     store: Arc<Sqlite>,
     bug: Bug,
     struck: AtomicBool,
 }
 
-impl BrokenStore {
+impl BuggyStore {
     /// Adds the bug to a store.
     #[must_use]
     pub const fn new(store: Arc<Sqlite>, bug: Bug) -> Self {
@@ -61,7 +61,7 @@ impl BrokenStore {
 }
 
 #[async_trait]
-impl Store for BrokenStore {
+impl Store for BuggyStore {
     async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         match self.bug {
             Bug::NoDeduplication => Ok(Vec::new()),

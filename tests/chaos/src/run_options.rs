@@ -9,7 +9,7 @@ use super::store::Target;
 
 /// See the module.
 #[derive(Args)]
-pub struct Site {
+pub struct RunOptions {
     #[arg(long, default_value = "sqlite")]
     store: Store,
     /// Where its files go [default: a new temporary folder]
@@ -23,7 +23,7 @@ enum Store {
     Postgres,
 }
 
-impl Site {
+impl RunOptions {
     /// The folder, which stays, and the store, for the command `./dev NAME`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Days and weeks in seconds: a worker on Temporal's time-skipping server.
+//! TimeSkipping and weeks in seconds: a worker on Temporal's time-skipping server.
 
 use std::{
     env,
@@ -23,19 +23,19 @@ use tidings_workflows::{Digest, Inbound, Summary};
 use uuid::Uuid;
 
 use crate::{
+    env::{Running, activities, count, eventually, signal, sqlite},
     port::Port,
     relay::Relay,
-    stage::{Running, activities, count, eventually, signal, sqlite},
 };
 
 /// The server whose clock jumps while nothing but timers is left.
-pub struct Skipping {
+pub struct TimeSkippingServer {
     pub client: Client,
     process: Child,
     _port: Port,
 }
 
-impl Skipping {
+impl TimeSkippingServer {
     /// Starts it, with its clock standing still.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Skipping {
     }
 }
 
-impl Drop for Skipping {
+impl Drop for TimeSkippingServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -91,15 +91,15 @@ impl Drop for Skipping {
 }
 
 /// A worker on a time-skipping server.
-pub struct Days {
-    pub server: Skipping,
+pub struct TimeSkipping {
+    pub server: TimeSkippingServer,
     pub store: Arc<Sqlite>,
     pub relay: Relay,
     _worker: Running,
     folder: TempDir,
 }
 
-impl Days {
+impl TimeSkipping {
     /// Everything, running.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Days {
         let folder = TempDir::new()?;
         let store = sqlite(folder.path()).await?;
         let relay = Relay::start().await?;
-        let server = Skipping::start().await?;
+        let server = TimeSkippingServer::start().await?;
         let activities = activities(store.clone(), &relay.url(), settings)?;
         let options = registration::digests(names::TASK_QUEUE, activities)?;
         let worker = Running::start(server.client.clone(), options)?;

@@ -8,11 +8,13 @@ use sqlx::Connection as _;
 use tempfile::TempDir;
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
-    WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle,
-    WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions, errors::WorkflowStartError, tonic::Code,
+    WorkflowExecuteUpdateOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
+    errors::{WorkflowStartError, WorkflowUpdateError},
+    tonic::Code,
 };
 use temporalio_common::{
-    SignalDefinition, UntypedWorkflow,
+    HasWorkflowDefinition, SignalDefinition, UntypedWorkflow, UpdateDefinition,
     data_converters::RawValue,
     protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
     search_attributes::SearchAttributes,
@@ -25,7 +27,9 @@ use tidings_mail::{
     renderer::Renderer,
 };
 use tidings_model::{
-    Key, names,
+    Key,
+    command::Order,
+    names,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
@@ -38,6 +42,8 @@ use crate::{
     relay::Relay,
     server::{DevServer, run_handle},
 };
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
 #[must_use]
@@ -106,7 +112,7 @@ pub async fn count(folder: &std::path::Path, query: &'static str) -> Result<i64>
 }
 
 /// A dev server, a store, a relay, and a worker between them.
-pub struct Stage<S = Sqlite> {
+pub struct Env<S = Sqlite> {
     /// Goes first: it says goodbye to the server.
     pub worker: Option<Running>,
     pub server: DevServer,
@@ -118,15 +124,15 @@ pub struct Stage<S = Sqlite> {
     pub folder: TempDir,
 }
 
-impl Stage {
+impl Env {
     /// Everything, running.
     ///
     /// # Errors
     /// When a part does not start.
     pub async fn start(settings: Settings) -> Result<Self> {
-        let mut stage = Self::without_worker(settings).await?;
-        stage.start_worker()?;
-        Ok(stage)
+        let mut env = Self::without_worker(settings).await?;
+        env.start_worker()?;
+        Ok(env)
     }
 
     /// Everything but the worker.
@@ -147,7 +153,7 @@ impl Stage {
     }
 }
 
-impl<S: Store> Stage<S> {
+impl<S: Store> Env<S> {
     /// Everything but the worker, around a store that lives in `folder`, if anywhere here.
     ///
     /// # Errors
@@ -228,6 +234,36 @@ impl<S: Store> Stage<S> {
         Ok(self.workflow(key).query(Digest::status, (), WorkflowQueryOptions::default()).await?)
     }
 
+    /// Waits until the key's status is as `wanted`, and answers with the status.
+    ///
+    /// # Errors
+    /// When that takes longer than a minute, or no worker answers the query.
+    pub async fn status_when(&self, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+        let met = async || Ok(Some(self.status(key).await?).filter(|status| wanted(status)));
+        eventually(what, MINUTE, met).await
+    }
+
+    /// Waits until the key is in this state.
+    ///
+    /// # Errors
+    /// As for [`Env::status_when`].
+    pub async fn reaches(&self, key: &Key, state: &str) -> Result<()> {
+        self.status_when(key, state, |status| status.state == state).await.map(drop)
+    }
+
+    /// Runs an update of the key's latest run, for example `Digest::flush`.
+    ///
+    /// # Errors
+    /// When the workflow refuses the update, or the server does not answer.
+    pub async fn update<U>(&self, key: &Key, update: U, input: U::Input) -> Result<U::Output, WorkflowUpdateError>
+    where
+        U: UpdateDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run>,
+        U::Input: Send,
+        U::Output: 'static,
+    {
+        self.workflow(key).execute_update(update, input, WorkflowExecuteUpdateOptions::default()).await
+    }
+
     /// The id of the latest run.
     ///
     /// # Errors
@@ -245,7 +281,15 @@ impl<S: Store> Stage<S> {
         Ok(self.run_status(key).await? != WorkflowExecutionStatus::Running)
     }
 
-    /// How the latest run of the key is.
+    /// Waits until no run of the key is open.
+    ///
+    /// # Errors
+    /// When that takes longer than `deadline`, or the server does not answer.
+    pub async fn wait_until_idle(&self, key: &Key, deadline: Duration) -> Result<()> {
+        eventually("the key is idle", deadline, async || Ok(self.is_idle(key).await?.then_some(()))).await
+    }
+
+    /// The status of the key's latest run.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -262,6 +306,12 @@ impl<S: Store> Stage<S> {
         let result = handle.get_result(WorkflowGetResultOptions::default());
         Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("the workflow did not complete")??)
     }
+}
+
+/// The operator `ann`, with a reason.
+#[must_use]
+pub fn order() -> Order {
+    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
 }
 
 /// Whether a timer has fired.
@@ -408,6 +458,6 @@ pub async fn eventually<T>(
 ///
 /// # Errors
 /// When that takes longer than `deadline`.
-pub async fn mails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
+pub async fn wait_for_emails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
     eventually(&format!("{count} mails"), deadline, async || Ok((relay.count() >= count).then_some(()))).await
 }

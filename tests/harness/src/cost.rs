@@ -11,7 +11,7 @@ use temporalio_common::protos::temporal::api::{
 
 /// What the runs of a workflow have cost.
 #[derive(Debug)]
-pub struct Spent {
+pub struct HistoryCost {
     /// History events.
     pub events: usize,
     /// Of history, as protobuf.
@@ -22,7 +22,7 @@ pub struct Spent {
     pub actions: usize,
 }
 
-impl Spent {
+impl HistoryCost {
     /// Of the histories of all its runs, one after the other.
     ///
     /// # Errors

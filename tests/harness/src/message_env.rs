@@ -25,7 +25,7 @@ use tidings_model::{
 use tidings_store::Store;
 use tidings_workflows::{Message, message::Status};
 
-use crate::stage::{Running, Stage, activities, eventually, settings};
+use crate::env::{Env, Running, activities, eventually, settings};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// To whom [`submission`] goes.
@@ -65,21 +65,21 @@ pub fn submission(key: &str) -> Submission {
 }
 
 /// A stage with the worker of the stream `transactional`.
-pub struct Post {
+pub struct MessageEnv {
     /// Goes first: it says goodbye to the server.
     pub worker: Option<Running>,
-    pub stage: Stage,
+    pub env: Env,
 }
 
-impl Post {
+impl MessageEnv {
     /// Everything, running.
     ///
     /// # Errors
     /// When a part does not start.
     pub async fn start(settings: Settings) -> Result<Self> {
-        let mut post = Self { worker: None, stage: Stage::without_worker(settings).await? };
-        post.work()?;
-        Ok(post)
+        let mut messages = Self { worker: None, env: Env::without_worker(settings).await? };
+        messages.work()?;
+        Ok(messages)
     }
 
     /// The activities of its worker, once more.
@@ -87,7 +87,7 @@ impl Post {
     /// # Errors
     /// When the settings name a relay that cannot be.
     pub fn deliveries(&self) -> Result<MessageActivities> {
-        let Stage { store, relay, settings, .. } = &self.stage;
+        let Env { store, relay, settings, .. } = &self.env;
         let all = activities(store.clone(), &relay.url(), settings.clone())?;
         Ok(MessageActivities { store: all.store, relays: all.relays, settings: all.settings })
     }
@@ -98,7 +98,7 @@ impl Post {
     /// When it does not start.
     pub fn work(&mut self) -> Result<()> {
         let options = registration::transactional(names::TASK_QUEUE, self.deliveries()?)?;
-        self.worker = Some(Running::start(self.stage.temporal.clone(), options)?);
+        self.worker = Some(Running::start(self.env.temporal.clone(), options)?);
         Ok(())
     }
 
@@ -108,9 +108,8 @@ impl Post {
     /// See [`Refused`].
     pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
         let renderer = Renderer::new(None)?;
-        let signers =
-            Signers::new(&self.stage.settings.streams).map_err(|error| Refused::Unsigned(error.to_string()))?;
-        message::accept(&*self.stage.store, &renderer, &signers, &self.stage.settings, submission).await
+        let signers = Signers::new(&self.env.settings.streams).map_err(|error| Refused::Unsigned(error.to_string()))?;
+        message::accept(&*self.env.store, &renderer, &signers, &self.env.settings, submission).await
     }
 
     /// What a gateway does with a submission.
@@ -119,20 +118,20 @@ impl Post {
     /// It is refused, or Temporal does not answer.
     pub async fn send(&self, submission: &Submission) -> Result<Accepted> {
         let accepted = self.accept(submission).await?;
-        message::start(&self.stage.temporal, names::TASK_QUEUE, &accepted.message).await?;
+        message::start(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
         Ok(accepted)
     }
 
     /// Its workflow.
     #[must_use]
     pub fn workflow(&self, key: &MessageKey) -> WorkflowHandle<temporalio_client::Client, Message> {
-        self.stage.temporal.get_workflow_handle(key.workflow_id())
+        self.env.temporal.get_workflow_handle(key.workflow_id())
     }
 
     /// For commands.
     #[must_use]
     pub fn tell<'a>(&'a self, key: &'a MessageKey) -> Addressed<'a> {
-        let (temporal, stream) = (&self.stage.temporal, Streams::TRANSACTIONAL);
+        let (temporal, stream) = (&self.env.temporal, Streams::TRANSACTIONAL);
         Addressed { temporal, task_queue: names::TASK_QUEUE, key, stream }
     }
 
@@ -159,7 +158,7 @@ impl Post {
     /// # Errors
     /// The outbox does not know it.
     pub async fn record(&self, key: &MessageKey) -> Result<MessageRecord> {
-        self.stage.store.message(key.message_id()).await?.context("the outbox does not know it")
+        self.env.store.message(key.message_id()).await?.context("the outbox does not know it")
     }
 
     /// Waits until the outbox and Temporal both say that it is over, and answers with the state.
@@ -188,7 +187,7 @@ impl Post {
     /// # Errors
     /// The store cannot answer.
     pub async fn classes(&self, key: &MessageKey) -> Result<Vec<String>> {
-        let attempts = self.stage.store.attempts(key.message_id()).await?;
+        let attempts = self.env.store.attempts(key.message_id()).await?;
         Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
     }
 
@@ -225,7 +224,7 @@ impl Post {
             detail: String::new(),
             at: Timestamp::now(),
         };
-        Ok(self.stage.store.suppress(&suppression).await?)
+        Ok(self.env.store.suppress(&suppression).await?)
     }
 }
 

@@ -21,10 +21,10 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     checker::{self, Verdict},
+    env::eventually,
     process::{self, signal},
     relay::Relay,
     server::DevServer,
-    stage::eventually,
 };
 
 /// How long `tidings emit` may be tried again: longer than an outage and its own deadline of two minutes.
@@ -51,7 +51,7 @@ impl Drop for Paused {
 }
 
 /// A whole Tidings of processes. They are killed when it is dropped.
-pub struct Outside {
+pub struct CliEnv {
     pub server: DevServer,
     pub relay: Relay,
     pub folder: TempDir,
@@ -59,7 +59,7 @@ pub struct Outside {
     worker: Option<Child>,
 }
 
-impl Outside {
+impl CliEnv {
     /// Everything but the worker, migrated. Windows of `activity` follow `cadence`.
     ///
     /// # Errors
@@ -68,10 +68,10 @@ impl Outside {
         let folder = TempDir::new()?;
         let relay = Relay::start().await?;
         let server = DevServer::start_with(&folder.path().join("temporal.db")).await?;
-        let outside = Self { server, relay, folder, binary: binary()?, worker: None };
-        outside.configure(cadence)?;
-        outside.run(&["migrate"]).await?;
-        Ok(outside)
+        let cli = Self { server, relay, folder, binary: binary()?, worker: None };
+        cli.configure(cadence)?;
+        cli.run(&["migrate"]).await?;
+        Ok(cli)
     }
 
     /// Writes `tidings.toml`, with windows of `activity` that follow `cadence`.
@@ -114,7 +114,7 @@ impl Outside {
         self.spawn_worker(tidings)
     }
 
-    /// Starts `tidings worker` so that [`Outside::limit_files`] is for it what a full disk is, an error of each write.
+    /// Starts `tidings worker` so that [`CliEnv::limit_files`] is for it what a full disk is, an error of each write.
     /// Otherwise the signal SIGXFSZ would end it.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Outside {
         Ok(true)
     }
 
-    /// Waits until [`Outside::is_idle`].
+    /// Waits until [`CliEnv::is_idle`].
     ///
     /// # Errors
     /// When that takes longer than `deadline`: with the worker's log.
@@ -294,7 +294,7 @@ impl Outside {
     }
 }
 
-impl Drop for Outside {
+impl Drop for CliEnv {
     fn drop(&mut self) {
         if let Some(mut worker) = self.worker.take() {
             // It may have ended by itself.
