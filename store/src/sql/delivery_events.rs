@@ -1,7 +1,7 @@
 //! What providers report of messages: recorded once, with all that follows from it, in one transaction.
 
 use jiff::Timestamp;
-use sqlx::{query, query_as};
+use sqlx::{error::BoxDynError, query, query_as};
 use tidings_model::{
     contract::{Closed, Outcome},
     delivery_events::{Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, Status, Which, effects},
@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::{
     Dialect, Sql,
-    messages::{self, RecordRow},
+    columns::{Column, row, unknown},
+    messages::RecordRow,
     outbox::LockedMessage,
     statements,
     suppressions::folded,
@@ -34,7 +35,7 @@ impl<D: Dialect> Sql<D> {
         let Some(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
         let locked = Self::lock_message(&mut tx, id).await?;
         let row: RecordRow = query_as(statements::MESSAGE_RECORD).bind(id.to_string()).fetch_one(&mut *tx).await?;
-        let message = messages::record(row)?;
+        let message = MessageRecord::from(row);
         let withdrawn = match (&message.origin, event.report.kind) {
             (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
             _ => None,
@@ -168,20 +169,40 @@ impl<D: Dialect> Sql<D> {
     async fn reports(connection: &mut D::Connection, message: Uuid) -> Result<Vec<ReportRecord>> {
         let statement = query_as(statements::DELIVERY_EVENTS).bind(message.to_string());
         let rows: Vec<ReportRow> = statement.fetch_all(connection).await?;
-        rows.into_iter().map(report).collect()
+        rows.into_iter().map(ReportRecord::try_from).collect()
     }
 }
 
+row! {
 /// Columns of [`DELIVERY_EVENTS`](statements::DELIVERY_EVENTS).
-type ReportRow = (String, Option<String>, Option<String>, String, Option<String>, Option<String>, i64, i64);
+struct ReportRow {
+    kind: String,
+    bounce: Option<String>,
+    status: Option<Status>,
+    diagnostic: String,
+    relay: Option<String>,
+    event_id: Option<String>,
+    occurred_at: Timestamp,
+    received_at: Timestamp,
+}
+}
 
-fn report(row: ReportRow) -> Result<ReportRecord> {
-    let (name, bounce, status, diagnostic, relay, event_id, occurred_at, received_at) = row;
-    let is = |kind: &Kind| kind.name() == name && kind.bounce().map(Bounce::name) == bounce.as_deref();
-    let kind = Kind::ALL.into_iter().find(is);
-    let kind = kind.ok_or_else(|| Error::Broken(format!("a delivery event in the store: {name:?}")))?;
-    let parsed = |text: String| text.parse().map_err(|()| Error::Broken(format!("a status in the store: {text:?}")));
-    let status: Option<Status> = status.map(parsed).transpose()?;
-    let report = Report { kind, status, diagnostic, occurred_at: time(occurred_at)? };
-    Ok(ReportRecord { report, relay, event_id, received_at: time(received_at)? })
+impl TryFrom<ReportRow> for ReportRecord {
+    type Error = Error;
+
+    fn try_from(row: ReportRow) -> Result<Self> {
+        let ReportRow { status, diagnostic, relay, event_id, occurred_at, received_at, .. } = row;
+        let is = |kind: &Kind| kind.name() == row.kind && kind.bounce().map(Bounce::name) == row.bounce.as_deref();
+        let kind = Kind::ALL.into_iter().find(is);
+        let kind = kind.ok_or_else(|| Error::Broken(unknown("kind of delivery event", &row.kind).to_string()))?;
+        Ok(Self { report: Report { kind, status, diagnostic, occurred_at }, relay, event_id, received_at })
+    }
+}
+
+impl Column for Status {
+    type Stored = String;
+
+    fn read(text: String) -> std::result::Result<Self, BoxDynError> {
+        text.parse().map_err(|()| format!("{text:?} is not an enhanced status code").into())
+    }
 }

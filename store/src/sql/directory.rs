@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     Dialect, Sql, json, no_nul, number,
-    rows::{self, FactsRow, RecipientRow, RetractIdentity, RetractRow},
+    rows::{FactsRow, RecipientRow, RetractIdentity, RetractRow},
     statements,
     suppressions::folded,
 };
@@ -143,7 +143,7 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn read_facts(&self, key: &Key) -> Result<Facts> {
         let statement = query_as(statements::FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row: FactsRow = statement.fetch_one(&self.reader).await?;
-        rows::facts(key, row)
+        Ok(row.facts(key))
     }
 }
 

@@ -13,7 +13,9 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, json, no_nul, number,
+    Dialect, Sql,
+    columns::row,
+    json, no_nul, number,
     rows::{self, EventRow},
     statements,
 };
@@ -37,12 +39,27 @@ pub(super) enum Takes {
     TheseFromAllBut(Option<Uuid>),
 }
 
+row! {
 /// Columns of [`LOCK_DIGEST`](Dialect::LOCK_DIGEST).
-type LockedRow = (String, Option<String>, Option<String>);
+struct LockedRow {
+    state: String,
+    outcome: Option<Outcome>,
+    why: Option<String>,
+}
+}
+
+row! {
+/// Columns of [`RECORDED_EVENTS`](Dialect::RECORDED_EVENTS).
+struct RecordedRow {
+    event_id: String,
+    digest_id: Uuid,
+    state: String,
+}
+}
 
 impl Locked {
-    fn new((state, outcome, why): LockedRow) -> Result<Self> {
-        Ok(Self { state, closed: rows::closed(outcome, why)?, taken: 0, elsewhere: BTreeSet::new() })
+    fn new(LockedRow { state, outcome, why }: LockedRow) -> Self {
+        Self { state, closed: rows::closed(outcome, why), taken: 0, elsewhere: BTreeSet::new() }
     }
 
     /// Whether it has neither a message nor an end.
@@ -75,7 +92,7 @@ impl<D: Dialect> Sql<D> {
             .bind(due_at.as_millisecond())
             .fetch_one(&mut *connection)
             .await?;
-        let mut locked = Locked::new(row)?;
+        let mut locked = Locked::new(row);
         let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
             if !is_over {
@@ -90,11 +107,8 @@ impl<D: Dialect> Sql<D> {
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
             let recorded = Self::recorded(connection, key, json(&ids)?).await?;
             let has_an_end = |state: &str| state == "closed";
-            let others =
-                recorded.values().filter(|(digest, state)| *digest != digest_id.to_string() && !has_an_end(state));
-            for (digest, _) in others {
-                locked.elsewhere.insert(rows::digest_id(digest)?);
-            }
+            let others = recorded.values().filter(|(digest, state)| digest != digest_id && !has_an_end(state));
+            locked.elsewhere.extend(others.map(|(digest, _)| *digest));
             let is_open = locked.closed.is_none();
             let is_there = |id: &&&String| recorded.get(**id).is_some_and(|(_, state)| is_open || has_an_end(state));
             let taken = ids.iter().take_while(is_there).count();
@@ -169,7 +183,7 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<Locked>> {
         let row = query_as(D::LOCK_DIGEST).bind(digest_id.to_string()).fetch_optional(connection).await?;
-        row.map(Locked::new).transpose()
+        Ok(row.map(Locked::new))
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
@@ -250,10 +264,8 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn read_known(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         let recorded = Self::recorded(&mut *self.reader.acquire().await?, key, json(&event_ids)?).await?;
-        let open = open.map(|id| id.to_string());
-        let known = |id: &&String| {
-            recorded.get(*id).is_some_and(|(digest, state)| state == "closed" || Some(digest) == open.as_ref())
-        };
+        let known =
+            |id: &&String| recorded.get(*id).is_some_and(|(digest, state)| state == "closed" || Some(*digest) == open);
         Ok(event_ids.iter().filter(known).cloned().collect())
     }
 
@@ -262,9 +274,9 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         key: &Key,
         event_ids: String,
-    ) -> Result<BTreeMap<String, (String, String)>> {
+    ) -> Result<BTreeMap<String, (Uuid, String)>> {
         let statement = query_as(D::RECORDED_EVENTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let rows: Vec<(String, String, String)> = statement.bind(event_ids).fetch_all(connection).await?;
-        Ok(rows.into_iter().map(|(id, digest, state)| (id, (digest, state))).collect())
+        let rows: Vec<RecordedRow> = statement.bind(event_ids).fetch_all(connection).await?;
+        Ok(rows.into_iter().map(|row| (row.event_id, (row.digest_id, row.state))).collect())
     }
 }

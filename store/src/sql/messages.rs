@@ -12,33 +12,40 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{Dialect, Sql, no_nul, number, outbox::LockedMessage, rows, statements, suppressions::folded, time};
-use crate::{Error, Result};
+use super::{
+    Dialect, Sql,
+    columns::row,
+    no_nul,
+    outbox::LockedMessage,
+    statements,
+    suppressions::{ReasonRow, folded},
+};
+use crate::Result;
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn read_message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
         let statement = query_as(statements::MESSAGE_RECORD).bind(message.to_string());
         let row: Option<RecordRow> = statement.fetch_optional(&self.reader).await?;
-        row.map(record).transpose()
+        Ok(row.map(MessageRecord::from))
     }
 
     pub(super) async fn read_messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>> {
         let statement = query_as(statements::MESSAGES).bind(filter.tenant.clone().unwrap_or_default());
         let statement = statement.bind(filter.state.map(|state| state.name().to_owned()).unwrap_or_default());
         let rows: Vec<RecordRow> = statement.bind(i64::from(filter.limit)).fetch_all(&self.reader).await?;
-        rows.into_iter().map(record).collect()
+        Ok(rows.into_iter().map(MessageRecord::from).collect())
     }
 
     pub(super) async fn read_attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
         let statement = query_as(statements::ATTEMPTS).bind(message.to_string());
         let rows: Vec<AttemptRow> = statement.fetch_all(&self.reader).await?;
-        rows.into_iter().map(attempt).collect()
+        Ok(rows.into_iter().map(AttemptRecord::from).collect())
     }
 
     pub(super) async fn read_suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         let statement = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(folded(address));
-        let rows: Vec<(String,)> = statement.fetch_all(&self.reader).await?;
-        rows.iter().map(|(name,)| rows::reason(name)).collect()
+        let rows: Vec<ReasonRow> = statement.fetch_all(&self.reader).await?;
+        Ok(rows.into_iter().map(|row| row.reason).collect())
     }
 
     pub(super) async fn close_single(
@@ -160,166 +167,122 @@ fn origin(
     }
 }
 
+row! {
 /// Columns of [`MESSAGE`](statements::MESSAGE).
-pub(super) type MessageRow = (
-    String,
-    String,
-    String,
-    Option<String>,
-    Option<String>,
-    String,
-    String,
-    String,
-    String,
-    String,
-    Vec<u8>,
-    String,
-    i64,
-    i64,
-);
-
-/// The message, and the attempt up to which an operator let it be repeated.
-pub(super) fn message(id: Uuid, row: MessageRow) -> Result<(Message, i64)> {
-    let (
-        tenant,
-        digest_type,
-        user,
-        key,
-        sha256,
-        stream,
-        envelope_from,
-        envelope_to,
-        message_id,
-        subject,
-        bytes,
-        template,
-        at,
-        may_repeat,
-    ) = row;
-    let origin = origin(tenant, digest_type, user, key, sha256);
-    let message = Message {
-        id,
-        origin,
-        stream,
-        envelope_from,
-        envelope_to,
-        message_id,
-        subject,
-        bytes,
-        template,
-        created_at: time(at)?,
-    };
-    Ok((message, may_repeat))
+pub(super) struct MessageRow {
+    id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    idempotency_key: Option<String>,
+    content_sha256: Option<String>,
+    stream: String,
+    envelope_from: String,
+    envelope_to: String,
+    message_id: String,
+    subject: String,
+    bytes: Vec<u8>,
+    template: String,
+    created_at: Timestamp,
+    /// The attempt up to which an operator let the message be repeated; 0: none.
+    may_repeat: i64,
+}
 }
 
+impl From<MessageRow> for Message {
+    fn from(row: MessageRow) -> Self {
+        Self {
+            id: row.id,
+            origin: origin(row.tenant, row.digest_type, row.user_id, row.idempotency_key, row.content_sha256),
+            stream: row.stream,
+            envelope_from: row.envelope_from,
+            envelope_to: row.envelope_to,
+            message_id: row.message_id,
+            subject: row.subject,
+            bytes: row.bytes,
+            template: row.template,
+            created_at: row.created_at,
+        }
+    }
+}
+
+row! {
 /// Columns of [`MESSAGE_RECORD`](statements::MESSAGE_RECORD).
-pub(super) type RecordRow = (
-    String,
-    String,
-    String,
-    String,
-    Option<String>,
-    Option<String>,
-    String,
-    String,
-    Option<String>,
-    String,
-    String,
-    String,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    i64,
-);
-
-pub(super) fn record(row: RecordRow) -> Result<MessageRecord> {
-    let (
-        id,
-        tenant,
-        digest_type,
-        user,
-        key,
-        sha256,
-        stream,
-        name,
-        why,
-        to,
-        message_id,
-        subject,
-        at,
-        sent,
-        end,
-        attempts,
-    ) = row;
-    Ok(MessageRecord {
-        id: id.parse().map_err(|_| Error::Broken(format!("a message id in the store: {id:?}")))?,
-        origin: origin(tenant, digest_type, user, key, sha256),
-        stream,
-        state: state(&name)?,
-        why: why.unwrap_or_default(),
-        envelope_to: to,
-        message_id,
-        subject,
-        created_at: time(at)?,
-        sent_at: sent.map(time).transpose()?,
-        closed_at: end.map(time).transpose()?,
-        attempts: number(attempts)?,
-    })
+pub(super) struct RecordRow {
+    id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    idempotency_key: Option<String>,
+    content_sha256: Option<String>,
+    stream: String,
+    state: MessageState,
+    why: Option<String>,
+    envelope_to: String,
+    message_id: String,
+    subject: String,
+    created_at: Timestamp,
+    sent_at: Option<Timestamp>,
+    closed_at: Option<Timestamp>,
+    attempts: u32,
+}
 }
 
-pub(super) fn state(name: &str) -> Result<MessageState> {
-    let known = MessageState::ALL.into_iter().find(|state| state.name() == name);
-    known.ok_or_else(|| Error::Broken(format!("a state in the store: {name:?}")))
+impl From<RecordRow> for MessageRecord {
+    fn from(row: RecordRow) -> Self {
+        Self {
+            id: row.id,
+            origin: origin(row.tenant, row.digest_type, row.user_id, row.idempotency_key, row.content_sha256),
+            stream: row.stream,
+            state: row.state,
+            why: row.why.unwrap_or_default(),
+            envelope_to: row.envelope_to,
+            message_id: row.message_id,
+            subject: row.subject,
+            created_at: row.created_at,
+            sent_at: row.sent_at,
+            closed_at: row.closed_at,
+            attempts: row.attempts,
+        }
+    }
 }
 
+row! {
 /// Columns of [`ATTEMPTS`](statements::ATTEMPTS).
-pub(super) type AttemptRow = (
-    i64,
-    String,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-);
+pub(super) struct AttemptRow {
+    number: u32,
+    relay: String,
+    begun_at: Timestamp,
+    past_the_dot_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    phase: Option<String>,
+    class: Option<String>,
+    reply: Option<String>,
+    late_at: Option<Timestamp>,
+    late_phase: Option<String>,
+    late_class: Option<String>,
+    late_reply: Option<String>,
+}
+}
 
-pub(super) fn attempt(row: AttemptRow) -> Result<AttemptRecord> {
-    let (
-        n,
-        relay,
-        begun_at,
-        past_the_dot_at,
-        ended_at,
-        phase,
-        class,
-        reply,
-        late_at,
-        late_phase,
-        late_class,
-        late_reply,
-    ) = row;
-    let late = |at: i64| -> Result<LateEnd> {
-        Ok(LateEnd {
-            at: time(at)?,
-            phase: late_phase.unwrap_or_default(),
-            class: late_class.unwrap_or_default(),
-            reply: late_reply.unwrap_or_default(),
-        })
-    };
-    Ok(AttemptRecord {
-        number: number(n)?,
-        relay,
-        begun_at: time(begun_at)?,
-        past_the_dot_at: past_the_dot_at.map(time).transpose()?,
-        ended_at: ended_at.map(time).transpose()?,
-        phase,
-        class,
-        reply,
-        late: late_at.map(late).transpose()?,
-    })
+impl From<AttemptRow> for AttemptRecord {
+    fn from(row: AttemptRow) -> Self {
+        let late = row.late_at.map(|at| LateEnd {
+            at,
+            phase: row.late_phase.unwrap_or_default(),
+            class: row.late_class.unwrap_or_default(),
+            reply: row.late_reply.unwrap_or_default(),
+        });
+        Self {
+            number: row.number,
+            relay: row.relay,
+            begun_at: row.begun_at,
+            past_the_dot_at: row.past_the_dot_at,
+            ended_at: row.ended_at,
+            phase: row.phase,
+            class: row.class,
+            reply: row.reply,
+            late,
+        }
+    }
 }

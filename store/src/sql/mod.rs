@@ -10,6 +10,7 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Pool, Transacti
 use super::{Error, Result, error::NOT_MIGRATED};
 
 mod claim;
+mod columns;
 mod contents;
 mod delivery_events;
 mod directory;
@@ -48,6 +49,7 @@ pub trait Dialect:
     sqlx::Database<Arguments: IntoArguments<Self>>
     + for<'c> Implies<&'c mut <Self as sqlx::Database>::Connection, Is: Executor<'c, Database = Self>>
     + Implies<usize, Is: ColumnIndex<Self::Row>>
+    + for<'n> Implies<&'n str, Is: ColumnIndex<<Self as sqlx::Database>::Row>>
     + Implies<i64, Is: Value<Self>>
     + Implies<bool, Is: Value<Self>>
     + Implies<String, Is: Value<Self>>

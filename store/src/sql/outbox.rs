@@ -12,9 +12,11 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{
-    Dialect, Sql, json,
-    messages::{self, MessageRow, OriginRow},
-    no_nul, number, statements,
+    Dialect, Sql,
+    columns::row,
+    json,
+    messages::{MessageRow, OriginRow},
+    no_nul, number, rows, statements,
 };
 use crate::{Error, Result};
 
@@ -24,6 +26,15 @@ pub(super) struct LockedMessage {
     pub closed: Option<Closed>,
     /// Whether the relay took it.
     pub sent: bool,
+}
+
+row! {
+/// Columns of [`LOCK_MESSAGE`](Dialect::LOCK_MESSAGE).
+struct LockedRow {
+    state: MessageState,
+    why: Option<String>,
+    sent_at: Option<Timestamp>,
+}
 }
 
 /// What an attempt's end may change.
@@ -98,7 +109,8 @@ impl<D: Dialect> Sql<D> {
         }
         let row: Option<MessageRow> = query_as(statements::MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
         let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
-        let (message, may_repeat) = messages::message(message, row)?;
+        let may_repeat = row.may_repeat;
+        let message = Message::from(row);
         let (mut earlier, mut ambiguous) = Self::earlier(&mut tx, &id, may_repeat).await?;
         let mut doubtful = false;
         if earlier > 0 {
@@ -125,15 +137,13 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
         let digest = Self::lock_if_any(&mut *connection, message).await?;
         let row = query_as(D::LOCK_MESSAGE).bind(message.to_string()).fetch_optional(connection).await?;
-        let row: Option<(String, Option<String>, Option<i64>)> = row;
+        let row: Option<LockedRow> = row;
         match (digest, row) {
             (Some(digest), row) => {
-                Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|(.., sent_at)| sent_at.is_some()) })
+                Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|row| row.sent_at.is_some()) })
             }
-            (None, Some((state, why, sent_at))) => {
-                let outcome = messages::state(&state)?.outcome();
-                let closed = outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() });
-                Ok(LockedMessage { closed, sent: sent_at.is_some() })
+            (None, Some(row)) => {
+                Ok(LockedMessage { closed: rows::closed(row.state.outcome(), row.why), sent: row.sent_at.is_some() })
             }
             (None, None) => Err(Error::Broken(format!("message {message} is not in the outbox"))),
         }

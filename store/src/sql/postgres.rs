@@ -121,13 +121,13 @@ SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, "
         summed_counts!(
             "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
         ),
-        ", latest.actor, latest.payload::text,
+        " AS counts, latest.actor, latest.payload::text AS payload,
        (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)),
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)) AS actor_count,
        (SELECT COALESCE(json_agg(actor ORDER BY last_at DESC, actor), '[]')::text
         FROM (SELECT e.actor, MAX(e.occurred_at) AS last_at FROM events e WHERE e.actor <> '' AND
         (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-        GROUP BY e.actor ORDER BY last_at DESC, e.actor LIMIT 3) actors)
+        GROUP BY e.actor ORDER BY last_at DESC, e.actor LIMIT 3) actors) AS actors
 FROM lines l CROSS JOIN LATERAL (
     SELECT e.actor, e.payload FROM events e
     WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)

@@ -11,30 +11,33 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{Dialect, Sql, no_nul, number, statements, time};
-use crate::{Error, Result};
+use super::{Dialect, Sql, columns::row, no_nul, statements};
+use crate::Result;
 
-/// Name, revision; failures, since; sent, bounced; cause, why, opened, until, times; the message that tries it, until.
-type Row = (
-    String,
-    i64,
-    i64,
-    Option<i64>,
-    i64,
-    i64,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-    i64,
-    Option<String>,
-    Option<i64>,
-);
+row! {
+/// Columns of [`RELAYS`](statements::RELAYS).
+struct RelayRow {
+    name: String,
+    revision: u64,
+    failures: u32,
+    failing_since: Option<Timestamp>,
+    sent: u32,
+    bounced: u32,
+    cause: Option<Cause>,
+    why: Option<String>,
+    opened_at: Option<Timestamp>,
+    /// Empty where the breaker stays open until an operator closes it.
+    until_at: Option<Timestamp>,
+    times: u32,
+    probe_message: Option<Uuid>,
+    probe_until: Option<Timestamp>,
+}
+}
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn read_breakers(&self) -> Result<BTreeMap<String, Kept>> {
-        let rows: Vec<Row> = query_as(statements::RELAYS).fetch_all(&self.reader).await?;
-        rows.into_iter().map(kept).collect()
+        let rows: Vec<RelayRow> = query_as(statements::RELAYS).fetch_all(&self.reader).await?;
+        Ok(rows.into_iter().map(kept).collect())
     }
 
     pub(super) async fn write_breaker(
@@ -86,32 +89,17 @@ fn milliseconds(at: Option<Timestamp>) -> i64 {
     at.map_or(0, Timestamp::as_millisecond)
 }
 
-fn kept(row: Row) -> Result<(String, Kept)> {
-    let (name, revision, failures, failing_since, sent, bounced, cause, why, opened, until, times, probe, trying) = row;
-    let at = |milliseconds: Option<i64>| milliseconds.map(time).transpose();
-    let open = match (cause, at(opened)?) {
-        (Some(cause), Some(since)) => {
-            let probe = match (probe, at(trying)?) {
-                (Some(message), Some(until)) => Some(Probe { message: uuid(&message)?, until }),
-                _ => None,
-            };
-            let cause = Cause::ALL.into_iter().find(|known| known.name() == cause);
-            let cause = cause.ok_or_else(|| Error::Broken(format!("the cause of relay {name} in the store")))?;
-            let until = at(until)?.unwrap_or(Timestamp::MAX);
-            Some(Open { cause, why: why.unwrap_or_default(), since, until, times: number(times)?, probe })
-        }
-        _ => None,
-    };
-    let breaker = Breaker {
-        open,
-        failures: number(failures)?,
-        failing_since: at(failing_since)?,
-        sent: number(sent)?,
-        bounced: number(bounced)?,
-    };
-    Ok((name, Kept { revision: number(revision)?, breaker }))
-}
-
-fn uuid(text: &str) -> Result<Uuid> {
-    text.parse().map_err(|error| Error::Broken(format!("a message that tries a relay: {error}")))
+fn kept(row: RelayRow) -> (String, Kept) {
+    let probe = row.probe_message.zip(row.probe_until).map(|(message, until)| Probe { message, until });
+    let open = row.cause.zip(row.opened_at).map(|(cause, since)| Open {
+        cause,
+        why: row.why.unwrap_or_default(),
+        since,
+        until: row.until_at.unwrap_or(Timestamp::MAX),
+        times: row.times,
+        probe,
+    });
+    let RelayRow { failures, failing_since, sent, bounced, .. } = row;
+    let breaker = Breaker { open, failures, failing_since, sent, bounced };
+    (row.name, Kept { revision: row.revision, breaker })
 }

@@ -8,11 +8,7 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{
-    Dialect, Sql,
-    rows::{self, DigestRow},
-    statements,
-};
+use super::{Dialect, Sql, rows::DigestRow, statements};
 use crate::Result;
 
 impl<D: Dialect> Sql<D> {
@@ -23,7 +19,7 @@ impl<D: Dialect> Sql<D> {
         // Locked first, and read then.
         let was_open = Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == "open");
         let row: Option<DigestRow> = query_as(statements::DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
-        let Some(digest) = row.map(rows::digest).transpose()?.filter(|digest| digest.key == *key) else {
+        let Some(digest) = row.map(DigestRecord::from).filter(|digest| digest.key == *key) else {
             return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
         };
         query(D::LOCK_MESSAGE).bind(id.clone()).execute(&mut *tx).await?;

@@ -1,139 +1,168 @@
 //! Rows as the archive has them: one JSON object a line, in the words of the tables, with times as RFC 3339.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tidings_model::records::{AttemptRecord, Message, MessageRecord};
 
 use super::{
-    messages::{self, AttemptRow, MessageRow, RecordRow},
-    rows::parsed,
-    time,
+    columns::{Json, row},
+    messages::{AttemptRow, MessageRow, RecordRow},
 };
-use crate::Result;
 
-/// A row's key, its line, and what its age counts from.
-type Line = (Value, Value, i64);
+/// A row that is going to be deleted.
+pub struct Line {
+    /// The primary key.
+    pub key: Value,
+    /// The line of the archive.
+    pub json: Value,
+    /// The instant from which the row's age counts.
+    pub since: Timestamp,
+}
 
+row! {
 /// Columns of [`EVENTS_OF_DIGESTS`](super::statements::EVENTS_OF_DIGESTS).
-pub type EventRow = (
-    String,
-    String,
-    String,
-    String,
-    String,
-    String,
-    String,
-    String,
-    String,
-    i64,
-    String,
-    bool,
-    String,
-    i64,
-    Option<String>,
-    i64,
-);
-
-pub fn event(row: EventRow) -> Result<Line> {
-    let (
-        tenant,
-        digest_type,
-        user,
-        event_id,
-        digest_id,
-        category,
-        entity_type,
-        entity_id,
-        actor,
-        occurred_at,
-        counts,
-        urgent,
-        payload,
-        recorded_at,
-        returned_from,
-        closed_at,
-    ) = row;
-    let key = json!([tenant, digest_type, user, event_id]);
-    let line = json!({
-        "kind": "event", "tenant": tenant, "digest_type": digest_type, "user": user, "event_id": event_id,
-        "digest_id": digest_id, "closed_at": time(closed_at)?, "category": category, "entity_type": entity_type,
-        "entity_id": entity_id, "actor": actor, "occurred_at": time(occurred_at)?,
-        "counts": parsed::<Value>("counts", &counts)?, "urgent": urgent,
-        "payload": parsed::<Value>("payload", &payload)?, "recorded_at": time(recorded_at)?,
-        "returned_from": returned_from,
-    });
-    Ok((key, line, closed_at))
+pub struct EventRow {
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    event_id: String,
+    digest_id: String,
+    category: String,
+    entity_type: String,
+    entity_id: String,
+    actor: String,
+    occurred_at: Timestamp,
+    counts: Json<Value>,
+    urgent: bool,
+    payload: Json<Value>,
+    recorded_at: Timestamp,
+    returned_from: Option<String>,
+    closed_at: Timestamp,
+}
 }
 
+impl From<EventRow> for Line {
+    fn from(row: EventRow) -> Self {
+        let key = json!([row.tenant, row.digest_type, row.user_id, row.event_id]);
+        let json = json!({
+            "kind": "event", "tenant": row.tenant, "digest_type": row.digest_type, "user": row.user_id,
+            "event_id": row.event_id, "digest_id": row.digest_id, "closed_at": row.closed_at, "category": row.category,
+            "entity_type": row.entity_type, "entity_id": row.entity_id, "actor": row.actor,
+            "occurred_at": row.occurred_at, "counts": row.counts.0, "urgent": row.urgent, "payload": row.payload.0,
+            "recorded_at": row.recorded_at, "returned_from": row.returned_from,
+        });
+        Self { key, json, since: row.closed_at }
+    }
+}
+
+row! {
 /// Columns of [`OLD_RETRACTS`](super::statements::OLD_RETRACTS).
-pub type RetractRow = (String, String, String, String, String, String, String, i64, i64);
-
-pub fn retract(row: RetractRow) -> Result<Line> {
-    let (tenant, digest_type, user, event_id, category, entity_type, entity_id, until_at, retracted_at) = row;
-    let key = json!([tenant, digest_type, user, event_id, category, entity_type, entity_id]);
-    let line = json!({
-        "kind": "retract", "tenant": tenant, "digest_type": digest_type, "user": user, "event_id": event_id,
-        "category": category, "entity_type": entity_type, "entity_id": entity_id,
-        // Of the event of an id the end of time.
-        "until_at": time(until_at).ok(), "retracted_at": time(retracted_at)?,
-    });
-    Ok((key, line, retracted_at))
+pub struct RetractRow {
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    event_id: String,
+    category: String,
+    entity_type: String,
+    entity_id: String,
+    until_at: i64,
+    retracted_at: Timestamp,
+}
 }
 
+impl From<RetractRow> for Line {
+    fn from(row: RetractRow) -> Self {
+        let key = json!([
+            row.tenant,
+            row.digest_type,
+            row.user_id,
+            row.event_id,
+            row.category,
+            row.entity_type,
+            row.entity_id
+        ]);
+        let json = json!({
+            "kind": "retract", "tenant": row.tenant, "digest_type": row.digest_type, "user": row.user_id,
+            "event_id": row.event_id, "category": row.category, "entity_type": row.entity_type,
+            "entity_id": row.entity_id,
+            // A retract of an event id has no end, which RFC 3339 cannot say.
+            "until_at": Timestamp::from_millisecond(row.until_at).ok(), "retracted_at": row.retracted_at,
+        });
+        Self { key, json, since: row.retracted_at }
+    }
+}
+
+row! {
 /// Columns of [`OLD_LETTERS`](super::statements::OLD_LETTERS).
-pub type LetterRow = (String, String, i64, String, String, i64, String, String, i64);
-
-pub fn letter(row: LetterRow) -> Result<Line> {
-    let (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at) = row;
-    let key = json!([workflow_id, run_id, seq]);
-    let line = json!({
-        "kind": "dead_letter", "workflow_id": workflow_id, "run_id": run_id, "seq": seq, "reason": reason,
-        "encoding": encoding, "size": size, "sha256": sha256, "head": head, "buried_at": time(buried_at)?,
-    });
-    Ok((key, line, buried_at))
+pub struct LetterRow {
+    workflow_id: String,
+    run_id: String,
+    seq: i64,
+    reason: String,
+    encoding: String,
+    size: i64,
+    sha256: String,
+    head: String,
+    buried_at: Timestamp,
+}
 }
 
-/// Columns of [`OLD_REPORTS`](super::statements::OLD_REPORTS).
-pub type ReportRow = (
-    String,
-    String,
-    String,
-    String,
-    String,
-    Option<String>,
-    Option<String>,
-    String,
-    Option<String>,
-    Option<String>,
-    i64,
-    i64,
-);
+impl From<LetterRow> for Line {
+    fn from(row: LetterRow) -> Self {
+        let json = json!({
+            "kind": "dead_letter", "workflow_id": row.workflow_id, "run_id": row.run_id, "seq": row.seq,
+            "reason": row.reason, "encoding": row.encoding, "size": row.size, "sha256": row.sha256, "head": row.head,
+            "buried_at": row.buried_at,
+        });
+        Self { key: json!([row.workflow_id, row.run_id, row.seq]), json, since: row.buried_at }
+    }
+}
 
-pub fn report(row: ReportRow) -> Result<Line> {
-    let (message, event, tenant, address, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at) =
-        row;
-    let key = json!([message, event]);
-    let line = json!({
-        "kind": "delivery_event", "message": message, "tenant": tenant, "address": address, "event": kind,
-        "bounce": bounce, "status": status, "diagnostic": diagnostic, "relay": relay, "event_id": event_id,
-        "occurred_at": time(occurred_at)?, "received_at": time(received_at)?,
-    });
-    Ok((key, line, received_at))
+row! {
+/// Columns of [`OLD_REPORTS`](super::statements::OLD_REPORTS).
+pub struct ReportRow {
+    message: String,
+    event: String,
+    tenant: String,
+    address_lower: String,
+    kind: String,
+    bounce: Option<String>,
+    status: Option<String>,
+    diagnostic: String,
+    relay: Option<String>,
+    event_id: Option<String>,
+    occurred_at: Timestamp,
+    received_at: Timestamp,
+}
+}
+
+impl From<ReportRow> for Line {
+    fn from(row: ReportRow) -> Self {
+        let json = json!({
+            "kind": "delivery_event", "message": row.message, "tenant": row.tenant, "address": row.address_lower,
+            "event": row.kind, "bounce": row.bounce, "status": row.status, "diagnostic": row.diagnostic,
+            "relay": row.relay, "event_id": row.event_id, "occurred_at": row.occurred_at,
+            "received_at": row.received_at,
+        });
+        Self { key: json!([row.message, row.event]), json, since: row.received_at }
+    }
 }
 
 /// The bytes are text where they are UTF-8, and else base64: `encoding` says which.
-pub fn message(record: RecordRow, message: MessageRow, attempts: Vec<AttemptRow>) -> Result<Value> {
-    let record = messages::record(record)?;
-    let (message, _) = messages::message(record.id, message)?;
-    let attempts: Vec<_> = attempts.into_iter().map(messages::attempt).collect::<Result<_>>()?;
+pub fn message(record: RecordRow, message: MessageRow, attempts: Vec<AttemptRow>) -> Value {
+    let record = MessageRecord::from(record);
+    let message = Message::from(message);
+    let attempts: Vec<_> = attempts.into_iter().map(AttemptRecord::from).collect();
     let (encoding, bytes) = match String::from_utf8(message.bytes) {
         Ok(text) => ("utf-8", text),
         Err(error) => ("base64", STANDARD.encode(error.as_bytes())),
     };
-    Ok(json!({
+    json!({
         "kind": "message", "id": record.id, "origin": record.origin, "stream": record.stream, "state": record.state,
         "why": record.why, "envelope_from": message.envelope_from, "envelope_to": record.envelope_to,
         "message_id": record.message_id, "subject": record.subject, "template": message.template,
         "created_at": record.created_at, "sent_at": record.sent_at, "closed_at": record.closed_at,
         "attempts": attempts, "encoding": encoding, "bytes": bytes,
-    }))
+    })
 }

@@ -1,15 +1,22 @@
 //! What goes into statements as JSON and comes out of them as rows.
 
-use serde::{Deserialize, Serialize, de::IntoDeserializer};
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tidings_model::{
     Event, Key,
     contract::{Closed, Outcome},
-    records::{DigestRecord, Facts, Group, Reason, Recipient},
+    records::{DigestRecord, Facts, Group, Preferences, Reason, Recipient},
 };
 use uuid::Uuid;
 
-use super::{json, number, time};
-use crate::{Error, Result};
+use super::{
+    columns::{Json, row},
+    json,
+};
+use crate::Result;
 
 /// An event as the statements take it: what is JSON in a column is text here, so that neither database looks into it.
 #[derive(Serialize)]
@@ -66,104 +73,118 @@ pub struct RetractIdentity<'a> {
     pub entity_id: &'a str,
 }
 
+row! {
 /// Columns of [`FACTS`](super::statements::FACTS).
-pub type FactsRow = (
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-    Option<bool>,
-    Option<String>,
-    Option<i64>,
-);
-
-pub fn facts(key: &Key, row: FactsRow) -> Result<Facts> {
-    let (address, name, zone, locale, zone_revision, zone_at, chosen, revision, at, consent, suppressed, last_sent_at) =
-        row;
-    // Each part only grows, and so does the sum.
-    let revision = revision.unwrap_or_default().saturating_add(zone_revision.unwrap_or_default());
-    let recipient = address.map(|address| Recipient {
-        tenant: key.tenant.clone(),
-        user: key.user.clone(),
-        address,
-        name: name.unwrap_or_default(),
-        zone: zone.unwrap_or_default(),
-        locale: locale.unwrap_or_default(),
-    });
-    Ok(Facts {
-        recipient,
-        preferences: chosen.map(|text| parsed("preferences", &text)).transpose()?.unwrap_or_default(),
-        revision: number(revision)?,
-        changed_at: at.max(zone_at).map(time).transpose()?,
-        consent: consent.unwrap_or(true),
-        suppressed: suppressed.as_deref().map(reason).transpose()?,
-        last_sent_at: last_sent_at.map(time).transpose()?,
-    })
+pub struct FactsRow {
+    address: Option<String>,
+    name: Option<String>,
+    zone: Option<String>,
+    locale: Option<String>,
+    zone_revision: Option<u64>,
+    zone_changed_at: Option<Timestamp>,
+    chosen: Option<Json<Preferences>>,
+    revision: Option<u64>,
+    changed_at: Option<Timestamp>,
+    consent: Option<bool>,
+    suppressed: Option<Reason>,
+    last_sent_at: Option<Timestamp>,
+}
 }
 
-pub fn reason(name: &str) -> Result<Reason> {
-    let known = Reason::ALL.into_iter().find(|reason| reason.name() == name);
-    known.ok_or_else(|| Error::Broken(format!("a reason in the store: {name:?}")))
+impl FactsRow {
+    pub fn facts(self, key: &Key) -> Facts {
+        let recipient = self.address.map(|address| Recipient {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address,
+            name: self.name.unwrap_or_default(),
+            zone: self.zone.unwrap_or_default(),
+            locale: self.locale.unwrap_or_default(),
+        });
+        Facts {
+            recipient,
+            preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
+            // Each part only grows, and so does the sum.
+            revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),
+            changed_at: self.changed_at.max(self.zone_changed_at),
+            consent: self.consent.unwrap_or(true),
+            suppressed: self.suppressed,
+            last_sent_at: self.last_sent_at,
+        }
+    }
 }
 
+row! {
 /// Columns of [`Dialect::LINES`](super::Dialect::LINES).
-pub type LineRow = (String, String, String, i64, i64, i64, String, String, String, i64, String);
-
-pub fn group(row: LineRow) -> Result<Group> {
-    let (category, entity_type, entity_id, items, first_at, last_at, counts, actor, payload, actor_count, actors) = row;
-    Ok(Group {
-        category,
-        entity_type,
-        entity_id,
-        count: number(items)?,
-        counts: parsed("counts", &counts)?,
-        first_at: time(first_at)?,
-        last_at: time(last_at)?,
-        actor,
-        payload: parsed("payload", &payload)?,
-        actor_count: number(actor_count)?,
-        actors: parsed("actors", &actors)?,
-    })
+pub struct LineRow {
+    category: String,
+    entity_type: String,
+    entity_id: String,
+    items: u64,
+    first_at: Timestamp,
+    last_at: Timestamp,
+    counts: Json<BTreeMap<String, i64>>,
+    actor: String,
+    payload: Json<Map<String, Value>>,
+    actor_count: u64,
+    actors: Json<Vec<String>>,
+}
 }
 
+impl From<LineRow> for Group {
+    fn from(row: LineRow) -> Self {
+        Self {
+            category: row.category,
+            entity_type: row.entity_type,
+            entity_id: row.entity_id,
+            count: row.items,
+            counts: row.counts.0,
+            first_at: row.first_at,
+            last_at: row.last_at,
+            actor: row.actor,
+            payload: row.payload.0,
+            actor_count: row.actor_count,
+            actors: row.actors.0,
+        }
+    }
+}
+
+row! {
 /// Columns of [`DIGEST`](super::statements::DIGEST).
-pub type DigestRow =
-    (String, String, String, String, i64, i64, String, Option<String>, Option<String>, Option<i64>, i64, i64, i64);
-
-pub fn digest(row: DigestRow) -> Result<DigestRecord> {
-    let (id, tenant, digest_type, user, opened_at, due_at, state, outcome, why, closed_at, items, attempts, ambiguous) =
-        row;
-    Ok(DigestRecord {
-        digest_id: digest_id(&id)?,
-        key: Key { tenant, digest_type, user },
-        opened_at: time(opened_at)?,
-        due_at: time(due_at)?,
-        state,
-        closed: closed(outcome, why)?,
-        closed_at: closed_at.map(time).transpose()?,
-        items: number(items)?,
-        attempts: number(attempts)?,
-        ambiguous: number(ambiguous)?,
-    })
+pub struct DigestRow {
+    digest_id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    opened_at: Timestamp,
+    due_at: Timestamp,
+    state: String,
+    outcome: Option<Outcome>,
+    why: Option<String>,
+    closed_at: Option<Timestamp>,
+    items: u64,
+    attempts: u32,
+    ambiguous: u32,
+}
 }
 
-pub fn closed(outcome: Option<String>, why: Option<String>) -> Result<Option<Closed>> {
-    let Some(outcome) = outcome else { return Ok(None) };
-    let name: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = outcome.as_str().into_deserializer();
-    let outcome =
-        Outcome::deserialize(name).map_err(|error| Error::Broken(format!("an outcome in the store: {error}")))?;
-    Ok(Some(Closed { outcome, why: why.unwrap_or_default() }))
+impl From<DigestRow> for DigestRecord {
+    fn from(row: DigestRow) -> Self {
+        Self {
+            digest_id: row.digest_id,
+            key: Key { tenant: row.tenant, digest_type: row.digest_type, user: row.user_id },
+            opened_at: row.opened_at,
+            due_at: row.due_at,
+            state: row.state,
+            closed: closed(row.outcome, row.why),
+            closed_at: row.closed_at,
+            items: row.items,
+            attempts: row.attempts,
+            ambiguous: row.ambiguous,
+        }
+    }
 }
 
-pub fn digest_id(text: &str) -> Result<Uuid> {
-    text.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {text:?}")))
-}
-
-pub fn parsed<'a, T: Deserialize<'a>>(what: &str, text: &'a str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| Error::Broken(format!("{what} in the store: {error}")))
+pub fn closed(outcome: Option<Outcome>, why: Option<String>) -> Option<Closed> {
+    outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() })
 }

@@ -141,12 +141,12 @@ SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, "
         summed_counts!(
             "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
         ),
-        ", latest.actor, latest.payload,
+        " AS counts, latest.actor, latest.payload,
        (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)),
+        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)) AS actor_count,
        (SELECT json_group_array(actor) FROM (SELECT e.actor FROM events e WHERE e.actor <> '' AND
         (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-        GROUP BY e.actor ORDER BY MAX(e.occurred_at) DESC, e.actor LIMIT 3))
+        GROUP BY e.actor ORDER BY MAX(e.occurred_at) DESC, e.actor LIMIT 3)) AS actors
 FROM lines l JOIN events latest ON latest.rowid = (
     SELECT e.rowid FROM events e
     WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)

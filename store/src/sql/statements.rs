@@ -41,12 +41,12 @@ pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_l
 pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 
 pub const FACTS: &str = "
-SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT), p.revision,
+SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
        p.changed_at, c.consent,
        (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower = r.address_lower
-        ORDER BY s.suppressed_at, s.reason LIMIT 1),
+        ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        (SELECT MAX(sent_at) FROM digests
-        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL)
+        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at
 FROM (SELECT 1 AS one) always
 LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
@@ -121,8 +121,8 @@ pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest
 macro_rules! items_and_groups {
     ($($more:expr)?) => {
         concat!(
-            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT), COUNT(*)",
-            $(", ", $more,)?
+            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) AS items, COUNT(*) AS groups",
+            $(", ", $more, " AS counts",)?
             " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1
                     GROUP BY category, entity_type, entity_id) lines"
         )
@@ -164,7 +164,7 @@ pub const RENDERED_DIGEST: &str =
     "UPDATE digests SET state = 'rendered' WHERE digest_id = $1 AND state IN ('open', 'claimed')";
 
 pub const MESSAGE: &str = "
-SELECT tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
+SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
        subject, bytes, template, created_at, may_repeat
 FROM messages WHERE id = $1";
 
@@ -278,7 +278,7 @@ macro_rules! message_columns {
     () => {
         "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
                 m.why, m.envelope_to, m.message_id, m.subject, m.created_at, m.sent_at, m.closed_at,
-                (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id)
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id) AS attempts
          FROM messages m "
     };
 }
@@ -307,9 +307,9 @@ WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = '' AND
 macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
-                d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id),
-                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id),
-                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id AND a.class = 'ambiguous')
+                d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id) AS items,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id) AS attempts,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id AND a.class = 'ambiguous') AS ambiguous
          FROM digests d "
     };
 }
@@ -332,7 +332,8 @@ ORDER BY d.closed_at, d.digest_id LIMIT $2";
 /// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
 pub const EVENTS_OF_DIGESTS: &str = "
 SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.entity_type, e.entity_id, e.actor,
-       e.occurred_at, CAST(e.counts AS TEXT), e.urgent, CAST(e.payload AS TEXT), e.recorded_at, e.returned_from, d.closed_at
+       e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
+       e.returned_from, d.closed_at
 FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})
 ORDER BY d.closed_at, d.digest_id, e.event_id LIMIT $2";

@@ -24,12 +24,7 @@ use tidings_model::{
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{
-    Dialect, Sql,
-    ledger::Takes,
-    rows::{self, DigestRow},
-    statements,
-};
+use super::{Dialect, Sql, ledger::Takes, rows::DigestRow, statements};
 use crate::{Result, Store, archive::Archive};
 
 /// How long a call may take: four waits for a lock. A database whose host is gone after it took a statement sends nothing any
@@ -219,7 +214,7 @@ impl<D: Dialect> Store for Sql<D> {
         within(async {
             let row: Option<DigestRow> =
                 query_as(statements::DIGEST).bind(digest_id.to_string()).fetch_optional(&self.reader).await?;
-            row.map(rows::digest).transpose()
+            Ok(row.map(DigestRecord::from))
         })
         .await
     }
@@ -228,7 +223,7 @@ impl<D: Dialect> Store for Sql<D> {
         within(async {
             let statement = query_as(statements::DIGESTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             let found: Vec<DigestRow> = statement.bind(i64::from(limit)).fetch_all(&self.reader).await?;
-            found.into_iter().map(rows::digest).collect()
+            Ok(found.into_iter().map(DigestRecord::from).collect())
         })
         .await
     }

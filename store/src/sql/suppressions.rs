@@ -1,16 +1,39 @@
 //! Addresses that a tenant must not mail. They are folded here and not in SQL: the databases disagree beyond ASCII.
 
+use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     Key,
     records::{AuditEntry, Reason, Suppression, SuppressionFilter},
 };
 
-use super::{Dialect, Sql, no_nul, rows, statements, time};
+use super::{Dialect, Sql, columns::row, no_nul, statements};
 use crate::Result;
 
+row! {
 /// Columns of [`SUPPRESSIONS`](statements::SUPPRESSIONS).
-type Row = (String, String, String, String, i64);
+struct SuppressionRow {
+    tenant: String,
+    address_lower: String,
+    reason: Reason,
+    detail: String,
+    suppressed_at: Timestamp,
+}
+}
+
+row! {
+/// Columns of [`SUPPRESSED`](statements::SUPPRESSED).
+pub(super) struct ReasonRow {
+    reason: Reason,
+}
+}
+
+impl From<SuppressionRow> for Suppression {
+    fn from(row: SuppressionRow) -> Self {
+        let SuppressionRow { tenant, address_lower: address, reason, detail, suppressed_at: at } = row;
+        Self { tenant, address, reason, detail, at }
+    }
+}
 
 /// An address as all of its spellings are compared: in lower case, its domain in ASCII (RFC 5891), as on an envelope.
 pub(super) fn folded(address: &str) -> String {
@@ -39,11 +62,8 @@ impl<D: Dialect> Sql<D> {
             .bind(tenant.clone().unwrap_or_default())
             .bind(folded(address.as_deref().unwrap_or_default()))
             .bind(i64::from(*limit));
-        let rows: Vec<Row> = rows.fetch_all(&self.reader).await?;
-        let suppression = |(tenant, address, reason, detail, at): Row| {
-            Ok(Suppression { tenant, address, reason: rows::reason(&reason)?, detail, at: time(at)? })
-        };
-        rows.into_iter().map(suppression).collect()
+        let rows: Vec<SuppressionRow> = rows.fetch_all(&self.reader).await?;
+        Ok(rows.into_iter().map(Suppression::from).collect())
     }
 
     /// Audited for each of the directory's users with the address, so that the audit trail needs none.
@@ -57,10 +77,9 @@ impl<D: Dialect> Sql<D> {
         let address = folded(address);
         let mut tx = self.write().await?;
         let rows = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
-        let rows: Vec<(String,)> = rows.fetch_all(&mut *tx).await?;
-        let reasons = rows.into_iter().map(|(reason,)| rows::reason(&reason)).collect::<Result<Vec<_>>>()?;
+        let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
         let reasons: Vec<_> =
-            reasons.into_iter().filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
+            rows.iter().map(|row| row.reason).filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
         let users = query_as(statements::USERS_AT).bind(tenant.to_owned()).bind(address.clone());
         let mut users: Vec<(String,)> = users.fetch_all(&mut *tx).await?;
         if users.is_empty() {

@@ -10,9 +10,11 @@ use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::retention::{Cutoff, Kind, Purged};
 
 use super::{
-    Dialect, Sql, json,
-    retired::{self, EventRow, LetterRow, ReportRow, RetractRow},
-    statements, time,
+    Dialect, Sql,
+    columns::row,
+    json,
+    retired::{self, EventRow, LetterRow, Line, ReportRow, RetractRow},
+    statements,
 };
 use crate::{
     Result,
@@ -33,6 +35,15 @@ pub(super) struct Retired {
     visited: Vec<Value>,
     /// There may be more.
     more: bool,
+}
+
+row! {
+/// Columns of [`OLD_MESSAGES`](statements::OLD_MESSAGES).
+struct OldMessage {
+    id: String,
+    digest_id: Option<String>,
+    closed_at: Timestamp,
+}
 }
 
 impl<D: Dialect> Sql<D> {
@@ -95,11 +106,11 @@ impl<D: Dialect> Sql<D> {
         let full = |count: usize| i64::try_from(count).is_ok_and(|count| count >= limit);
         let mut retired = Retired { more: full(visited.len()) || full(rows.len()), visited, ..Retired::default() };
         for row in rows {
-            let digest = Value::from(vec![row.4.clone()]);
+            let digest = Value::from(vec![row.digest_id.clone()]);
             if retired.digests.last() != Some(&digest) {
                 retired.digests.push(digest);
             }
-            retired.add(retired::event(row)?)?;
+            retired.add(row.into());
         }
         Ok(retired)
     }
@@ -107,19 +118,19 @@ impl<D: Dialect> Sql<D> {
     async fn old_retracts(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Retired> {
         let rows = query_as(Self::locked(statements::OLD_RETRACTS)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<RetractRow> = rows.fetch_all(connection).await?;
-        Retired::of(rows, limit, retired::retract)
+        Ok(Retired::of(rows, limit))
     }
 
     async fn old_letters(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Retired> {
         let rows = query_as(Self::locked(statements::OLD_LETTERS)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<LetterRow> = rows.fetch_all(connection).await?;
-        Retired::of(rows, limit, retired::letter)
+        Ok(Retired::of(rows, limit))
     }
 
     async fn old_reports(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Retired> {
         let rows = query_as(Self::locked(statements::OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
-        Retired::of(rows, limit, retired::report)
+        Ok(Retired::of(rows, limit))
     }
 
     /// The message is locked first here, and its digest then. As nobody is waited for, that is no deadlock.
@@ -130,20 +141,20 @@ impl<D: Dialect> Sql<D> {
         with_lines: bool,
     ) -> Result<Retired> {
         let found = query_as(Self::locked(statements::OLD_MESSAGES)).bind(before.as_millisecond()).bind(limit);
-        let found: Vec<(String, Option<String>, i64)> = found.fetch_all(&mut *connection).await?;
+        let found: Vec<OldMessage> = found.fetch_all(&mut *connection).await?;
         let full = i64::try_from(found.len()).is_ok_and(|count| count >= limit);
-        let digests: Vec<_> = found.iter().filter_map(|(_, digest, _)| Some(vec![digest.clone()?])).collect();
+        let digests: Vec<_> = found.iter().filter_map(|message| Some(vec![message.digest_id.clone()?])).collect();
         let closed = format!("{}{}", statements::CLOSED_AMONG.replace("{each}", D::EACH_OF_1), D::SKIP_LOCKED);
         let closed = query_as(AssertSqlSafe(closed)).bind(json(&digests)?).fetch_all(&mut *connection).await?;
         let closed: std::collections::BTreeSet<String> = closed.into_iter().map(|(id,): (String,)| id).collect();
         let mut retired = Retired::default();
-        for (id, digest, closed_at) in found {
-            if digest.as_ref().is_some_and(|digest| !closed.contains(digest)) {
+        for OldMessage { id, digest_id, closed_at: since } in found {
+            if digest_id.as_ref().is_some_and(|digest| !closed.contains(digest)) {
                 continue;
             }
-            retired.digests.extend(digest.map(|digest| Value::from(vec![digest])));
-            let line = if with_lines { Self::message_line(&mut *connection, &id).await? } else { Value::Null };
-            retired.add((vec![id].into(), line, closed_at))?;
+            retired.digests.extend(digest_id.map(|digest| Value::from(vec![digest])));
+            let json = if with_lines { Self::message_line(&mut *connection, &id).await? } else { Value::Null };
+            retired.add(Line { key: vec![id].into(), json, since });
         }
         // Of messages that others work on, some may be left: the next upkeep finds them.
         retired.more = full && !retired.keys.is_empty();
@@ -154,7 +165,7 @@ impl<D: Dialect> Sql<D> {
         let record = query_as(statements::MESSAGE_RECORD).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let message = query_as(statements::MESSAGE).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let attempts = query_as(statements::ATTEMPTS).bind(id.to_owned()).fetch_all(connection).await?;
-        retired::message(record, message, attempts)
+        Ok(retired::message(record, message, attempts))
     }
 
     async fn delete(connection: &mut D::Connection, kind: Kind, retired: &Retired) -> Result<()> {
@@ -197,22 +208,20 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl Retired {
-    fn of<R>(rows: Vec<R>, limit: i64, read: impl Fn(R) -> Result<(Value, Value, i64)>) -> Result<Self> {
+    fn of(rows: Vec<impl Into<Line>>, limit: i64) -> Self {
         let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
         let mut retired = Self { more, ..Self::default() };
         for row in rows {
-            retired.add(read(row)?)?;
+            retired.add(row.into());
         }
-        Ok(retired)
+        retired
     }
 
-    /// One more row: its key, its line, and what its age counts from.
-    fn add(&mut self, (key, line, since): (Value, Value, i64)) -> Result<()> {
+    fn add(&mut self, Line { key, json, since }: Line) {
         if self.keys.is_empty() {
-            self.since = time(since)?;
+            self.since = since;
         }
         self.keys.push(key);
-        self.lines.push(line.to_string());
-        Ok(())
+        self.lines.push(json.to_string());
     }
 }

@@ -1,0 +1,158 @@
+//! Rows as structs. A column is read by its name, as the type that it means.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, de::DeserializeOwned};
+use sqlx::{ColumnIndex, Decode, Row, Type, error::BoxDynError};
+use tidings_model::{
+    breaker::Cause,
+    contract::Outcome,
+    records::{MessageState, Reason},
+};
+use uuid::Uuid;
+
+/// A value that a column holds as a value of the databases' own types.
+pub trait Column: Sized {
+    /// The type of the column.
+    type Stored;
+
+    fn read(stored: Self::Stored) -> Result<Self, BoxDynError>;
+}
+
+/// The column `name` of a row.
+///
+/// # Errors
+/// The row has no such column, or the column's value cannot be read. The error names the column and the value.
+pub fn column<'r, R, T>(row: &'r R, name: &str) -> sqlx::Result<T>
+where
+    R: Row,
+    T: Column<Stored: Decode<'r, R::Database> + Type<R::Database>>,
+    for<'n> &'n str: ColumnIndex<R>,
+{
+    T::read(row.try_get(name)?).map_err(|source| sqlx::Error::ColumnDecode { index: name.to_owned(), source })
+}
+
+/// Declares a struct of columns, and how a row of a database becomes one: like `#[derive(sqlx::FromRow)]`, which would compile
+/// SQLx and its drivers a second time for the build.
+macro_rules! row {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$meta])*
+        $vis struct $name { $($(#[$field_meta])* pub $field: $type,)+ }
+
+        impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for $name
+        where
+            for<'n> &'n str: sqlx::ColumnIndex<R>,
+            $(<$type as $crate::sql::columns::Column>::Stored:
+                sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)+
+        {
+            fn from_row(row: &'r R) -> sqlx::Result<Self> {
+                Ok(Self { $($field: $crate::sql::columns::column(row, stringify!($field))?,)+ })
+            }
+        }
+    };
+}
+pub(super) use row;
+
+macro_rules! stored_unchanged {
+    ($($type:ty),+) => { $(
+        impl Column for $type {
+            type Stored = Self;
+
+            fn read(stored: Self) -> Result<Self, BoxDynError> {
+                Ok(stored)
+            }
+        }
+    )+ };
+}
+stored_unchanged!(bool, i64, String, Vec<u8>);
+
+impl<T: Column> Column for Option<T> {
+    type Stored = Option<T::Stored>;
+
+    fn read(stored: Self::Stored) -> Result<Self, BoxDynError> {
+        stored.map(T::read).transpose()
+    }
+}
+
+/// Stored in milliseconds since 1970.
+impl Column for Timestamp {
+    type Stored = i64;
+
+    fn read(milliseconds: i64) -> Result<Self, BoxDynError> {
+        Ok(Self::from_millisecond(milliseconds)?)
+    }
+}
+
+macro_rules! counts {
+    ($($type:ty),+) => { $(
+        impl Column for $type {
+            type Stored = i64;
+
+            fn read(count: i64) -> Result<Self, BoxDynError> {
+                Self::try_from(count).map_err(|_| format!("the count {count} is out of range").into())
+            }
+        }
+    )+ };
+}
+counts!(u32, u64);
+
+impl Column for Uuid {
+    type Stored = String;
+
+    fn read(text: String) -> Result<Self, BoxDynError> {
+        text.parse().map_err(|_| format!("{text:?} is not a UUID").into())
+    }
+}
+
+/// A value that is JSON in its column.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> Column for Json<T> {
+    type Stored = String;
+
+    fn read(text: String) -> Result<Self, BoxDynError> {
+        Ok(Self(serde_json::from_str(&text)?))
+    }
+}
+
+impl Column for Outcome {
+    type Stored = String;
+
+    fn read(word: String) -> Result<Self, BoxDynError> {
+        let text = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(&word);
+        Self::deserialize(text).map_err(|_| unknown("outcome", &word))
+    }
+}
+
+impl Column for MessageState {
+    type Stored = String;
+
+    fn read(word: String) -> Result<Self, BoxDynError> {
+        let known = Self::ALL.into_iter().find(|state| state.name() == word);
+        known.ok_or_else(|| unknown("state of a message", &word))
+    }
+}
+
+impl Column for Reason {
+    type Stored = String;
+
+    fn read(word: String) -> Result<Self, BoxDynError> {
+        let known = Self::ALL.into_iter().find(|reason| reason.name() == word);
+        known.ok_or_else(|| unknown("reason of a suppression", &word))
+    }
+}
+
+impl Column for Cause {
+    type Stored = String;
+
+    fn read(word: String) -> Result<Self, BoxDynError> {
+        let known = Self::ALL.into_iter().find(|cause| cause.name() == word);
+        known.ok_or_else(|| unknown("cause of an open breaker", &word))
+    }
+}
+
+/// The error about a word that this version does not know.
+pub fn unknown(what: impl fmt::Display, word: &str) -> BoxDynError {
+    format!("{word:?} is not a known {what}; a later version of Tidings may have written it").into()
+}
