@@ -1,5 +1,5 @@
 //! Programs that hand in events, in Rust and in other languages.
 
-mod bad_input;
 mod client;
+mod fuzz_corpus;
 mod interop;

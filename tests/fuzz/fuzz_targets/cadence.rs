@@ -1,3 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::cadence(bytes));
+#[path = "../rules/cadence.rs"]
+mod cadence;
+#[path = "../rules/lines.rs"]
+mod lines;
+#[path = "../rules/presentable.rs"]
+mod presentable;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cadence::cadence(bytes));

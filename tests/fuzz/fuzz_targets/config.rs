@@ -1,3 +1,8 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::config(bytes));
+#[path = "../rules/config.rs"]
+mod config;
+#[path = "../rules/lines.rs"]
+mod lines;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| config::config(bytes));

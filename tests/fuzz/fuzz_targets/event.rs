@@ -1,3 +1,8 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::event(bytes));
+#[path = "../rules/event.rs"]
+mod event;
+#[path = "../rules/presentable.rs"]
+mod presentable;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| event::event(bytes));

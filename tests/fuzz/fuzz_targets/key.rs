@@ -1,3 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::key(bytes));
+#[path = "../rules/key.rs"]
+mod key;
+#[path = "../rules/lines.rs"]
+mod lines;
+#[path = "../rules/presentable.rs"]
+mod presentable;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| key::key(bytes));

@@ -1,3 +1,8 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::ndjson(bytes));
+#[path = "../rules/ndjson.rs"]
+mod ndjson;
+#[path = "../rules/presentable.rs"]
+mod presentable;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ndjson::ndjson(bytes));

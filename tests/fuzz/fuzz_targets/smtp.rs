@@ -1,3 +1,12 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidings_harness::bad_input::smtp(bytes));
+#[path = "../rules/lines.rs"]
+mod lines;
+#[path = "../rules/presentable.rs"]
+mod presentable;
+#[path = "../rules/reply.rs"]
+mod reply;
+#[path = "../rules/smtp.rs"]
+mod smtp;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| smtp::smtp(bytes));

@@ -1,6 +1,5 @@
 //! What the end-to-end tests share: servers, relays, checks.
 
-pub mod bad_input;
 pub mod buggy_store;
 pub mod checker;
 pub mod cli_env;

@@ -2,17 +2,17 @@
 
 use std::sync::LazyLock;
 
-use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value};
-use tidings_mail::renderer::{HTML_BYTES, Input, Links, Rendered, Renderer, SUBJECT_CHARS, View};
-use tidings_model::{
-    Key,
-    contract::Window,
-    records::{Contents, Group, Recipient},
-};
-use uuid::Uuid;
+use tidings_mail::renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, View};
+use tidings_model::records::Group;
 
-use super::{html, lines};
+use super::{
+    html,
+    lines::lines,
+    link,
+    presentable::assert_presentable,
+    view::{group, view},
+};
 
 static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).expect("the shipped templates"));
 
@@ -62,47 +62,9 @@ fn read(lines: &[String]) -> Group {
     }
 }
 
-/// A line of the mail with this payload.
-pub(super) fn group(payload: Map<String, Value>) -> Group {
-    let at = Timestamp::UNIX_EPOCH;
-    Group {
-        category: "comment".into(),
-        entity_type: String::new(),
-        entity_id: String::new(),
-        count: 2,
-        counts: [].into(),
-        first_at: at,
-        last_at: at,
-        actor: String::new(),
-        payload,
-        actor_count: 2,
-        actors: Vec::new(),
-    }
-}
-
-/// What templates see of these lines and seven events more.
-pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
-    let events: u64 = lines.iter().map(|group| group.count).sum();
-    let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
-    let contents = Contents { items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
-    let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
-    let (tenant, user) = (key.tenant.clone(), key.user.clone());
-    let (address, name) = ("ann@recipient.example".into(), name.to_owned());
-    let recipient = Recipient { tenant, user, address, name, zone: String::new(), locale: String::new() };
-    let (opened_at, due_at) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
-    View::new(&Input {
-        contents: &contents,
-        window: &Window { key, digest_id: Uuid::nil(), opened_at, due_at },
-        recipient: &recipient,
-        zone: &TimeZone::UTC,
-        cadence: "daily 08:00",
-        links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
-    })
-}
-
 fn fits(mail: &Rendered, view: &View) {
     let Rendered { subject, html, text, .. } = mail;
-    super::assert_presentable("a subject", subject, 4 * SUBJECT_CHARS);
+    assert_presentable("a subject", subject, 4 * SUBJECT_CHARS);
     assert!(!subject.is_empty() && subject.chars().count() <= SUBJECT_CHARS, "{subject:?}");
     assert!(html.len() < HTML_BYTES, "{} bytes of HTML", html.len());
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
@@ -112,7 +74,7 @@ fn fits(mail: &Rendered, view: &View) {
     let tags = html::tags(html);
     let links = tags.iter().flat_map(|tag| &tag.attributes).filter(|(name, _)| *name == "href");
     for (_, link) in links {
-        super::url::harmless(&html::unescaped(link));
+        link::harmless(&html::unescaped(link));
     }
     // A value that began a line of its own would look like one more of the digest's.
     let shown = tags.iter().filter(|tag| tag.has("class", "right rule")).count();

@@ -3,7 +3,7 @@
 use tidings_mail::mailer::{Event, Reply, classify};
 use tidings_model::attempt::{Class, Phase};
 
-use super::assert_presentable;
+use super::presentable::assert_presentable;
 
 pub(super) const PHASES: [Phase; 10] = [
     Phase::Connect,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tidings::config::{Config, Error, Problem};
 
-use super::lines;
+use super::lines::lines;
 
 /// Stands in an input where a password would.
 const SECRET: &str = "hunter2";

@@ -2,7 +2,7 @@
 
 use tidings_model::{Key, MessageKey, limits::WORKFLOW_ID_BYTES};
 
-use super::lines;
+use super::{lines::lines, presentable::assert_presentable};
 
 /// Lines: tenant, digest type and user of one key, and of another; then anything, to be read as a workflow id.
 ///
@@ -59,7 +59,7 @@ fn expect(refused: Option<String>, parts: &[&str], encoded: usize) {
     let Some(reason) = refused else { return };
     let named = [(empty, "is required"), (control, "control character"), (long, "the limit is 255")];
     assert!(named.iter().any(|(is, says)| *is && reason.contains(says)), "{reason}");
-    super::assert_presentable("a refusal", &reason, 200);
+    assert_presentable("a refusal", &reason, 200);
 }
 
 /// By RFC 3986: three bytes for each that is not unreserved.

@@ -6,7 +6,7 @@ use tidings::emit::{Key, Lines, Rejection, unpacked};
 use tidings_model::Event;
 use tidings_proto::v1;
 
-use super::assert_presentable;
+use super::presentable::assert_presentable;
 
 /// The longest line that is read.
 const LINE_BYTES: usize = 256 * 1024;

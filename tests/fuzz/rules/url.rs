@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::template::{group, view};
+use super::{
+    link::harmless,
+    view::{group, view},
+};
 
 /// Any text where a payload has a link.
 ///
@@ -32,11 +35,4 @@ fn cleaned(raw: &str) -> Option<String> {
         Value::String(link) => Some(link),
         _ => None,
     }
-}
-
-/// RFC 3986 has none of these characters in a URL.
-pub(super) fn harmless(link: &str) {
-    let scheme = ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme));
-    let plain = link.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\`".contains(&byte));
-    assert!(scheme && plain && link.len() <= 2_000, "{link:?}");
 }

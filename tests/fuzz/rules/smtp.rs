@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{assert_presentable, reply};
+use super::{lines::lines, presentable::assert_presentable, reply};
 
 /// More than an attempt takes whose peer says all at once and hangs up.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ thread_local! {
 /// # Panics
 /// Where a rule is broken.
 pub fn smtp(bytes: &[u8]) {
-    for line in super::lines(bytes) {
+    for line in lines(bytes) {
         let (code, text) = line.split_at_checked(3).unwrap_or(("", &line));
         reply::reply(code.parse().unwrap_or(550), text);
     }

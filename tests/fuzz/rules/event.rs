@@ -6,12 +6,15 @@ use jiff::tz::TimeZone;
 use prost::Message as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use temporalio_common::protos::temporal::api::common::v1::Payload;
-use tidings_model::{Event, Key, Retract, contract::DeadLetter, decode::Decoded, limits};
+use tidings_model::{
+    Event, Key, Retract,
+    contract::DeadLetter,
+    decode::{Decoded, SignalPayload, decode},
+    limits,
+};
 use tidings_proto::v1;
-use tidings_workflows::Inbound;
 
-use super::assert_presentable;
+use super::presentable::assert_presentable;
 
 const EVENT: &str = "tidings.v1.Event";
 const RETRACT: &str = "tidings.v1.Retract";
@@ -43,14 +46,9 @@ pub fn event(bytes: &[u8]) {
 }
 
 fn through(encoding: &str, message: &str, data: &[u8]) -> Decoded {
-    let metadata = [("encoding", encoding), ("messageType", message)];
-    let payload = Payload {
-        metadata: metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into(),
-        data: data.to_vec(),
-        ..Payload::default()
-    };
+    let payload = SignalPayload { encoding: encoding.as_bytes(), message_type: message.as_bytes(), data };
     let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
-    Inbound::from(vec![payload]).for_key(&key, 7)
+    decode(&key, [payload], 7)
 }
 
 /// How many events and retracts are in it, good or bad; `None`: only the decoder can tell.

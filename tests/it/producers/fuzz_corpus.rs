@@ -1,15 +1,17 @@
-//! What the fuzzer found stays found, and random inputs of every shape keep the rules of `tidings_harness::bad_input`.
+//! Inputs of the fuzzer's corpus and random inputs of every shape keep the rules of `tests/fuzz/rules`.
 
 use std::{fs, panic, path::Path};
 
 use anyhow::Result;
 use proptest::prelude::*;
-use tidings_harness::{
-    bad_input::{self, TARGETS},
-    relay::{deliver, mailer},
-};
+use tidings_harness::relay::{deliver, mailer};
 use tidings_model::attempt::{Class, Phase};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener};
+
+#[path = "../../fuzz/rules/targets.rs"]
+mod targets;
+
+use targets::TARGETS;
 
 /// The files of a target's corpus, by name.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
@@ -87,18 +89,18 @@ proptest! {
         zone in prop::sample::select(vec!["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/St_Johns"]),
         opened in 0_i64..7_000_000_000,
     ) {
-        bad_input::cadence(format!("cron {minute} {hour} {day} {month} {weekday}\n{zone}\n{opened}").as_bytes());
+        targets::cadence::cadence(format!("cron {minute} {hour} {day} {month} {weekday}\n{zone}\n{opened}").as_bytes());
     }
 
     #[test]
     fn any_three_ids_keep_the_rules_of_keys(parts in prop::collection::vec("(\\PC{0,8}|[a-z/%.]{0,90}|.{0,3})", 7)) {
-        bad_input::key(parts.join("\n").as_bytes());
+        targets::key::key(parts.join("\n").as_bytes());
     }
 
     #[test]
     fn any_link_keeps_the_rules_of_links(scheme in "(https?|mailto|javascript|ftp|)", rest in "\\PC{0,60}|.{0,20}") {
-        bad_input::url(format!("{scheme}:{rest}").as_bytes());
-        bad_input::url(format!("{scheme}://{rest}").as_bytes());
+        targets::url::url(format!("{scheme}:{rest}").as_bytes());
+        targets::url::url(format!("{scheme}://{rest}").as_bytes());
     }
 
     #[test]
@@ -106,11 +108,11 @@ proptest! {
         replies in prop::collection::vec(("[2-5][0-9]{2}[ -]", "([2-5]\\.[0-9]{1,2}\\.[0-9]{1,3} )?\\PC{0,40}"), 0..9),
     ) {
         let said: String = replies.into_iter().map(|(code, text)| format!("{code}{text}\r\n")).collect();
-        bad_input::smtp(said.as_bytes());
+        targets::smtp::smtp(said.as_bytes());
     }
 
     #[test]
     fn any_group_keeps_the_rules_of_templates(lines in prop::collection::vec("\\PC{0,80}|.{0,20}", 0..30), copies in 1..50) {
-        bad_input::template(format!("{copies}\n{}", lines.join("\n")).as_bytes());
+        targets::template::template(format!("{copies}\n{}", lines.join("\n")).as_bytes());
     }
 }

@@ -9,7 +9,7 @@ use jiff::{
 };
 use tidings_model::{Cadence, words};
 
-use super::{assert_presentable, lines};
+use super::{lines::lines, presentable::assert_presentable};
 
 /// 1975 to 2200: since then clocks differ from UTC by whole minutes, and service clocks show nothing else.
 const FROM: i64 = 157_766_400;

@@ -1,0 +1,49 @@
+//! A digest as templates see it.
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::{Map, Value};
+use tidings_mail::renderer::{Input, Links, View};
+use tidings_model::{
+    Key,
+    contract::Window,
+    records::{Contents, Group, Recipient},
+};
+use uuid::Uuid;
+
+/// A group with this payload.
+pub(super) fn group(payload: Map<String, Value>) -> Group {
+    let at = Timestamp::UNIX_EPOCH;
+    Group {
+        category: "comment".into(),
+        entity_type: String::new(),
+        entity_id: String::new(),
+        count: 2,
+        counts: [].into(),
+        first_at: at,
+        last_at: at,
+        actor: String::new(),
+        payload,
+        actor_count: 2,
+        actors: Vec::new(),
+    }
+}
+
+/// The view of a digest of these groups and seven more events.
+pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
+    let events: u64 = lines.iter().map(|group| group.count).sum();
+    let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
+    let contents = Contents { items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
+    let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
+    let (tenant, user) = (key.tenant.clone(), key.user.clone());
+    let (address, name) = ("ann@recipient.example".into(), name.to_owned());
+    let recipient = Recipient { tenant, user, address, name, zone: String::new(), locale: String::new() };
+    let (opened_at, due_at) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+    View::new(&Input {
+        contents: &contents,
+        window: &Window { key, digest_id: Uuid::nil(), opened_at, due_at },
+        recipient: &recipient,
+        zone: &TimeZone::UTC,
+        cadence: "daily 08:00",
+        links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
+    })
+}
