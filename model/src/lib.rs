@@ -4,7 +4,6 @@
 pub mod attempt;
 pub mod breaker;
 pub mod command;
-pub mod contract;
 pub mod decode;
 pub mod delivery_events;
 mod event;
@@ -21,6 +20,7 @@ pub mod retention;
 mod retract;
 pub mod rules;
 pub mod settings;
+pub mod step;
 
 pub use event::Event;
 pub use host_name::is_host_name;
@@ -34,3 +34,4 @@ pub use rules::{
     cadence::{Cadence, ParseError, Slide, words},
     quiet::{Quiet, QuietTime, WholeWeek},
 };
+pub use step as contract;

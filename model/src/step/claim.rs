@@ -1,0 +1,52 @@
+//! `load`, which the code calls claim: a due window is admitted and becomes a digest, or the answer says why not.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, Window};
+use crate::Event;
+
+/// The input of `load`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadInput {
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
+    pub asked_at: Timestamp,
+    /// The due window.
+    pub window: Window,
+    /// Events of the window that are not stashed.
+    pub events: Vec<Event>,
+    /// Set if an operator asked for the digest: throttle and quiet hours do not apply. Hold, pause, consent and suppression do.
+    pub flushed: bool,
+    /// Set if an urgent event made the window due; see [`Plan::urgent`](super::Plan::urgent).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
+    /// The revision that the plan is made from; see [`Plan::revision`](super::Plan::revision).
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// The answer of `load`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loaded {
+    /// The window is not admitted and goes on collecting.
+    Later {
+        /// Time to ask again.
+        until: Timestamp,
+        /// The reason in words.
+        why: String,
+    },
+    /// The preferences changed after the window was planned, and the signal about it was lost: plan again.
+    Changed,
+    /// The window is a digest now; its events are in the ledger under its `digest_id`.
+    Claimed {
+        /// Events in the digest.
+        items: u64,
+        /// Lines in its message.
+        groups: u64,
+        /// Number of events in the ledger now; see [`Ending::taken`].
+        taken: u64,
+    },
+    /// The digest ended without a message, and the ledger has the reason.
+    Nothing(Ending),
+}

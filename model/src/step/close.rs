@@ -1,0 +1,34 @@
+//! `close`: the workflow ends a digest by itself, after an operator's drop or a cancel.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Closed, Window};
+use crate::Event;
+
+/// The input of `close`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CloseInput {
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
+    pub asked_at: Timestamp,
+    /// The window to close.
+    pub window: Window,
+    /// Events of the window that are not in the ledger.
+    pub events: Vec<Event>,
+    /// The end to record, unless the ledger already has one.
+    pub closed: Closed,
+    /// The operator's login for the audit trail; empty: the workflow was cancelled.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}
+
+/// The answer of `close`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// The end in the ledger.
+    #[serde(flatten)]
+    pub closed: Closed,
+    /// Number of events, counted from the first, that are in the ledger now. Later ones came too late: a workflow task that was
+    /// lost made the digest's message without them. They belong to the next window.
+    pub taken: u64,
+}

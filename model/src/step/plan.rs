@@ -1,0 +1,82 @@
+//! `plan`: a window is about to open, or its deadline may have moved. The answer says when the window is due.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{Key, Slide};
+
+/// The input of `plan`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanInput {
+    /// The key of the window.
+    pub key: Key,
+    /// The facts about the events that the deadline depends on.
+    #[serde(flatten)]
+    pub signs: Signs,
+    /// The window's digest, if the window is open already and some of its events may be in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Uuid>,
+    /// The ids that have arrived so far.
+    pub event_ids: Vec<String>,
+    /// Set if the events waited behind a digest that was not delivered at once. They then go out together (rule 7).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
+    /// The plan so far, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Plan>,
+    /// The time of an operator's `retime`, which asks for the deadline that today's configuration makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew_at: Option<Timestamp>,
+}
+
+/// The facts about a window's events that its deadline depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signs {
+    /// Arrival of the first event.
+    pub opened_at: Timestamp,
+    /// The category of the first event; `None` if the workflow no longer has that event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Arrival of the latest event.
+    pub last_at: Timestamp,
+    /// Arrival of the first urgent event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgent_at: Option<Timestamp>,
+}
+
+/// The answer of `plan`. The workflow keeps it until the window closes: a later change of `tidings.toml` moves nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Ids among the input's that the ledger already has, in digests that ended or in the open window's. Their events open no
+    /// window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
+    /// Time when the window is due.
+    pub due_at: Timestamp,
+    /// Every step that led to `due_at`, in words.
+    pub why: String,
+    /// Number of events that fill the window and make it due. `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_events: Option<u32>,
+    /// The rule by which later events move the deadline; `None`: they do not move it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slide: Option<Slide>,
+    /// Set if an urgent event made the window due: throttle and quiet hours do not apply (rule 14).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
+    /// End of the recipient's pause; a due window waits for it (rule 15). For the status: admission checks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
+    /// The revision of the recipient's preferences that the plan is made from.
+    #[serde(default)]
+    pub revision: u64,
+    /// The settings that the deadline follows, in words, as far as the recipient can choose them.
+    #[serde(default)]
+    pub follows: String,
+    /// Time for which an idle run waits for another event before it completes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger: Option<Duration>,
+}

@@ -1,0 +1,28 @@
+//! `stash`: a page of an open window's events goes to the ledger, so that the workflow's state stays small.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Window;
+use crate::Event;
+
+/// The input of `stash`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StashInput {
+    /// The window that the events belong to.
+    pub window: Window,
+    /// The page.
+    pub events: Vec<Event>,
+    /// Earlier runs of this workflow: their signals are read back from history and stashed too.
+    pub runs: Vec<String>,
+    /// The digest in delivery: its events stay with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivering: Option<Uuid>,
+}
+
+/// The answer of `stash`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stashed {
+    /// Number of events in the ledger now; see [`Ending::taken`](super::Ending::taken).
+    pub taken: u64,
+}
