@@ -1,6 +1,6 @@
-//! How far an attempt to deliver a message came, and what its end means.
+//! The phase that an attempt to deliver a message reached, and the class of its end.
 
-/// How far an attempt came.
+/// The phase that an attempt reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     Connect,
@@ -39,7 +39,7 @@ impl Phase {
     }
 }
 
-/// What it means, and so what to do.
+/// The meaning of an attempt's end, from which the next action follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The relay took responsibility.

@@ -1,4 +1,4 @@
-//! When a relay is left alone: a breaker that opens, lets one message at a time try again, and closes.
+//! A circuit breaker for each relay: it opens, lets one message at a time try the relay, and closes.
 //!
 //! Pure: what it sees goes in, what to remember comes out. The store shares it between workers (see `Relays`).
 
@@ -9,20 +9,20 @@ use uuid::Uuid;
 
 use crate::attempt::{Class, Phase};
 
-/// So many failures to connect and log in, one after the other ...
+/// Consecutive failures to connect and authenticate that make an outage ...
 const OUTAGE_FAILURES: u32 = 5;
-/// ... and the last of them so soon after the first, are an outage.
+/// ... if the last follows the first within this time.
 const OUTAGE_WITHIN: Duration = Duration::from_mins(5);
 /// Outcomes that a bounce rate needs, and twice as many are the most that count: then the older half is forgotten.
 const BOUNCE_OUTCOMES: u32 = 100;
-/// One in so many is too much: where Amazon SES may pause an account.
+/// Opens at one bounce in this many outcomes: the rate at which Amazon SES may pause an account.
 const ONE_BOUNCE_IN: u32 = 10;
 /// A message that tries a relay is waited for no longer: more than the timeouts of a delivery without an answer.
 const PROBE: Duration = Duration::from_mins(15);
 /// Waiting messages ask again after as long as the relay has been open, within these bounds: an operator may close it.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
-/// What is remembered of a relay. A new relay's is the default.
+/// The state of a relay's breaker. A new relay has the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
     /// `None`: closed, and mail goes.
@@ -49,12 +49,12 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     pub cause: Cause,
-    /// What the relay or the operator said.
+    /// The relay's reply or the operator's reason.
     pub why: String,
     pub since: Timestamp,
-    /// From then on one message at a time may try it. [`Timestamp::MAX`]: until somebody closes it.
+    /// Time from which one message at a time may try the relay. [`Timestamp::MAX`]: until an operator closes the breaker.
     pub until: Timestamp,
-    /// How many times it was opened since it was closed.
+    /// Number of times the breaker opened since it was last closed.
     pub times: u32,
     /// The message that is trying it.
     pub probe: Option<Probe>,
@@ -103,7 +103,7 @@ impl Cause {
         }
     }
 
-    /// How long it is left alone first; that doubles with every message that fails, up to the second.
+    /// The first wait and the longest wait. The wait doubles with every message that fails.
     const fn waits(self) -> (Duration, Duration) {
         match self {
             Self::Policy | Self::Configuration => (Duration::from_mins(5), Duration::from_hours(1)),
@@ -128,15 +128,15 @@ pub enum Answer {
     Try(Breaker),
     /// Not now.
     Wait {
-        /// When to ask again.
+        /// Time to ask again.
         until: Timestamp,
     },
 }
 
-/// What an attempt says of its relay.
+/// The observation that an attempt makes of its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// It took so many messages.
+    /// The relay accepted this number of messages.
     Well(u32),
     /// It says that the address does not exist.
     Bounced,
@@ -149,7 +149,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// What the end of an attempt says. `replied`: the relay ended it with a reply.
+    /// Derives the observation from the end of an attempt. `replied`: the relay ended the attempt with a reply.
     #[must_use]
     pub fn of(phase: Phase, class: Class, replied: bool) -> Self {
         match class {
@@ -180,7 +180,7 @@ impl Breaker {
         Answer::Try(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() })
     }
 
-    /// What to remember after `message` went by it; `None`: nothing changes. `why` is what the relay said.
+    /// Returns the breaker after an attempt of `message`; `None`: nothing changes. `why` is the relay's reply.
     #[must_use]
     pub fn after(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
         match &self.open {
@@ -193,7 +193,7 @@ impl Breaker {
         }
     }
 
-    /// What to remember of a message that it took and that bounced later; `None`: nothing changes. It was counted as taken,
+    /// Returns the breaker after an accepted message bounced later; `None`: nothing changes. It was counted as accepted,
     /// and says nothing of whether a relay that is left alone works.
     #[must_use]
     pub fn bounced_later(&self, now: Timestamp) -> Option<Self> {
@@ -258,7 +258,7 @@ impl Breaker {
         }
     }
 
-    /// What was counted before it was opened counts no more.
+    /// Resets the counters, which are from the time before the breaker opened.
     fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
         let (first, longest) = cause.waits();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));

@@ -1,5 +1,5 @@
-//! What an operator can tell a key's workflow, and what it answers. Each is a workflow update; each is audited with who,
-//! why and when.
+//! Operator commands for a key's workflow, and their answers. Each command is a workflow update; the audit trail records who
+//! gave it, why and when.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub const BY_BYTES: usize = 64;
 /// Bytes of [`Order::why`].
 pub const WHY_BYTES: usize = 500;
 
-/// Who gives a command, and why. The audit trail keeps both.
+/// The operator who gives a command, and the reason. The audit trail keeps both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// An operator's login; never an address, because workflow history keeps it.
@@ -26,7 +26,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Checks both fields: neither may be empty or have control characters, and `by` is no address.
+    /// Checks both fields: neither may be empty or have control characters, and `by` must not be an address.
     ///
     /// # Errors
     /// Names the field, what is wrong and the limit.
@@ -42,7 +42,7 @@ impl Order {
 /// The update `hold`: collect, but send nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Who, and why.
+    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
     /// It ends by itself then; `None`: only a release ends it.
@@ -53,7 +53,7 @@ pub struct Hold {
 /// The update `retime`: give the open window another deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retime {
-    /// Who, and why.
+    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
     /// The deadline; `None`: what today's configuration and the recipient's choices make of it.
@@ -64,10 +64,10 @@ pub struct Retime {
 /// The update `reopen`: take a digest that ended without a mail, or that a terminated run left behind, up again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reopen {
-    /// Who, and why.
+    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// Which one.
+    /// The digest to resume.
     pub digest_id: Uuid,
     /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
     #[serde(default)]
@@ -98,11 +98,11 @@ pub struct Held {
 /// The answer of the update `release`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
-    /// Whether the key was on hold.
+    /// Set if the key was on hold.
     pub held: bool,
     /// Events that wait.
     pub events: u64,
-    /// When they are due. In the past: they go out now.
+    /// Time when the events are due. A time in the past: they go out now.
     pub due_at: Option<Timestamp>,
 }
 

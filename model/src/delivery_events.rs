@@ -1,4 +1,4 @@
-//! Reports of what became of a message after the relay took it: delivered, bounced, complained of, opened.
+//! Reports about a message after its relay accepted it: delivered, bounced, complained of, opened.
 
 use uuid::Uuid;
 
@@ -15,15 +15,15 @@ pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
 /// Action in the audit trail: the recipient no longer wants a digest type.
 pub const WITHDRAW: &str = "withdraw consent";
 
-/// What became of an event.
+/// The effect of a delivery event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What it is about.
+    /// The message that the event is about.
     pub message: Uuid,
-    /// It was known, and nothing changed.
+    /// Set if the event was known already: nothing changed.
     pub again: bool,
-    /// Whose consent is withdrawn by it, now or when it came first: tell their
-    /// workflow. Where that fails the open window follows when it is due.
+    /// The key whose consent the event withdraws, now or at its first delivery. Signal the key's workflow; if the signal
+    /// fails, the open window follows at its deadline.
     pub withdrawn: Option<Key>,
     /// The relay that took the message for an address that does not exist.
     pub bounced_by: Option<String>,

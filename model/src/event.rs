@@ -1,4 +1,4 @@
-//! An event that passed the edge. Everything behind the edge relies on its limits and never checks them again.
+//! An event that passed the edge. Code behind the edge relies on the limits and never checks them again.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ const FIRST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 pub struct Event {
     /// Idempotency key within the [`Key`].
     pub event_id: String,
-    /// What kind of thing happened.
+    /// The kind of event.
     pub category: String,
-    /// What it happened to; may be empty.
+    /// The type of the entity that the event is about; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entity_type: String,
-    /// Which one it happened to; may be empty.
+    /// The id of the entity; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entity_id: String,
-    /// Who did it, as the mail shows it; may be empty.
+    /// The name of the person who caused the event, as the message shows it; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actor: String,
-    /// When it happened, by the producer's clock.
+    /// Time of the event, by the producer's clock.
     pub occurred_at: Timestamp,
     /// Numbers that add up over a group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -41,7 +41,7 @@ pub struct Event {
     /// Makes the whole window due at once (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// What the template shows: `title`, `url`, `excerpt` and anything else.
+    /// The values that templates show: `title`, `url`, `excerpt` and anything else.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub payload: Map<String, Value>,
 }

@@ -1,6 +1,6 @@
 //! Host names in ASCII.
 
-/// Whether this is a host name like `lists.example.com`: labels of letters, digits, `-` and `_`, 253 bytes at most.
+/// Checks for a host name like `lists.example.com`: labels of letters, digits, `-` and `_`, 253 bytes at most.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
     let label =

@@ -1,6 +1,6 @@
-//! What the edge accepts, and how it says no. Checked once, when a wire event becomes an [`Event`](crate::Event).
+//! The limits of the edge and its error. Limits are checked once, when a wire event becomes an [`Event`](crate::Event).
 
-/// Bytes of an encoded workflow id; also of any other id as it is.
+/// Bytes of an encoded workflow id, and of any other id without encoding.
 pub const WORKFLOW_ID_BYTES: usize = 255;
 /// Bytes of `event_id`, `category`, `entity_type`, `entity_id` and `actor`.
 pub const ID_BYTES: usize = 255;
@@ -17,13 +17,13 @@ pub const BATCH_EVENTS: usize = 500;
 /// Bytes of one batch as JSON.
 pub const BATCH_BYTES: usize = 256 * 1024;
 
-/// Why the edge refused something: which field, what was wrong, and what would be right.
+/// A refusal by the edge: the field, the fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field as the contract names it.
     pub field: String,
-    /// What is wrong with it, with the limit where there is one.
+    /// The fault, with the limit where there is one.
     pub problem: String,
 }
 

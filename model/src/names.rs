@@ -1,4 +1,4 @@
-//! The names under which Temporal knows Tidings: clients, workers and other languages must agree on them.
+//! Names in Temporal that clients, workers and other languages must agree on.
 
 /// Workflow type of a digest.
 pub const WORKFLOW_TYPE: &str = "digest";
@@ -11,17 +11,17 @@ pub const TASK_QUEUE: &str = "tidings";
 /// Workflow type of a single message.
 pub const MESSAGE_WORKFLOW_TYPE: &str = "message";
 
-/// Task queue of the messages of the stream `transactional`, beside the digests' one: a flood there delays nothing here.
+/// Task queue of the messages of the stream `transactional`. It is separate, so that a flood of digests delays no message.
 #[must_use]
 pub fn transactional(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
-/// Workflow type of the upkeep.
+/// Workflow type of retention.
 pub const UPKEEP_WORKFLOW_TYPE: &str = "upkeep";
 
-/// The upkeep beside the digests' task queue: its schedule and its task queue have this name, and the ids of its workflows
-/// begin with it, as the server puts the time behind. A worker of a version that has no upkeep never hears of it, and it takes no slot or rate from the deliveries.
+/// Name of the retention schedule and of its task queue, and prefix of its workflow ids, to which Temporal appends the start
+/// time. The queue is separate, so that retention uses no slot and no rate of the deliveries, and older workers ignore it.
 #[must_use]
 pub fn upkeep(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")

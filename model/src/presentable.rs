@@ -1,4 +1,4 @@
-//! What a server said, made fit for logs and the ledger: one line, without addresses.
+//! Server replies made fit for logs and the ledger: one line without addresses.
 
 /// Characters of a reply's text that are kept.
 const TEXT_CHARS: usize = 300;

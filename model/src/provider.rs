@@ -1,5 +1,5 @@
-//! What a provider wants to hear of a message beside its bytes: headers by which its webhooks name the message again, by
-//! which it drops a second copy, and by which it chooses among IP addresses.
+//! Providers and the headers that they understand. With them the provider's webhooks name the message, the provider drops a
+//! second copy, and it chooses among IP addresses.
 //!
 //! They go in front of the stored bytes when these are sent. The same relay gets the same headers every time; another
 //! one never sees them. None of them is signed, so the signature holds with them and without (see `dkim`).
@@ -7,7 +7,7 @@
 use serde_json::json;
 use uuid::Uuid;
 
-/// Whose relay it is.
+/// The provider of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provider {
     /// Amazon SES.
@@ -18,8 +18,7 @@ pub enum Provider {
     Postmark,
     Resend,
     Mailjet,
-    /// A server of one's own, or a provider of which nothing is known. It hears `X-Tidings-Message`, as all of them do:
-    /// that one is in the stored bytes.
+    /// Any other server or provider. Like all of them it gets `X-Tidings-Message`, which is in the stored bytes.
     #[default]
     Other,
 }
@@ -43,14 +42,14 @@ impl Provider {
         }
     }
 
-    /// Whether a second copy of a message is dropped there, so that an ambiguous attempt can be repeated without harm
+    /// Tells if the provider drops a second copy of a message, so that an ambiguous attempt can be repeated without harm
     /// (rule 26). Resend remembers for 24 hours; Mailjet does not say how long.
     #[must_use]
     pub const fn deduplicates(self) -> bool {
         matches!(self, Self::Resend | Self::Mailjet)
     }
 
-    /// Whether a header chooses the pool there: SES's configuration set, SendGrid's IP pool, Postmark's message stream.
+    /// Tells if a header chooses the IP pool: SES's configuration set, SendGrid's IP pool, Postmark's message stream.
     #[must_use]
     pub const fn has_pools(self) -> bool {
         matches!(self, Self::Ses | Self::SendGrid | Self::Postmark)

@@ -24,7 +24,7 @@ pub use suppression::{Reason, Suppression, SuppressionFilter};
 pub struct Recipient {
     pub tenant: String,
     pub user: String,
-    /// Where the mail goes (RFC 5321 addr-spec).
+    /// The e-mail address (RFC 5321 addr-spec).
     pub address: String,
     /// Display name; may be empty.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct Recipient {
 }
 
 impl DigestRecord {
-    /// Whether the relay took its message.
+    /// Tells if the relay accepted the digest's message.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
@@ -46,7 +46,7 @@ impl DigestRecord {
 }
 
 impl Recipient {
-    /// Somebody at a domain that nobody owns (RFC 2606), for a laptop without a directory.
+    /// Invents a recipient at a reserved domain (RFC 2606), for a laptop without a directory.
     #[must_use]
     pub fn invented(key: &Key) -> Self {
         // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
@@ -62,7 +62,7 @@ impl Recipient {
     }
 }
 
-/// What a recipient chose for one digest type. Empty fields fall back to the digest type's configuration.
+/// A recipient's preferences for one digest type. Empty fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preferences {
     /// Cadence in the words of `tidings.toml`.
@@ -77,7 +77,7 @@ pub struct Preferences {
     /// Quiet times in the words of `tidings.toml`, in place of the digest type's; empty: none at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Vec<String>>,
-    /// Categories of which no mail is to tell.
+    /// Categories that the recipient turned off.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<String>,
     /// No mail before then; windows go on collecting.
@@ -93,22 +93,22 @@ pub struct Facts {
     pub preferences: Preferences,
     /// Grows with every change of the preferences and of the directory's zone; 0 when there was none.
     pub revision: u64,
-    /// When the last of these changes was made.
+    /// Time of the last of these changes.
     pub changed_at: Option<Timestamp>,
     /// `true` unless withdrawn.
     pub consent: bool,
     /// Why the recipient's address gets no digests of this tenant: the first reason.
     pub suppressed: Option<Reason>,
-    /// When the key's last digest was accepted by the relay.
+    /// Time when the relay accepted the key's last digest.
     pub last_sent_at: Option<Timestamp>,
 }
 
 /// On which terms a window may be claimed.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// How many digests the recipient gets; `None`: any number, as for an operator's flush.
+    /// The recipient's cap; `None`: no limit, as for an operator's flush.
     pub cap: Option<Cap>,
-    /// Categories of which the recipient wants none.
+    /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
 }
 
@@ -119,19 +119,19 @@ pub enum Claimed {
     Claim(Claim),
     /// The recipient has had as many digests as they get, and nothing was written.
     Capped {
-        /// When the first of them is long enough ago.
+        /// Time when the oldest of those digests leaves the cap's span.
         until: Timestamp,
     },
 }
 
-/// What a claim made ours.
+/// The contents of a claimed digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Events under the digest.
     pub items: u64,
     /// Lines that they make.
     pub groups: u64,
-    /// How many of the events that came with the claim, from the first on, are in the ledger now.
+    /// Number of the claim's events, counted from the first, that are in the ledger now.
     pub taken: u64,
     /// Events that were retracted or opted out of, and are in no mail.
     pub aside: u64,
@@ -142,7 +142,7 @@ pub struct Claim {
 pub struct Contents {
     /// Events in the digest.
     pub items: u64,
-    /// Lines that they make, of which `lines` are the first.
+    /// Number of all lines. `lines` holds the first ones.
     pub groups: u64,
     /// Summed `counts` of all events.
     pub counts: BTreeMap<String, i64>,
@@ -164,7 +164,7 @@ pub struct Group {
     /// The actor and the payload of the latest event (by occurred_at, then event_id in byte order).
     pub actor: String,
     pub payload: Map<String, Value>,
-    /// How many different non-empty actors there are, and the first three by their latest event.
+    /// Number of different non-empty actors. `actors` holds the first three by their latest event.
     pub actor_count: u64,
     pub actors: Vec<String>,
 }
@@ -190,7 +190,7 @@ pub fn retracted(window: &Window) -> Uuid {
     Uuid::new_v5(&window.digest_id, b"retracted")
 }
 
-/// Who did what, when and why.
+/// An entry of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
@@ -200,7 +200,7 @@ pub struct AuditEntry {
     pub why: String,
 }
 
-/// What the ledger says of a digest.
+/// A digest in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DigestRecord {
     pub digest_id: Uuid,

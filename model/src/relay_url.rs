@@ -1,4 +1,4 @@
-//! Where the mail goes, as a URL: `smtp://user:password@host:587` or `smtps://...`.
+//! The address of a relay as a URL: `smtp://user:password@host:587` or `smtps://...`.
 
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// How a connection becomes private.
+/// The way in which a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
     /// From the first byte (RFC 8314): `smtps://`.
@@ -45,7 +45,7 @@ pub enum Tls {
 
 /// A relay. Parsed from `smtp://[user:password@]host[:587]` or `smtps://[user:password@]host[:465]`; user and
 /// password are percent-encoded. Parameters: `tls` (`required`, `opportunistic` or `none`, only of `smtp`), `ca` (a
-/// PEM file with certificate authorities to trust beside the system's), `hello` (our name in EHLO).
+/// PEM file with certificate authorities to trust in addition to the system's), `hello` (our name in EHLO).
 #[derive(Clone)]
 pub struct RelayUrl {
     pub host: String,
@@ -130,7 +130,7 @@ impl RelayUrl {
         Ok(())
     }
 
-    /// Whether it is on this machine.
+    /// Tells if the relay is on this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)

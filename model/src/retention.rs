@@ -1,21 +1,21 @@
-//! What the upkeep workflow asks of the outside world. No row passes through here: all of it is history.
+//! Inputs and answers of the retention workflow's activities. They are workflow history, so no row is in them.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What is kept for a time only.
+/// A kind of data that is kept for a limited time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Events of digests that have their end; their age counts from it.
+    /// Events of ended digests; the age counts from the end.
     Events,
-    /// What took events back; the age counts from then.
+    /// Retracts; the age counts from their arrival.
     Retracts,
-    /// Signals that could not be decoded; the age counts from their burial.
+    /// Signals that could not be decoded; the age counts from their recording.
     DeadLetters,
-    /// Messages that have their end, with their attempts; the age counts from it.
+    /// Ended messages with their attempts; the age counts from the end.
     Messages,
-    /// What providers told of messages; the age counts from then.
+    /// Delivery events; the age counts from their arrival.
     DeliveryEvents,
 }
 
@@ -46,18 +46,18 @@ impl Kind {
     }
 }
 
-/// `upkeep_cutoffs`: what is to go. Asked once, so that all batches agree.
+/// `upkeep_cutoffs`: asks for the cutoffs, once, so that all batches agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutoffsInput {
-    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
 }
 
-/// What of a kind is to go. `upkeep_purge` takes one batch of it: archives it, where there is an archive, and deletes it.
+/// The age limit of one kind. `upkeep_purge` archives one batch, if there is an archive, and deletes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cutoff {
     pub kind: Kind,
-    /// Only what is older.
+    /// Only older rows are purged.
     pub before: Timestamp,
 }
 
@@ -66,8 +66,8 @@ pub struct Cutoff {
 pub struct Purged {
     /// Rows that left the store.
     pub purged: u64,
-    /// How many of them are in the archive.
+    /// Rows among them that were archived.
     pub archived: u64,
-    /// There may be more.
+    /// Set if more rows may be left.
     pub more: bool,
 }

@@ -1,4 +1,4 @@
-//! What takes events back: something was deleted, read or resolved before the mail about it went out (rule 6).
+//! Withdrawal of events: something was deleted, read or resolved before its message went out (rule 6).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{
     limits::{self, Invalid},
 };
 
-/// Which events of a key are taken back. It says the same before and after they arrive, and as often as one likes.
+/// The events of a key to withdraw. A retract may arrive before or after its events, and any number of times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retract {
@@ -52,7 +52,7 @@ impl Retract {
         }
         let mut given = of_entity.into_iter().filter(|(_, value)| !value.is_empty()).map(|(field, _)| field);
         if let Some(field) = given.next().or(occurred_at.map(|_| "occurred_at")) {
-            let problem = format!("cannot stand beside {field}; give event_id alone, or category and occurred_at");
+            let problem = format!("cannot be combined with {field}; give event_id alone, or category and occurred_at");
             return Err(Invalid::new("event_id", problem));
         }
         limits::id("event_id", &event_id)?;
@@ -70,7 +70,7 @@ impl Retract {
         }
     }
 
-    /// Whether it takes this event back. Times count in milliseconds, as in the ledger.
+    /// Tells if the retract covers this event. Times are compared in milliseconds, as in the ledger.
     #[must_use]
     pub fn covers(&self, event: &Event) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What the activities need of the configuration. `worker` reads it from `tidings.toml` and the environment.
+//! Settings as data. The crate `tidings` reads them from `tidings.toml` and the environment.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -8,38 +8,38 @@ mod streams;
 
 pub use streams::{DkimKey, Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Stream, Streams};
 
-/// See the module.
+/// The configuration of activities.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// By tenant and digest type: what takes the place of `digests` there.
+    /// By tenant and digest type: settings that replace those of `digests`.
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
-    /// How many digests a recipient gets, over all digest types (rule 13).
+    /// Limit on a recipient's digests over all digest types (rule 13).
     pub cap: Option<Cap>,
-    /// So many messages to an address that bounce softly, one after the other, suppress it.
+    /// Number of consecutive soft bounces that suppress an address.
     pub soft_bounces: u32,
     /// The relays, by name.
     pub relays: BTreeMap<String, RelaySettings>,
-    /// How messages are sent, by stream.
+    /// Delivery settings of both streams.
     pub streams: Streams,
-    /// What to do about a user whom the directory does not know.
+    /// Treatment of users who are not in the directory.
     pub unknown_recipients: UnknownRecipients,
 }
 
 impl Settings {
-    /// Soft bounces unless somebody says otherwise.
+    /// Default of `soft_bounces`.
     pub const SOFT_BOUNCES: u32 = 5;
 
-    /// The key's digest type, as its tenant has it; `None`: there is none of this name.
+    /// Returns the key's digest type, as its tenant has it; `None` if the type is not configured.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
     }
 
-    /// Attempts per second that a stream's task queue may hand out, over all workers: so few that none of its relays
-    /// gets more than it takes. `None`: as many as there are.
+    /// Returns the attempts per second that a stream's task queue may hand out, over all workers: the lowest rate of its
+    /// relays. `None`: no limit.
     #[must_use]
     pub fn rate(&self, stream: &Stream) -> Option<f64> {
         let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
@@ -47,12 +47,12 @@ impl Settings {
     }
 }
 
-/// At most so many digests in so long.
+/// A limit on digests in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
-    /// So many, at least one.
+    /// Number of digests, at least one.
     pub most: u32,
-    /// In any span of this length.
+    /// Length of the span, which slides.
     pub within: Duration,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Cap {
     }
 }
 
-/// What becomes of a window that the throttle keeps back.
+/// Treatment of a window that the throttle holds back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Throttled {
     /// It waits and collects.
@@ -87,41 +87,41 @@ impl Throttled {
 /// One digest type.
 #[derive(Clone, Debug)]
 pub struct DigestSettings {
-    /// When a window is due, unless the recipient chose otherwise.
+    /// The cadence, unless the recipient chose another one.
     pub cadence: Cadence,
-    /// How long a category may wait where the cadence is immediate (rule 8).
+    /// Longest wait of a category under an immediate cadence (rule 8).
     pub delay: BTreeMap<String, Duration>,
-    /// Without a digest of the key for so long, the first event goes out at once (rule 17).
+    /// Length of a silence after which the key's first event goes out at once (rule 17).
     pub first_now: Option<Duration>,
-    /// At most one digest of a key in so long (rule 13).
+    /// Shortest time between two digests of a key (rule 13).
     pub throttle: Option<Duration>,
-    /// What the throttle does.
+    /// Treatment of a window that the throttle holds back.
     pub throttled: Throttled,
-    /// How long a run stays open after its last digest.
+    /// Time for which a run stays open after its last digest.
     pub linger: Option<Duration>,
-    /// Which cadences recipients may choose.
+    /// Cadences that recipients may choose.
     pub choices: Choices,
     /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
     /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).
     pub spread: Option<Duration>,
-    /// When no mail goes out (rule 12).
+    /// Times in which no message goes out (rule 12).
     pub quiet: Quiet,
     /// Folder of the templates.
     pub template: String,
-    /// Most lines that a mail shows.
+    /// Most lines that a message shows.
     pub max_items: u32,
     /// A window with this many events is due.
     pub max_events: Option<u32>,
-    /// Where "and N more" leads to.
+    /// Target of the link "and N more".
     pub more_url: Option<String>,
 }
 
 impl DigestSettings {
-    /// Lines that a mail shows unless somebody says otherwise (rule 20).
+    /// Default of `max_items` (rule 20).
     pub const MAX_ITEMS: u32 = 50;
 
-    /// A digest type of which nothing else is configured.
+    /// Creates a digest type with defaults for everything else.
     #[must_use]
     pub fn new(template: &str, cadence: Cadence) -> Self {
         Self {
@@ -143,12 +143,12 @@ impl DigestSettings {
     }
 }
 
-/// How mails introduce themselves.
+/// The sender of messages.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// `From`: display name and address; the address is also the envelope's.
+    /// Display name of `From`.
     pub name: String,
-    /// See `name`.
+    /// Address of `From` and of the envelope.
     pub address: String,
     /// `Reply-To`, if it differs.
     pub reply_to: Option<String>,
@@ -156,11 +156,11 @@ pub struct Sender {
     pub domain: String,
 }
 
-/// What to do about a user whom the directory does not know.
+/// Treatment of users who are not in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownRecipients {
     /// Ask again with backoff, and close the digest as `unknown` after seven days.
     Wait,
-    /// On a laptop: write to `USER@dev.invalid`, which nobody owns (RFC 2606).
+    /// On a laptop: send to `USER@dev.invalid`, a reserved domain (RFC 2606).
     Invent,
 }

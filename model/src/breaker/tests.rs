@@ -1,4 +1,4 @@
-//! When the breaker opens and closes, as a table, and what holds whatever happens.
+//! A table of what opens and closes the breaker, and properties that always hold.
 
 use jiff::SignedDuration;
 use proptest::prelude::*;

@@ -21,7 +21,7 @@ pub(super) struct DeadLetters {
     rest: Rest,
 }
 
-/// What is refused past [`LETTERS`].
+/// Refused items beyond [`LETTERS`].
 #[derive(Default)]
 struct Rest {
     count: u64,

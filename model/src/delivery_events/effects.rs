@@ -1,5 +1,5 @@
-//! What follows from an event: a pure function of the message and all that is recorded of it, so that the end is the same
-//! in whatever order events come, and however often.
+//! The effects of a delivery event: a pure function of the message and all its reports. The result does not depend on the
+//! order of the events or on repeats.
 
 use jiff::Timestamp;
 
@@ -10,27 +10,27 @@ use crate::{
     records::{AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
 };
 
-/// What a new event is looked at with.
+/// The context of a new delivery event.
 pub struct Known<'a> {
-    /// What it is about.
+    /// The message that the event is about.
     pub message: &'a MessageRecord,
     /// All that is recorded of the message, the new event among it.
     pub reports: &'a [Report],
-    /// When each of the first messages bounced softly that did so since the address last took one.
+    /// Times of the first soft bounces since the address last accepted a message.
     pub soft_bounced: &'a [Timestamp],
-    /// So many of those in a row suppress the address.
+    /// Number of consecutive soft bounces that suppress the address.
     pub most: u32,
-    /// Who told it.
+    /// The relay whose provider reported the event.
     pub relay: Option<&'a str>,
     pub now: Timestamp,
 }
 
-/// What is to be done, in one transaction.
+/// The changes to make in one transaction.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     /// The relay took the message: one that has no end was sent.
     pub taken: bool,
-    /// What has become of a message that has an end, and why.
+    /// The new state of a message that has an end, with the reason.
     pub state: Option<(MessageState, String)>,
     /// The address takes mail again: what it bounced softly counts no more. Comes before `suppress`.
     pub forgiven: bool,
@@ -40,7 +40,7 @@ pub struct Effects {
     pub withdraw: Option<(Key, AuditEntry)>,
 }
 
-/// Decides.
+/// Returns the effects of `new`.
 #[must_use]
 pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
     let Known { message, reports, .. } = known;
@@ -145,7 +145,7 @@ mod tests {
         message(Origin::Single { key, user: None, content_sha256: String::new() })
     }
 
-    /// What follows from the last of the reports.
+    /// Returns the effects of the last report.
     fn decided(message: &MessageRecord, reports: &[Report], soft: &[Timestamp]) -> Effects {
         let known = Known { message, reports, soft_bounced: soft, most: 2, relay: Some("ses"), now: at(100) };
         effects(&known, reports.last().unwrap())

@@ -14,7 +14,7 @@ use crate::{
 /// A provider's clock may be so far ahead, or mean another time zone.
 const AHEAD: Duration = Duration::from_hours(24);
 
-/// What a provider says of a message. It may have an address: not for logs.
+/// A provider's report about a message. It may contain an address: not for logs.
 #[derive(Clone)]
 pub struct DeliveryEvent {
     /// The relay's name in `tidings.toml`, where the webhook is of one.
@@ -26,13 +26,13 @@ pub struct DeliveryEvent {
     pub message: Option<String>,
     /// `Message-ID` (RFC 5322), in angle brackets or not: for providers that keep nothing else.
     pub message_id: Option<String>,
-    /// What happened; of a bounce the provider's own opinion, over which `status` is.
+    /// The kind of event. For a bounce `status` overrides the provider's classification.
     pub kind: Kind,
     /// Enhanced status code (RFC 3463): `5.1.1`.
     pub status: Option<String>,
-    /// What the recipient's server said. Addresses in it are dropped, and it is cut to 300 characters.
+    /// The reply of the recipient's server. Addresses are removed, and the text is cut to 300 characters.
     pub diagnostic: Option<String>,
-    /// When it happened, by the provider's clock.
+    /// Time of the event, by the provider's clock.
     pub occurred_at: Timestamp,
     /// The provider's own id of the event. Kept, and not relied upon.
     pub event_id: Option<String>,
@@ -48,7 +48,7 @@ pub struct Reported {
     pub event_id: Option<String>,
 }
 
-/// How the message is found.
+/// The reference that finds the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
     /// By our own id.

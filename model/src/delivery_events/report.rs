@@ -1,4 +1,4 @@
-//! What happened to a message, in the words that all providers share.
+//! Delivery reports in the words that all providers share.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-/// What happened.
+/// The kind of a delivery event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "bounce", rename_all = "snake_case")]
 pub enum Kind {
@@ -147,14 +147,14 @@ impl Serialize for Status {
     }
 }
 
-/// What happened, and when.
+/// A kind of event and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     #[serde(flatten)]
     pub kind: Kind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// What the recipient's server said, one line without addresses.
+    /// The reply of the recipient's server, one line without addresses.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub diagnostic: String,
     /// In whole milliseconds.
@@ -162,8 +162,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// What a report of the same thing about the same message has, too, and no other. A provider's own id is no part of it:
-    /// `SendGrid`'s may change when it tells an event again.
+    /// Returns an id that equal reports about the same message share. The provider's own id is not part of the id, because
+    /// `SendGrid` may change its id when it repeats an event.
     #[must_use]
     pub fn id(&self, message: Uuid) -> Uuid {
         Uuid::new_v5(&message, format!("{} {self}", self.occurred_at.as_millisecond()).as_bytes())
@@ -186,7 +186,7 @@ impl fmt::Display for Report {
 pub struct ReportRecord {
     #[serde(flatten)]
     pub report: Report,
-    /// Which relay's provider told it, where that is known.
+    /// The relay whose provider sent the report, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<String>,
     /// The provider's own.

@@ -1,13 +1,13 @@
-//! What an operator can tell a message's workflow. Each is a workflow update; each is audited with who, why and when.
+//! Operator commands for a message's workflow. Each is a workflow update; the audit trail records who gave it, why and when.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{command::Order, contract::Closed};
 
-/// The update `retry`: send a message again that came to nothing, or that waits for its next attempt.
+/// The update `retry`: sends a message again that failed, or that waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Who, and why.
+    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
     /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
@@ -18,6 +18,6 @@ pub struct Retry {
 /// The answer of the update `cancel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancelled {
-    /// How the message ended: cancelled, unless an attempt was past the dot or it had an end before.
+    /// The end of the message: cancelled, unless an attempt was past the dot or the message had ended before.
     pub closed: Option<Closed>,
 }

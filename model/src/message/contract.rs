@@ -1,4 +1,4 @@
-//! What the message workflow asks of the outside world. No address and no body passes through here: all of it is history.
+//! Inputs and answers of the message workflow's activities. They are workflow history, so no address and no body is in them.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{command::Order, contract::Sent};
 /// `message_send`: one attempt to deliver the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendInput {
-    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
-    /// Which message.
+    /// The message.
     pub key: MessageKey,
     /// Attempts so far that failed.
     pub failed: u32,
-    /// See [`Attempted::delays`]; `None`: nobody has asked yet.
+    /// See [`Attempted::delays`]; `None` before the first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Vec<Duration>>,
 }
@@ -25,33 +25,33 @@ pub struct SendInput {
 /// The answer of `message_send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempted {
-    /// What came of it.
+    /// The result of the attempt.
     pub sent: Sent,
-    /// The waits after the first, second ... failed attempt, as its stream had them when the first one was made: a change of
-    /// the configuration does not move what is on its way.
+    /// The waits after the first, second ... failed attempt, as the stream had them at the first attempt. A change of the
+    /// configuration does not affect messages in delivery.
     pub delays: Vec<Duration>,
 }
 
-/// `message_close`: nothing more is sent. Answers with the end that the outbox has, which is the first one recorded.
+/// `message_close`: ends the message. The answer is the end in the outbox, which is the first one recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseInput {
-    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
-    /// Which message.
+    /// The message.
     pub key: MessageKey,
-    /// Who wants it, and why; `None`: somebody cancelled the workflow.
+    /// The operator and the reason; `None`: the workflow was cancelled in Temporal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
 }
 
-/// `message_retry`: take the message up again.
+/// `message_retry`: resumes the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryInput {
-    /// The workflow's clock: the activity's own may lag behind it, but then this one counts.
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
-    /// Which message.
+    /// The message.
     pub key: MessageKey,
-    /// Who, why and whether a second mail does harm.
+    /// The operator's command.
     #[serde(flatten)]
     pub retry: Retry,
 }
@@ -60,11 +60,11 @@ pub struct RetryInput {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retried {
-    /// The message has no end any more.
+    /// The message is open again.
     Queued,
-    /// It stays as it is.
+    /// The message stays unchanged.
     Refused {
-        /// Why, and what could be done, in words.
+        /// The reason and the remedy, in words.
         why: String,
     },
 }

@@ -33,14 +33,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whose message it is.
+    /// The tenant of the message.
     #[must_use]
     pub fn tenant(&self) -> &str {
         self.origin.tenant()
     }
 }
 
-/// Where a message comes from.
+/// The origin of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -50,7 +50,7 @@ pub enum Origin {
     Single {
         #[serde(flatten)]
         key: MessageKey,
-        /// Whom it is for, where the directory has them.
+        /// The recipient, if the directory has them.
         #[serde(skip_serializing_if = "Option::is_none")]
         user: Option<String>,
         /// SHA-256 in hex of what was handed over: another content under the same key is a mistake.
@@ -60,7 +60,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whose message it is.
+    /// The tenant of the message.
     #[must_use]
     pub fn tenant(&self) -> &str {
         match self {
@@ -70,7 +70,7 @@ impl Origin {
     }
 }
 
-/// Where a message is in its life.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageState {
@@ -86,7 +86,7 @@ pub enum MessageState {
     Delivered,
     /// It will not be delivered.
     Failed,
-    /// Perhaps delivered: an attempt ended past the dot, and nobody knows how.
+    /// The message may have been delivered: an attempt ended past the dot without a reply.
     Ambiguous,
     /// The address must not be mailed.
     Suppressed,
@@ -149,7 +149,7 @@ impl MessageState {
     }
 }
 
-/// What the outbox says of a message. It has an address: not for logs.
+/// A message in the outbox, without its bytes. It contains an address: not for logs.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct MessageRecord {
     pub id: Uuid,
@@ -163,7 +163,7 @@ pub struct MessageRecord {
     pub message_id: String,
     pub subject: String,
     pub created_at: Timestamp,
-    /// When the relay took it first, whatever the state says.
+    /// Time when a relay first accepted the message, whatever the state is.
     pub sent_at: Option<Timestamp>,
     pub closed_at: Option<Timestamp>,
     /// Attempts so far.
@@ -178,12 +178,12 @@ impl MessageRecord {
     }
 }
 
-/// Which messages to list, the latest first.
+/// A filter of messages, the latest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFilter {
     pub tenant: Option<String>,
     pub state: Option<MessageState>,
-    /// At most so many.
+    /// Highest number of rows.
     pub limit: u32,
 }
 
@@ -202,7 +202,7 @@ pub struct AttemptRecord {
     pub phase: Option<String>,
     pub class: Option<String>,
     pub reply: Option<String>,
-    /// How it ended after a later attempt had begun.
+    /// The end of the attempt, if a later attempt had begun before.
     pub late: Option<LateEnd>,
 }
 
@@ -221,10 +221,10 @@ pub enum Begun {
     /// Send these bytes.
     Go {
         number: u32,
-        /// How many earlier attempts ended past the dot without an outcome, since an operator last let it be repeated: the
-        /// recipient may have the mail already.
+        /// Number of earlier attempts that ended past the dot without an outcome, since an operator last allowed a repeat. The
+        /// recipient may have the message already.
         ambiguous: u32,
-        /// Whether there was ever one of them.
+        /// Set if any earlier attempt was ambiguous.
         doubtful: bool,
         message: Box<Message>,
     },
@@ -232,7 +232,7 @@ pub enum Begun {
     Closed(Closed),
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AttemptEnd {
     /// `connect`, `tls`, `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data`, `body`, `dot` or `done`.

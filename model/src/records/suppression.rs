@@ -13,18 +13,18 @@ pub struct Suppression {
     pub tenant: String,
     pub address: String,
     pub reason: Reason,
-    /// What taught us, for example the relay's reply without the address.
+    /// The evidence, for example the relay's reply without the address.
     pub detail: String,
     pub at: Timestamp,
 }
 
-/// Which suppressions to list, the latest first.
+/// A filter of suppressions, the latest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SuppressionFilter {
     pub tenant: Option<String>,
     /// In any spelling.
     pub address: Option<String>,
-    /// At most so many.
+    /// Highest number of rows.
     pub limit: u32,
 }
 
@@ -38,7 +38,7 @@ pub enum Reason {
     SoftBounces,
     /// Its owner called our mail spam.
     Complaint,
-    /// Its owner wants no mail of which there is no consent to withdraw: single messages.
+    /// Its owner unsubscribed from single messages, which have no consent to withdraw.
     Unsubscribed,
 }
 
@@ -57,8 +57,8 @@ impl Reason {
         }
     }
 
-    /// Whether it keeps a stream from mailing the address. Where mail does not arrive none does any good; what the owner
-    /// said is about bulk mail.
+    /// Tells if the reason forbids a stream to use the address. A bounce forbids every stream; a complaint and an
+    /// unsubscription are about bulk messages.
     #[must_use]
     pub fn forbids(self, stream: &str) -> bool {
         match self {

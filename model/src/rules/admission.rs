@@ -1,4 +1,4 @@
-//! Whether a due window may become a digest now: a pure function of the facts and the time.
+//! Admission: decides if a due window may become a digest now, from the facts and the time.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub enum Admission {
     Later { until: Timestamp, why: String },
     /// The recipient chose something else since it was planned.
     Changed,
-    /// It ends here.
+    /// The window ends without a message.
     Refused(Closed),
 }
 
-/// Consent first, then suppression, then whether any mail is wanted, then the pause, then whether there is anybody to
-/// write to; then, unless somebody is in a hurry, whether they chose something else, then the throttle and the quiet hours.
+/// Decides about a due window. The checks come in this order: consent, suppression, `never`, the pause, and the directory;
+/// then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
 #[must_use]
 pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
     let window = &input.window;
@@ -57,7 +57,7 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
     }
 }
 
-/// What holds where nobody is in a hurry.
+/// The checks that a flush or an urgent event skips.
 fn ordinary(
     settings: &DigestSettings,
     facts: &Facts,
@@ -89,7 +89,7 @@ fn hastened(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
     }
 }
 
-/// What no flush and no urgency overrides; checked again before each attempt to send (rule 28).
+/// The block that no flush and no urgent event overrides; checked again before each attempt to send (rule 28).
 #[must_use]
 pub fn forbidden(facts: &Facts) -> Option<Closed> {
     if !facts.consent {
@@ -99,7 +99,7 @@ pub fn forbidden(facts: &Facts) -> Option<Closed> {
     Some(Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") })
 }
 
-/// At most one digest in so long (rule 13).
+/// At most one digest in the throttle's span (rule 13).
 fn throttled(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Admission> {
     let (last, throttle) = (facts.last_sent_at?, settings.throttle?);
     let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);

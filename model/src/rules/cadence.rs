@@ -1,4 +1,4 @@
-//! When a window is due: the words of `tidings.toml`, and the calendar arithmetic behind them.
+//! Cadences: the words of `tidings.toml`, and the calendar arithmetic behind them.
 //!
 //! Pure, but never called from replayed code: `plan` runs as an activity, and its answer is what history keeps.
 
@@ -29,9 +29,9 @@ pub use read::ParseError;
 pub enum Cadence {
     /// One mail per event, at once.
     Instant,
-    /// So long after the first event, which alone fixes the deadline.
+    /// A fixed time after the first event, which alone sets the deadline.
     After(Duration),
-    /// So long after the latest event, and at most so long after the first.
+    /// A time after the latest event, bounded by a longest time after the first.
     Sliding(Duration, Duration),
     /// Whenever the clock in the recipient's zone shows this minute, 0 to 59.
     Hourly(i8),
@@ -47,10 +47,10 @@ pub enum Cadence {
     Never,
 }
 
-/// How events move the deadline of their window (rule 9).
+/// The rule by which events move the deadline of their window (rule 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slide {
-    /// So long after the latest event.
+    /// Time from the latest event to the deadline.
     pub by: Duration,
     /// Never later than this.
     pub until: Timestamp,
@@ -69,7 +69,7 @@ fn later(at: Timestamp, wait: Duration) -> Timestamp {
 }
 
 impl Cadence {
-    /// When a window that opens at `opened_at` is due, if nothing moves it. Calendar slots are strictly later than `opened_at`: an event
+    /// Returns the deadline of a window that opens at `opened_at`, if nothing moves it. Calendar slots are strictly later than `opened_at`: an event
     /// at exactly 08:00 opens a window for the next slot.
     #[must_use]
     pub fn due_at(&self, opened_at: Timestamp, zone: &TimeZone) -> Timestamp {
@@ -86,7 +86,7 @@ impl Cadence {
         }
     }
 
-    /// How many events one window takes; `None`: any number.
+    /// Returns the number of events that one window takes; `None`: any number.
     #[must_use]
     pub const fn max_events(&self) -> Option<u32> {
         match self {
@@ -95,7 +95,7 @@ impl Cadence {
         }
     }
 
-    /// How each event of a window that opens at `opened_at` moves its deadline; `None`: not at all.
+    /// Returns how each event of a window that opens at `opened_at` moves its deadline; `None`: not at all.
     #[must_use]
     pub fn slide(&self, opened_at: Timestamp) -> Option<Slide> {
         match self {
@@ -115,7 +115,7 @@ impl Cadence {
         }
     }
 
-    /// Whether the recipient's time zone matters.
+    /// Tells if the cadence depends on the recipient's time zone.
     #[must_use]
     pub const fn follows_the_calendar(&self) -> bool {
         !matches!(self, Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Never)

@@ -12,7 +12,7 @@ const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_9
 /// spread leads from each quiet time into the next, it would wait for ever.
 const DEFERRALS: usize = 14;
 
-/// What a key's deadline follows, once its cadence is known.
+/// The settings that a key's deadline depends on, once its cadence is known.
 #[derive(Debug)]
 pub struct Timing<'a> {
     /// The quiet times that are in force.
@@ -28,7 +28,7 @@ pub struct Timing<'a> {
 /// A deadline, and every step that led to it in words.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// Why then.
     pub why: String,
@@ -41,7 +41,7 @@ impl<'a> Timing<'a> {
         Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
     }
 
-    /// When a window that opens at `opened_at` is due. `words` say why this cadence, if it is not the configured one.
+    /// Returns the deadline of a window that opens at `opened_at`. `words` explain a cadence that is not the configured one.
     pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let at = cadence.due_at(opened_at, self.zone);
         let calendar = cadence.follows_the_calendar();
@@ -50,7 +50,7 @@ impl<'a> Timing<'a> {
         self.steps(words, at, calendar)
     }
 
-    /// When a window is due whose latest event arrived then.
+    /// Returns the deadline of a window whose latest event arrived at that time.
     pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
         let at = slide.due_at(last_at);
         let words = if at == slide.until {
@@ -81,7 +81,7 @@ impl<'a> Timing<'a> {
         Deadline { at, why }
     }
 
-    /// When an overdue window may go out, if quiet hours keep it now.
+    /// Returns the time when an overdue window may go out, if quiet hours defer it now.
     ///
     /// A deadline that is quiet itself was set before these quiet hours were, and stands (rule 16).
     pub fn put_off(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {

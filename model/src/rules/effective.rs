@@ -1,17 +1,17 @@
-//! What is in force for a key: the recipient's choices over the digest type's.
+//! Effective settings of a key: the recipient's preferences over the digest type's configuration.
 
 use jiff::tz::TimeZone;
 
 use crate::{Cadence, Quiet, QuietTime, records::Facts, settings::DigestSettings, words};
 
-/// See the module.
+/// The effective settings of a key.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    /// When windows are due.
+    /// The cadence of the windows.
     pub cadence: Cadence,
     /// The recipient chose a cadence of their own.
     pub chosen: bool,
-    /// When no mail goes out.
+    /// Times in which no message goes out.
     pub quiet: Quiet,
     /// In which local times are read.
     pub zone: TimeZone,
@@ -20,7 +20,7 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// What does not read any more, because a later version wrote it or a zone has gone, falls back like what is missing.
+    /// A preference that cannot be read, because a later version wrote it or a zone was removed, counts as missing.
     #[must_use]
     pub fn new(settings: &DigestSettings, facts: &Facts) -> Self {
         let preferences = &facts.preferences;

@@ -1,4 +1,4 @@
-//! What a recipient's choices and the configuration make together.
+//! The schedule that a recipient's preferences and the configuration make together.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::{
     settings::DigestSettings,
 };
 
-/// What holds for a key's next window.
+/// The effective schedule of a key's next window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InForce {
     /// In the words of `tidings.toml`.
@@ -19,14 +19,14 @@ pub struct InForce {
     pub zone: String,
     /// In the words of `tidings.toml`.
     pub quiet: Vec<String>,
-    /// Where nothing stands in the way: consent, a suppression, a pause, or `never`.
+    /// The next digest; `None` if consent, a suppression, a pause or `never` prevents it.
     pub next: Option<Next>,
 }
 
-/// When a window would be due.
+/// The deadline of a window that would open now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Next {
-    /// When.
+    /// The time.
     pub due_at: Timestamp,
     /// Every step that led there, in words.
     pub why: String,

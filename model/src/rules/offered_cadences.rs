@@ -1,10 +1,10 @@
-//! Which cadences recipients may choose, by kind or to the letter.
+//! The cadences that recipients may choose, by kind or exactly.
 
 use std::{fmt, str::FromStr};
 
 use crate::{Cadence, ParseError};
 
-/// The first words of all cadences. Recipients choose among all but the last, unless somebody says otherwise: its
+/// The first words of all cadences. By default recipients choose among all but the last, whose
 /// schedules are an operator's tool.
 const KINDS: [&str; 9] = ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
 
@@ -28,7 +28,7 @@ impl Choices {
         Self(choices)
     }
 
-    /// Whether a recipient may have this cadence.
+    /// Tells if a recipient may choose this cadence.
     #[must_use]
     pub fn allows(&self, cadence: &Cadence) -> bool {
         let words = cadence.to_string();

@@ -1,4 +1,4 @@
-//! When a window is due: a pure function of the digest type, the recipient and what came so far.
+//! The plan of a window: its deadline, from the digest type, the recipient and the events so far.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
 /// A change of mind so close to the deadline is one for the next window (rule 15); never more than half of this one.
 pub const GRACE: Duration = Duration::from_secs(15 * 60);
 
-/// Urgent events make a key's windows due once in so long, and not oftener (rule 14).
+/// Shortest time between two windows of a key that urgent events make due (rule 14).
 pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// The plan of a window, or what becomes of the one that it has. `known` are those of its events that the ledger has
@@ -62,8 +62,8 @@ fn unwanted(facts: &Facts) -> Option<String> {
     }
 }
 
-/// Whether the deadline of an open window stays: the recipient chose nothing that moves it, or chose it too late. What
-/// changed in `tidings.toml` alone moves nothing (rule 16).
+/// Tells if an open window keeps its deadline: the recipient changed nothing that moves the deadline, or changed it too
+/// late. A change of `tidings.toml` alone moves nothing (rule 16).
 fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool {
     if before.revision == facts.revision || before.follows == plan.follows {
         return true;
@@ -73,7 +73,7 @@ fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool 
     facts.changed_at.is_some_and(|at| at <= before.due_at && before.due_at.duration_since(at) <= grace)
 }
 
-/// The deadline as it is, or where the latest event has moved it (rule 9).
+/// The unchanged deadline, or the one that the latest event moved (rule 9).
 fn kept(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
     let kept = Plan { known: plan.known, revision: plan.revision, paused_until: plan.paused_until, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
@@ -112,7 +112,8 @@ fn made(
     Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
 }
 
-/// What takes the place of the cadence for one window, and why: the first event in a long time, or a category's delay.
+/// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or
+/// a category's delay.
 fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &PlanInput) -> Option<(Cadence, String)> {
     if let Some(silence) = settings.first_now {
         let silent = |last: Timestamp| {

@@ -1,4 +1,4 @@
-//! Whether a recipient's choices will do: a pure function of them and the digest type.
+//! Checks a recipient's preferences against the digest type.
 
 use jiff::{Timestamp, tz::TimeZone};
 

@@ -1,5 +1,5 @@
-//! The two streams, so that digests never delay a transactional message or spoil its sender's name (rule 29), and the
-//! relays that they share or not.
+//! The two streams and their relays. Digests must not delay a transactional message or harm its sender's reputation
+//! (rule 29).
 
 use std::{fmt, time::Duration};
 
@@ -18,14 +18,14 @@ const fn minutes(count: u64) -> Duration {
 pub struct Streams {
     /// Digests.
     pub bulk: Stream,
-    /// Single messages that somebody waits for.
+    /// Single messages that a person waits for.
     pub transactional: Stream,
 }
 
 impl Streams {
-    /// The names in `tidings.toml`, in the ledger and in logs.
+    /// Name of the bulk stream in `tidings.toml`, in the ledger and in logs.
     pub const BULK: &str = "bulk";
-    /// See [`Streams::BULK`].
+    /// Name of the transactional stream.
     pub const TRANSACTIONAL: &str = "transactional";
 
     /// The stream of this name.
@@ -39,23 +39,23 @@ impl Streams {
     }
 }
 
-/// How the messages of a stream are sent.
+/// Delivery settings of a stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Names of relays, the preferred one first; at least one.
     pub relays: Vec<String>,
     /// Waits after the first, second ... failed attempt; there is one attempt more than waits (rule 25).
     pub retry_delays: Vec<Duration>,
-    /// Whether an ambiguous attempt is repeated.
+    /// Treatment of ambiguous attempts.
     pub guarantee: Guarantee,
-    /// How its mails introduce themselves.
+    /// The sender of its messages.
     pub sender: Sender,
-    /// What signs them, unless the relay does.
+    /// The key that signs its messages, unless the relay signs.
     pub dkim: Option<DkimKey>,
 }
 
 impl Stream {
-    /// A stream of which nothing else is configured.
+    /// Creates a stream with defaults for everything else.
     #[must_use]
     pub fn new(relays: &[&str], sender: Sender) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Stream {
         }
     }
 
-    /// The wait after a failed attempt, the first one being 1. `None`: it was the last one.
+    /// Returns the wait after a failed attempt; the first attempt is 1. `None` after the last one.
     #[must_use]
     pub fn retry_delay(&self, attempt: u32) -> Option<Duration> {
         let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
@@ -93,13 +93,13 @@ impl fmt::Debug for DkimKey {
     }
 }
 
-/// What a stream promises where the outcome of an attempt is ambiguous (rule 26).
+/// The promise of a stream after an ambiguous attempt (rule 26).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guarantee {
-    /// It is sent again: now and then somebody gets it twice.
+    /// The message is sent again: a recipient may get it twice.
     #[default]
     AtLeastOnce,
-    /// It is not, unless the relay de-duplicates: now and then somebody gets nothing.
+    /// The message is not sent again, unless the relay de-duplicates: a recipient may get nothing.
     AtMostOnce,
 }
 
@@ -114,18 +114,18 @@ impl Guarantee {
     }
 }
 
-/// One relay, and what Tidings knows of it beside its address.
+/// The settings of a relay.
 #[derive(Clone, Debug)]
 pub struct RelaySettings {
-    /// Where it is.
+    /// Its address.
     pub relay: RelayUrl,
-    /// Whose it is: decides which headers it understands.
+    /// Its provider, which decides the headers that it understands.
     pub provider: Provider,
-    /// Mails that it takes, over all workers.
+    /// Rate at which it accepts messages, over all workers.
     pub rate: Option<Rate>,
     /// Messages over one connection.
     pub per_connection: u32,
-    /// Which of the provider's IP addresses send, by the provider's name for them.
+    /// The provider's name for the IP addresses that send.
     pub pool: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl RelaySettings {
     /// Messages over one connection by default.
     pub const PER_CONNECTION: u32 = 100;
 
-    /// A relay of which nothing else is configured.
+    /// Creates a relay with defaults for everything else.
     #[must_use]
     pub fn new(relay: RelayUrl) -> Self {
         let per_connection = Self::PER_CONNECTION;
@@ -141,7 +141,7 @@ impl RelaySettings {
     }
 }
 
-/// So many mails in so long.
+/// A number of messages in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// At least one.

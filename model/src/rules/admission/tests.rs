@@ -1,4 +1,4 @@
-//! Who is admitted, and when.
+//! A table of windows that are admitted, deferred and refused.
 
 use uuid::Uuid;
 

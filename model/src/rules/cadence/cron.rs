@@ -38,7 +38,7 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// Where the search for a first time begins. Any date does: the calendar repeats.
+/// Start of the search for a first time. Any date does: the calendar repeats.
 const SOME_DAY: DateTime = datetime(2024, 1, 1, 0, 0, 0, 0);
 
 /// A schedule in five fields.

@@ -17,7 +17,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong and what would be right, without the words as a whole.
+    /// The fault and the remedy, without the full text.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem

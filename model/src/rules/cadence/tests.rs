@@ -167,7 +167,7 @@ fn cron_is_what_crontab_5_says() {
         // Restricted both, so either day will do: Friday the 6th, the 10th.
         ("0 9 10 * fri", "2026-03-06T08:00:00Z", "2026-03-06T09:00:00Z"),
         ("0 9 10 * fri", "2026-03-06T09:00:00Z", "2026-03-10T09:00:00Z"),
-        // `*/2` is no restriction: Monday must fall on an odd day.
+        // `*/2` does not restrict: Monday must fall on an odd day.
         ("0 9 */2 * mon", "2026-03-02T09:00:00Z", "2026-03-09T09:00:00Z"),
         ("0 9 */2 * mon", "2026-03-09T09:00:00Z", "2026-03-23T09:00:00Z"),
     ] {

@@ -103,7 +103,7 @@ fn a_quiet_day_that_a_zone_skipped_is_over_as_the_next_begins() {
     assert_eq!(until(&times, "Pacific/Apia", "2011-12-29T18:00:00Z").as_deref(), Some("2011-12-30T10:00:00Z"));
 }
 
-/// Whether a local time is quiet, in the plainest words.
+/// Tells if a local time is quiet, in the plainest words.
 type Plainly = fn(DateTime) -> bool;
 
 #[test]
