@@ -1,4 +1,4 @@
-//! Parts of Tidings with a bug each, which the real ones do not have: what the checker must find.
+//! Parts of Tidings with one bug each. The checker must find every bug.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,17 +31,17 @@ use tidings_workflows::Carried;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// What is wrong with a [`BuggyStore`].
+/// The bug of a [`BuggyStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// The end of the first attempt is not recorded.
+    /// The store does not record the end of the first attempt.
     OutcomeNotRecorded,
-    /// No event counts as known.
+    /// The store treats every event as new.
     NoDeduplication,
-    /// A retract that comes before its event is forgotten.
+    /// The store forgets a retract that comes before its event.
     RetractForgotten,
-    /// What is written of a relay is there for a while before the answer: no bug of the store's, but what a process sees of it
-    /// that stands still meanwhile.
+    /// The store delays its answer to a written breaker. The store is correct; the delay shows what a paused process
+    /// sees.
     LateAnswers,
 }
 
@@ -247,7 +247,7 @@ impl Store for BuggyStore {
     }
 }
 
-/// Continue-as-new that hands over nothing.
+/// Continues as new without handing anything over.
 pub struct Forgetful;
 
 impl WorkflowInterceptor for Forgetful {

@@ -1,4 +1,4 @@
-//! The checker, which is a program of its own: the files that it reads, and what it says.
+//! Runs the checker, a program of its own: writes the files that it reads and parses its verdict.
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, process::Command};
 
@@ -10,13 +10,13 @@ use tidings_model::Key;
 
 use crate::relay::Mail;
 
-/// What the checker found.
+/// The checker's verdict.
 #[derive(Debug, Deserialize)]
 pub struct Verdict {
-    /// 0: the promises are kept. 1: some are not.
+    /// 0 if every guarantee holds, 1 if one is broken.
     #[serde(skip)]
     pub code: Option<i32>,
-    /// Different ids that the producer got acknowledged.
+    /// Distinct event ids that were acknowledged to the producer.
     pub acknowledged: u64,
     /// Events in the ledger.
     pub events: u64,
@@ -28,14 +28,14 @@ pub struct Verdict {
     /// Attempts that ended, by class.
     pub attempts: BTreeMap<String, u64>,
     pub mails: u64,
-    /// Mails of digests that had one already.
+    /// Emails beyond the first of their digest.
     pub second_mails: u64,
-    /// Attempts of which nobody knows whether the relay took the mail: each allows one more.
+    /// Attempts without a known result. Each permits one more email.
     pub ambiguous_attempts: u64,
     pub violations: Vec<Violation>,
 }
 
-/// A promise that was not kept.
+/// A broken guarantee.
 #[derive(Debug, Deserialize)]
 pub struct Violation {
     pub rule: String,
@@ -49,15 +49,15 @@ pub fn acknowledged(key: &Key, event_id: &str) -> String {
     format!("{}\n", json!({"tenant": tenant, "user": user, "digest": digest_type, "event_id": event_id}))
 }
 
-/// Lets the checker compare the acknowledged ids (NDJSON), the mails of the relay, and the ledger in an SQLite file.
+/// Compares the acknowledged ids (NDJSON), the relay's emails and the ledger in an SQLite file.
 ///
 /// # Errors
-/// When it cannot run, or comes to no verdict.
+/// When the checker cannot run or reaches no verdict.
 pub fn check(acknowledged: &str, mails: &[Mail], ledger: &Path) -> Result<Verdict> {
     check_retracted(acknowledged, "", mails, ledger)
 }
 
-/// The same, with ids that were taken back before their events came.
+/// Does the same, with ids that were retracted before their events came.
 ///
 /// # Errors
 /// As for [`check`].
@@ -78,7 +78,7 @@ pub fn check_retracted(acknowledged: &str, retracted: &str, mails: &[Mail], ledg
 /// Runs the checker with these arguments.
 ///
 /// # Errors
-/// When it cannot run, or comes to no verdict.
+/// When the checker cannot run or reaches no verdict.
 pub fn run(arguments: &[&OsStr]) -> Result<Verdict> {
     let output = Command::new("python3")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../checker/check.py"))

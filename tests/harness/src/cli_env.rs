@@ -1,4 +1,4 @@
-//! Tidings from the outside: the binary `tidings` as its users run it, a real Temporal server, a relay.
+//! Tidings as its users run it: the binary `tidings`, a real Temporal server and a relay.
 
 use std::{
     collections::BTreeSet,
@@ -27,14 +27,14 @@ use crate::{
     server::DevServer,
 };
 
-/// How long `tidings emit` may be tried again: longer than an outage and its own deadline of two minutes.
+/// Time for repeated tries of `tidings emit`: longer than an outage and the command's own deadline of two minutes.
 const EMIT_WITHIN: Duration = Duration::from_mins(4);
 
-/// A worker that stands still. It is killed when it is dropped.
+/// A worker under SIGSTOP. It is killed when it is dropped.
 pub struct Paused(Child);
 
 impl Paused {
-    /// SIGCONT: it goes on where it stood.
+    /// Resumes the worker (SIGCONT).
     ///
     /// # Errors
     /// When it is gone.
@@ -50,7 +50,7 @@ impl Drop for Paused {
     }
 }
 
-/// A whole Tidings of processes. They are killed when it is dropped.
+/// A complete Tidings of processes, which are killed when it is dropped.
 pub struct CliEnv {
     pub server: DevServer,
     pub relay: Relay,
@@ -60,7 +60,7 @@ pub struct CliEnv {
 }
 
 impl CliEnv {
-    /// Everything but the worker, migrated. Windows of `activity` follow `cadence`.
+    /// Starts everything except the worker and migrates the database. Windows of `activity` follow `cadence`.
     ///
     /// # Errors
     /// When a part does not start.
@@ -114,8 +114,8 @@ impl CliEnv {
         self.spawn_worker(tidings)
     }
 
-    /// Starts `tidings worker` so that [`CliEnv::limit_files`] is for it what a full disk is, an error of each write.
-    /// Otherwise the signal SIGXFSZ would end it.
+    /// Starts `tidings worker` such that [`CliEnv::limit_files`] acts like a full disk and makes writes fail. Otherwise
+    /// the signal SIGXFSZ would end the worker.
     ///
     /// # Errors
     /// When it does not start.
@@ -132,20 +132,20 @@ impl CliEnv {
         Ok(())
     }
 
-    /// No file may be larger than so many bytes where the worker writes it, its log neither; `None`: as large as it likes.
+    /// Limits the size in bytes of every file that the worker writes, also of its log. `None` removes the limit.
     ///
     /// # Errors
-    /// When there is no worker.
+    /// When no worker runs.
     pub fn limit_files(&self, bytes: Option<u64>) -> Result<()> {
         let worker = self.worker.as_ref().context("no worker runs")?;
         let soft = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
         process::limit_files(worker.id(), &soft)
     }
 
-    /// SIGKILL.
+    /// Kills the worker (SIGKILL).
     ///
     /// # Errors
-    /// When there is no worker, or it has ended by itself.
+    /// When no worker runs, or the worker ended by itself.
     pub fn kill_worker(&mut self) -> Result<()> {
         let mut worker = self.worker.take().context("no worker runs")?;
         if let Some(status) = worker.try_wait()? {
@@ -156,18 +156,18 @@ impl CliEnv {
         Ok(())
     }
 
-    /// SIGSTOP: it stands still, with its connections open. Another one may be started beside it.
+    /// Pauses the worker with its connections open (SIGSTOP). Another worker may be started next to it.
     ///
     /// # Errors
-    /// When there is no worker.
+    /// When no worker runs.
     pub fn pause_worker(&mut self) -> Result<Paused> {
         let paused = Paused(self.worker.take().context("no worker runs")?);
         signal(paused.0.id(), "STOP")?;
         Ok(paused)
     }
 
-    /// `tidings emit` of a file, again until all of it is accepted: `event_id`s make that safe. Answers with the
-    /// acknowledged ids of all tries.
+    /// Runs `tidings emit` for a file until every event is accepted; the `event_id`s make repetition safe. Answers with
+    /// the acknowledged ids of all tries.
     pub fn emit(&self, events: &Path) -> impl Future<Output = Result<String>> + use<> {
         let acknowledged = self.acknowledged();
         let mut command = self.tidings();
@@ -196,7 +196,7 @@ impl CliEnv {
         self.folder.path().join("acknowledged.ndjson")
     }
 
-    /// `tidings flush` of a key.
+    /// Runs `tidings flush` for a key.
     ///
     /// # Errors
     /// When it fails.
@@ -204,7 +204,7 @@ impl CliEnv {
         self.run(&["flush", &key.to_string()]).await.map(drop)
     }
 
-    /// The exit code of `tidings` with these arguments, and what it printed.
+    /// Answers with the exit code and the standard output of `tidings` with these arguments.
     ///
     /// # Errors
     /// When it does not start, or a signal ends it.
@@ -214,10 +214,10 @@ impl CliEnv {
         Ok((code, String::from_utf8(output.stdout)?))
     }
 
-    /// The most memory that the worker ever had resident, in bytes.
+    /// The worker's peak of resident memory, in bytes.
     ///
     /// # Errors
-    /// When there is no worker, or the system has no `/proc`.
+    /// When no worker runs, or the system has no `/proc`.
     pub fn worker_peak_memory(&self) -> Result<u64> {
         let worker = self.worker.as_ref().context("no worker runs")?;
         let status = fs::read_to_string(format!("/proc/{}/status", worker.id()))?;
@@ -225,7 +225,7 @@ impl CliEnv {
         Ok(1024 * kilobytes.context("no VmHWM")?.trim().parse::<u64>()?)
     }
 
-    /// How many events the history of each run of the key has, latest first.
+    /// The number of events in each run's history, latest run first.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -235,7 +235,7 @@ impl CliEnv {
         Ok(runs.map_ok(|run| run.history_length()).try_collect().await?)
     }
 
-    /// Whether none of the keys has a workflow that is open.
+    /// Answers `true` if no workflow of these keys is open.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -255,14 +255,14 @@ impl CliEnv {
     /// Waits until [`CliEnv::is_idle`].
     ///
     /// # Errors
-    /// When that takes longer than `deadline`: with the worker's log.
+    /// When that takes longer than `deadline`. The error contains the worker's log.
     pub async fn settled(&self, keys: &BTreeSet<Key>, deadline: Duration) -> Result<()> {
         let idle = async || Ok(self.is_idle(keys).await?.then_some(()));
         let settled = eventually("every key is idle", deadline, idle).await;
         settled.with_context(|| fs::read_to_string(self.worker_log()).unwrap_or_default())
     }
 
-    /// What the checker says of these acknowledged ids.
+    /// The checker's verdict for these acknowledged ids.
     ///
     /// # Errors
     /// When it cannot run.
@@ -270,16 +270,16 @@ impl CliEnv {
         checker::check(acknowledged, &self.relay.mails(), &self.ledger())
     }
 
-    /// What the workers said, one after the other.
+    /// The log of all workers, in the order of their starts.
     #[must_use]
     pub fn worker_log(&self) -> PathBuf {
         self.folder.path().join("worker.log")
     }
 
-    /// What `tidings` prints.
+    /// The standard output of `tidings` with these arguments.
     ///
     /// # Errors
-    /// When it fails: with its exit code and all that it said.
+    /// When the command fails. The error contains the exit code and the output.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         let output = self.tidings().args(arguments).output().await?;
         let [out, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -287,7 +287,7 @@ impl CliEnv {
         Ok(out)
     }
 
-    /// The command line, with this Tidings' configuration.
+    /// A command `tidings` with this environment's configuration.
     #[must_use]
     pub fn tidings(&self) -> Command {
         command(&self.binary, self.folder.path(), &self.server.target())
@@ -304,7 +304,7 @@ impl Drop for CliEnv {
     }
 }
 
-/// The binary, run in a folder with a `tidings.toml` of its own, for the Temporal server at this address.
+/// A command that runs the binary in a folder with its own `tidings.toml`, for the Temporal server at this address.
 #[must_use]
 pub fn command(binary: &Path, folder: &Path, temporal: &str) -> Command {
     let mut command = Command::new(binary);
@@ -319,10 +319,10 @@ pub fn command(binary: &Path, folder: &Path, temporal: &str) -> Command {
     command
 }
 
-/// The binary that cargo put beside the tests, or beside the program that asks, when it built the workspace.
+/// The binary `tidings` that cargo built into the folder of the running program or the folder above.
 ///
 /// # Errors
-/// When it did not.
+/// When the workspace was not built.
 pub fn binary() -> Result<PathBuf> {
     let asking = env::current_exe()?;
     let mut folders = asking.ancestors().skip(1).take(2).map(|folder| folder.join("tidings"));

@@ -1,4 +1,4 @@
-//! What a workflow costs, counted in its histories.
+//! Counts the cost of a workflow in its histories.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use temporalio_common::protos::temporal::api::{
     history::v1::{HistoryEvent, history_event::Attributes},
 };
 
-/// What the runs of a workflow have cost.
+/// The cost of all runs of a workflow.
 #[derive(Debug)]
 pub struct HistoryCost {
     /// History events.
     pub events: usize,
-    /// Of history, as protobuf.
+    /// Bytes of history, as protobuf.
     pub bytes: usize,
     /// Workflow tasks.
     pub tasks: usize,
-    /// What Temporal Cloud counts: docs.temporal.io/cloud/actions.
+    /// Actions as Temporal Cloud counts them: docs.temporal.io/cloud/actions.
     pub actions: usize,
 }
 
 impl HistoryCost {
-    /// Of the histories of all its runs, one after the other.
+    /// Counts the histories of all runs, one after the other.
     ///
     /// # Errors
-    /// An event has no attributes.
+    /// When an event has no attributes.
     pub fn of(history: &[HistoryEvent]) -> Result<Self> {
         let of = |wanted| history.iter().filter(|event| event.event_type() == wanted).count();
         // All local activities of one workflow task are one action.
@@ -44,7 +44,7 @@ impl HistoryCost {
                 _ => {}
             }
         }
-        // A SignalWithStart is one action, whether it starts a run or not; so is a run that continues another.
+        // A SignalWithStart is one action, and so is a run that continues another.
         let signals = of(EventType::WorkflowExecutionSignaled) + of(EventType::WorkflowExecutionContinuedAsNew);
         Ok(Self {
             events: history.len(),

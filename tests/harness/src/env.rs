@@ -1,4 +1,4 @@
-//! A whole Tidings in this process: real Temporal server, real worker, real store, real relay.
+//! A complete Tidings in this process: a real Temporal server, worker, store and relay.
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
@@ -45,7 +45,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Settings with `activity` and `alerts` at these cadences, for recipients whom nobody needs to import.
+/// Settings with these cadences for `activity` and `alerts`. Recipients need no import.
 #[must_use]
 pub fn settings(activity: &str, alerts: &str) -> Settings {
     let digest = |template: &str, words: &str| {
@@ -73,7 +73,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     }
 }
 
-/// Activities on a store, and on a relay unless the settings have some.
+/// Activities on a store. They use this relay unless the settings name others.
 ///
 /// # Errors
 /// When the relay's URL or the embedded templates are wrong.
@@ -101,7 +101,7 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
     Ok(Arc::new(store))
 }
 
-/// What a query counts in the store that [`sqlite`] made in `folder`.
+/// Runs a counting query in the store that [`sqlite`] made in `folder`.
 ///
 /// # Errors
 /// When the query is wrong.
@@ -111,9 +111,9 @@ pub async fn count(folder: &std::path::Path, query: &'static str) -> Result<i64>
     Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
 }
 
-/// A dev server, a store, a relay, and a worker between them.
+/// A dev server, a store, a relay and a worker.
 pub struct Env<S = Sqlite> {
-    /// Goes first: it says goodbye to the server.
+    /// Dropped first, because the worker signs off at the server.
     pub worker: Option<Running>,
     pub server: DevServer,
     pub store: Arc<S>,
@@ -125,7 +125,7 @@ pub struct Env<S = Sqlite> {
 }
 
 impl Env {
-    /// Everything, running.
+    /// Starts everything.
     ///
     /// # Errors
     /// When a part does not start.
@@ -135,7 +135,7 @@ impl Env {
         Ok(env)
     }
 
-    /// Everything but the worker.
+    /// Starts everything except the worker.
     ///
     /// # Errors
     /// When a part does not start.
@@ -144,7 +144,7 @@ impl Env {
         Self::with_store(settings, sqlite(folder.path()).await?, folder).await
     }
 
-    /// What a query of the ledger counts.
+    /// Runs a counting query in the ledger.
     ///
     /// # Errors
     /// When the query is wrong.
@@ -154,7 +154,7 @@ impl Env {
 }
 
 impl<S: Store> Env<S> {
-    /// Everything but the worker, around a store that lives in `folder`, if anywhere here.
+    /// Starts everything except the worker, with a given store.
     ///
     /// # Errors
     /// When a part does not start.
@@ -173,7 +173,7 @@ impl<S: Store> Env<S> {
         })
     }
 
-    /// The production worker.
+    /// Starts the production worker.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -184,7 +184,7 @@ impl<S: Store> Env<S> {
         Ok(())
     }
 
-    /// Another production worker, which sees the server through a proxy. While that is frozen the worker stands still.
+    /// Starts another production worker behind a proxy. Freezing the proxy makes the worker stand still.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -212,7 +212,7 @@ impl<S: Store> Env<S> {
         self.temporal.get_workflow_handle(key.workflow_id())
     }
 
-    /// All of the latest run's history.
+    /// The complete history of the latest run.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -220,16 +220,16 @@ impl<S: Store> Env<S> {
         Ok(self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?)
     }
 
-    /// A run of a key: this one, or the latest.
+    /// A handle to this run of a key, or to the latest one.
     #[must_use]
     pub fn run_handle(&self, key: &Key, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
         run_handle(&self.temporal, key.workflow_id(), run)
     }
 
-    /// What the key says of itself.
+    /// Queries the key's status.
     ///
     /// # Errors
-    /// When nobody answers the query.
+    /// When no worker answers the query.
     pub async fn status(&self, key: &Key) -> Result<Status> {
         Ok(self.workflow(key).query(Digest::status, (), WorkflowQueryOptions::default()).await?)
     }
@@ -273,7 +273,7 @@ impl<S: Store> Env<S> {
         Ok(description.run_id().to_owned())
     }
 
-    /// Whether no run of the key is open.
+    /// Answers `true` if no run of the key is open.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -314,13 +314,13 @@ pub fn order() -> Order {
     Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
 }
 
-/// Whether a timer has fired.
+/// Answers `true` if the history has a fired timer.
 #[must_use]
 pub fn has_fired(history: &[HistoryEvent]) -> bool {
     history.iter().any(|event| event.event_type() == EventType::TimerFired)
 }
 
-/// `acme/{digest}/{user}`.
+/// The key `acme/{digest}/{user}`.
 #[must_use]
 pub fn key(digest: &str, user: &str) -> Key {
     Key::new("acme".to_owned(), digest.to_owned(), user.to_owned()).unwrap_or_else(|error| panic!("{error}"))
@@ -355,8 +355,8 @@ impl SignalDefinition for Events {
     }
 }
 
-/// One SignalWithStart, as a producer in another language sends it: unpaced, unchecked, without search attributes, and
-/// again when the server says that it is too much at the moment.
+/// Sends one SignalWithStart as a producer in another language would: without pacing, checks or search attributes.
+/// Retries when the server reports that a resource is exhausted.
 ///
 /// # Errors
 /// When the server refuses it.
@@ -364,7 +364,7 @@ pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()
     signal_found_by(temporal, key, inbound, SearchAttributes::default()).await
 }
 
-/// [`signal`], where a run that it starts has these search attributes.
+/// Does the same as [`signal`]. A run that it starts has these search attributes.
 ///
 /// # Errors
 /// As for [`signal`].
@@ -435,7 +435,7 @@ impl Drop for Running {
     }
 }
 
-/// Polls until `met` answers with something.
+/// Polls until `met` returns a value.
 ///
 /// # Errors
 /// When that takes longer than `deadline`.
@@ -454,7 +454,7 @@ pub async fn eventually<T>(
     }
 }
 
-/// Waits until the relay has taken at least `count` mails.
+/// Waits until the relay has accepted at least `count` emails.
 ///
 /// # Errors
 /// When that takes longer than `deadline`.

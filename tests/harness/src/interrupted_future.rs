@@ -1,5 +1,4 @@
-//! A future that is killed or stopped at one of its awaits: what SIGKILL and SIGSTOP do to a worker, at every point
-//! where they can make a difference, without a process.
+//! Futures that are killed or stopped at one of their awaits, as SIGKILL and SIGSTOP do to a worker.
 
 use std::{
     future::Future,
@@ -7,15 +6,15 @@ use std::{
     task::{Context, Poll},
 };
 
-/// How a [`run`] ended.
+/// The end of a [`run`].
 pub enum Ended<'a, T> {
-    /// By itself.
+    /// The future completed.
     With(T),
-    /// Stopped after that many polls. Drop it, and it was killed; await it, and it goes on (SIGCONT).
+    /// The future stopped after that many polls. Dropping it is a kill; awaiting it resumes it (SIGCONT).
     Stopped(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
-/// Runs `future`, but stops it after `polls` polls.
+/// Runs `future` and stops it after `polls` polls.
 pub async fn run<'a, T>(future: impl Future<Output = T> + Send + 'a, polls: u32) -> Ended<'a, T> {
     Budgeted { future: Some(Box::pin(future)), polls }.await
 }

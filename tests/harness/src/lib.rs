@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: servers, relays, checks.
+//! Environments, servers, relays and checks that the end-to-end tests, the benchmarks and the chaos runner share.
 
 pub mod buggy_store;
 pub mod checker;

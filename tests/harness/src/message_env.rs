@@ -1,4 +1,5 @@
-//! A stage for single messages: the worker of the stream `transactional`, and what their senders and operators ask.
+//! An environment for single messages: the worker of the stream `transactional`, and the calls of senders and
+//! operators.
 
 use std::time::Duration;
 
@@ -28,12 +29,12 @@ use tidings_workflows::{Message, message::Status};
 use crate::env::{Env, Running, activities, eventually, settings};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// To whom [`submission`] goes.
+/// The recipient of [`submission`].
 pub const ANN: &str = "ann@example.net";
-/// What it says.
+/// The text of [`submission`].
 pub const BODY: &str = "The code is 4711";
 
-/// Both streams with these waits between attempts.
+/// Settings in which messages wait this long between attempts.
 #[must_use]
 pub fn waits(delays: &[Duration]) -> Settings {
     let mut settings = settings("after 1s", "after 1s");
@@ -41,13 +42,13 @@ pub fn waits(delays: &[Duration]) -> Settings {
     settings
 }
 
-/// Who commands, and why.
+/// The operator `carol`, with a reason.
 #[must_use]
 pub fn order() -> Order {
     Order { by: "carol".to_owned(), why: "ticket 812".to_owned() }
 }
 
-/// A code for [`ANN`], under this idempotency key.
+/// A message with a code for [`ANN`] and this idempotency key.
 #[must_use]
 pub fn submission(key: &str) -> Submission {
     Submission {
@@ -64,15 +65,15 @@ pub fn submission(key: &str) -> Submission {
     }
 }
 
-/// A stage with the worker of the stream `transactional`.
+/// An [`Env`] with the worker of the stream `transactional`.
 pub struct MessageEnv {
-    /// Goes first: it says goodbye to the server.
+    /// Dropped first, because the worker signs off at the server.
     pub worker: Option<Running>,
     pub env: Env,
 }
 
 impl MessageEnv {
-    /// Everything, running.
+    /// Starts everything.
     ///
     /// # Errors
     /// When a part does not start.
@@ -82,10 +83,10 @@ impl MessageEnv {
         Ok(messages)
     }
 
-    /// The activities of its worker, once more.
+    /// A second set of the worker's activities.
     ///
     /// # Errors
-    /// When the settings name a relay that cannot be.
+    /// When the settings name an impossible relay.
     pub fn deliveries(&self) -> Result<MessageActivities> {
         let Env { store, relay, settings, .. } = &self.env;
         let all = activities(store.clone(), &relay.url(), settings.clone())?;
@@ -102,7 +103,7 @@ impl MessageEnv {
         Ok(())
     }
 
-    /// Only the outbox's part of [`send`](Self::send).
+    /// Does the outbox's part of [`send`](Self::send) only.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -112,59 +113,59 @@ impl MessageEnv {
         message::accept(&*self.env.store, &renderer, &signers, &self.env.settings, submission).await
     }
 
-    /// What a gateway does with a submission.
+    /// Accepts a message and starts its workflow.
     ///
     /// # Errors
-    /// It is refused, or Temporal does not answer.
+    /// When the message is refused or Temporal does not answer.
     pub async fn send(&self, submission: &Submission) -> Result<Accepted> {
         let accepted = self.accept(submission).await?;
         message::start(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
         Ok(accepted)
     }
 
-    /// Its workflow.
+    /// The message's workflow.
     #[must_use]
     pub fn workflow(&self, key: &MessageKey) -> WorkflowHandle<temporalio_client::Client, Message> {
         self.env.temporal.get_workflow_handle(key.workflow_id())
     }
 
-    /// For commands.
+    /// The message as operators address it.
     #[must_use]
     pub fn tell<'a>(&'a self, key: &'a MessageKey) -> Addressed<'a> {
         let (temporal, stream) = (&self.env.temporal, Streams::TRANSACTIONAL);
         Addressed { temporal, task_queue: names::TASK_QUEUE, key, stream }
     }
 
-    /// What the workflow says of it.
+    /// Queries the message's status.
     ///
     /// # Errors
-    /// It has no status.
+    /// When the message has no status.
     pub async fn status(&self, key: &MessageKey) -> Result<Status> {
         let answer = self.workflow(key).query(Message::status, (), WorkflowQueryOptions::default()).await?;
         answer.context("it has no status")
     }
 
-    /// Waits until the workflow waits for its next attempt, and answers with what it says then.
+    /// Waits until the workflow waits for its next attempt, and answers with the status.
     ///
     /// # Errors
-    /// It never does.
+    /// When that takes longer than a minute.
     pub async fn waits(&self, key: &MessageKey) -> Result<Status> {
         let waits = async || Ok(Some(self.status(key).await?).filter(|status| status.next_attempt_at.is_some()));
         eventually("it waits", MINUTE, waits).await
     }
 
-    /// What the outbox says of it.
+    /// The message's record in the outbox.
     ///
     /// # Errors
-    /// The outbox does not know it.
+    /// When the outbox does not have the message.
     pub async fn record(&self, key: &MessageKey) -> Result<MessageRecord> {
         self.env.store.message(key.message_id()).await?.context("the outbox does not know it")
     }
 
-    /// Waits until the outbox and Temporal both say that it is over, and answers with the state.
+    /// Waits until both the outbox and Temporal have closed the message, and answers with its state.
     ///
     /// # Errors
-    /// It does not end.
+    /// When that takes longer than a minute.
     pub async fn ended(&self, key: &MessageKey) -> Result<MessageState> {
         eventually("it ends", MINUTE, async || {
             let run = self.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
@@ -174,36 +175,36 @@ impl MessageEnv {
         .await
     }
 
-    /// Waits until the outbox has it in this state.
+    /// Waits until the outbox has the message in this state.
     ///
     /// # Errors
-    /// It never is.
+    /// When that takes longer than a minute.
     pub async fn reaches(&self, key: &MessageKey, state: MessageState) -> Result<()> {
         eventually(state.name(), MINUTE, async || Ok((self.record(key).await?.state == state).then_some(()))).await
     }
 
-    /// How each of its attempts ended, in order; empty where one is under way.
+    /// The class of each attempt in order, empty while the attempt runs.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// When the store does not answer.
     pub async fn classes(&self, key: &MessageKey) -> Result<Vec<String>> {
         let attempts = self.env.store.attempts(key.message_id()).await?;
         Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
     }
 
-    /// All that workflow history has of it.
+    /// The complete history of the message's workflow.
     ///
     /// # Errors
-    /// Temporal does not answer.
+    /// When Temporal does not answer.
     pub async fn history(&self, key: &MessageKey) -> Result<Vec<HistoryEvent>> {
         let options = WorkflowFetchHistoryOptions::default();
         Ok(self.workflow(key).fetch_history(options).into_events().await?)
     }
 
-    /// The workflow of today decides the same when it reads the history again.
+    /// Replays the message's history with the current workflow.
     ///
     /// # Errors
-    /// It decides otherwise.
+    /// When the workflow decides differently.
     pub async fn replays(&self, key: &MessageKey) -> Result<()> {
         let history = self.workflow(key).fetch_history(WorkflowFetchHistoryOptions::default());
         let options = WorkflowReplayerOptions::new().register_workflow::<Message>()?.build();
@@ -215,7 +216,7 @@ impl MessageEnv {
     /// Suppresses an address of the tenant `acme`.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// When the store does not answer.
     pub async fn suppress(&self, address: &str, reason: Reason) -> Result<()> {
         let suppression = Suppression {
             tenant: "acme".to_owned(),
@@ -231,7 +232,7 @@ impl MessageEnv {
 /// The key of [`submission`].
 ///
 /// # Panics
-/// When it cannot be one.
+/// When the name is not a valid key.
 #[must_use]
 pub fn of(name: &str) -> MessageKey {
     MessageKey::new("acme".to_owned(), name.to_owned()).unwrap_or_else(|error| panic!("{error}"))

@@ -1,5 +1,5 @@
-//! A port for a server that is started by its number. Ports that the kernel gives away are not safe for that: between the
-//! look and the start another test's server may be given the same one.
+//! Ports for servers that are started with a fixed port. A port that the kernel assigns is not safe: another server may
+//! get it between the search and the start.
 
 use std::{
     env, fs,
@@ -12,27 +12,27 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Below what Linux gives away by itself (`net.ipv4.ip_local_port_range`).
+/// Ports below those that Linux assigns (`net.ipv4.ip_local_port_range`).
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// A free port, ours until it is dropped.
+/// A free port, reserved until it is dropped.
 pub struct Port {
     pub number: u16,
-    /// Locked: no other test takes the port.
+    /// A locked file: no other test takes the port.
     _lock: File,
 }
 
 impl Port {
-    /// Takes the first one that nobody has.
+    /// Takes the first free port.
     ///
     /// # Errors
-    /// When there is none, or the temporary folder cannot be written.
+    /// When no port is free or the temporary folder cannot be written.
     pub fn take() -> Result<Self> {
-        // Another user's locks are not ours to open.
+        // Another user's lock files cannot be opened.
         let user = fs::metadata("/proc/self")?.uid();
         let folder = env::temp_dir().join(format!("tidings-test-ports-{user}"));
         fs::create_dir_all(&folder)?;
-        // Tests that start together begin to look at different places.
+        // Tests that start together begin their search at different ports.
         let start = process::id() as usize * 97 % PORTS.len();
         let numbers = PORTS.skip(start).chain(PORTS.take(start));
         for number in numbers {

@@ -1,4 +1,4 @@
-//! What can be done to a process from the outside.
+//! Acts on other processes.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     done("kill", &[format!("-{name}"), pid.to_string()])
 }
 
-/// Sets how large the files may become that a process writes, in bytes, or `unlimited`.
+/// Limits the size of the files that a process writes, in bytes or `unlimited`.
 ///
 /// # Errors
 /// When the process is gone.

@@ -1,5 +1,5 @@
-//! A TCP proxy that can be frozen: bytes stop, connections stay. What a client sees of a server under SIGSTOP, of a
-//! stalled disk, or of a network that swallows packets.
+//! A TCP proxy that can freeze: bytes stop and connections stay open. A client sees the same when its server is under
+//! SIGSTOP, its disk stalls, or the network drops packets.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use tokio::{
 };
 use url::Url;
 
-/// Forwards to one server, until it is dropped.
+/// Forwards connections to one server until it is dropped.
 pub struct Proxy {
     address: SocketAddr,
     frozen: watch::Sender<bool>,
@@ -39,7 +39,7 @@ impl Proxy {
         Ok(Self { address, frozen, _connections: connections })
     }
 
-    /// The URL with this proxy in the server's place.
+    /// The URL with the proxy's address.
     ///
     /// # Errors
     /// Never for a URL with a host.
@@ -49,12 +49,12 @@ impl Proxy {
         Ok(url)
     }
 
-    /// From now on no byte passes, either way.
+    /// Stops all bytes in both directions.
     pub fn freeze(&self) {
         self.frozen.send_replace(true);
     }
 
-    /// Everything that was held back passes.
+    /// Lets all bytes pass again, also those held back.
     pub fn thaw(&self) {
         self.frozen.send_replace(false);
     }

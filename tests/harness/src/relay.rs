@@ -1,4 +1,4 @@
-//! An SMTP relay that keeps what it accepts and fails as told: one [`Fault`] per step of a conversation.
+//! An SMTP relay that keeps what it accepts and fails as scripted: one [`Fault`] for a step of a conversation.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ pub use client::{FROM, bytes, deliver, mailer, mailer_with};
 pub use script::{Act, At, Fault};
 pub use tls::Authority;
 
-/// How connections to the relay become private.
+/// The way to a private connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Privacy {
     #[default]
@@ -48,29 +48,29 @@ pub enum Privacy {
     Implicit,
 }
 
-/// What a relay is like. `..Settings::default()` is a plain one that takes everything.
+/// A relay's settings. `..Settings::default()` is a plain relay that accepts everything.
 #[derive(Default)]
 pub struct Settings {
     pub privacy: Privacy,
-    /// Who vouches for the certificate of `localhost`. Required unless `privacy` is [`Privacy::None`].
+    /// Signs the certificate of `localhost`. Required unless `privacy` is [`Privacy::None`].
     pub authority: Option<Authority>,
-    /// Wants this user and password before MAIL.
+    /// Requires this user and password before MAIL.
     pub login: Option<(String, String)>,
-    /// Lines of the EHLO reply beside those that follow from the above, for example `SIZE 1000`.
+    /// Additional lines of the EHLO reply, for example `SIZE 1000`.
     pub extensions: Vec<String>,
-    /// Closes a connection on which no command comes for so long.
+    /// Closes a connection after this time without a command.
     pub idle: Option<Duration>,
-    /// Appends every mail to this file, as one line of JSON ([`Mail`]).
+    /// Appends every email to this file as one line of JSON ([`Mail`]).
     pub ndjson: Option<PathBuf>,
 }
 
-/// A mail that the relay took responsibility for, whether it could say so or not.
+/// An email for which the relay took responsibility, also if its reply was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mail {
     pub from: String,
     pub to: Vec<String>,
     pub at: Timestamp,
-    /// The content without transparency and final dot, in base64.
+    /// The content without dot-stuffing and final dot, in base64.
     content: String,
 }
 
@@ -78,16 +78,16 @@ impl Mail {
     /// The content as it was sent.
     ///
     /// # Panics
-    /// When the line that it was read from is not ours.
+    /// When the content is not base64 of a relay.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         BASE64_STANDARD.decode(&self.content).expect("written by this relay")
     }
 
-    /// The value of a header that stands on one line.
+    /// The value of a header on one line.
     ///
     /// # Errors
-    /// When the mail does not have it.
+    /// When the email does not have the header.
     pub fn header(&self, name: &str) -> Result<String> {
         let text = String::from_utf8_lossy(&self.bytes()).into_owned();
         let head = text.split("\r\n\r\n").next().unwrap_or_default();
@@ -96,10 +96,10 @@ impl Mail {
     }
 }
 
-/// How many events each message tells of. A message that came twice is there once.
+/// The number of events that each message reports. A message that came twice is counted once.
 ///
 /// # Errors
-/// When a mail is not one of ours.
+/// When an email is not from Tidings.
 pub fn events_by_message(mails: &[Mail]) -> Result<BTreeMap<String, u64>> {
     mails
         .iter()
@@ -107,7 +107,7 @@ pub fn events_by_message(mails: &[Mail]) -> Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// A running relay. It stops with its last handle.
+/// A running relay. It stops when it is dropped.
 pub struct Relay {
     address: SocketAddr,
     state: Arc<State>,
@@ -134,15 +134,15 @@ impl Relay {
     /// A plain relay on a free port of the loopback interface.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is free.
     pub async fn start() -> Result<Self> {
         Self::with(Settings::default()).await
     }
 
-    /// A relay as described.
+    /// A relay with these settings.
     ///
     /// # Errors
-    /// When no port or no certificate can be had.
+    /// When no port is free or the certificate cannot be made.
     pub async fn with(settings: Settings) -> Result<Self> {
         let tls = settings.authority.as_ref().map(Authority::acceptor).transpose()?;
         ensure!(tls.is_some() || settings.privacy == Privacy::None, "TLS needs an authority");
@@ -170,35 +170,35 @@ impl Relay {
         }
     }
 
-    /// Where it listens.
+    /// The relay's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds a fault; the first one that fits is used.
+    /// Adds a fault. The first matching fault is used.
     pub fn fault(&self, fault: Fault) {
         locked(&self.state.faults).push(fault);
     }
 
-    /// From now on all goes well.
+    /// Removes all faults.
     pub fn heal(&self) {
         locked(&self.state.faults).clear();
     }
 
-    /// The mails so far, in the order of arrival.
+    /// All emails so far, in the order of arrival.
     #[must_use]
     pub fn mails(&self) -> Vec<Mail> {
         locked(&self.state.mails).clone()
     }
 
-    /// How many mails so far.
+    /// The number of emails so far.
     #[must_use]
     pub fn count(&self) -> usize {
         locked(&self.state.mails).len()
     }
 
-    /// When the latest mail to this address came.
+    /// The time of arrival of the latest email to this address.
     #[must_use]
     pub fn arrival(&self, address: &str) -> Option<Timestamp> {
         let mails = locked(&self.state.mails);
@@ -211,19 +211,19 @@ impl Relay {
         locked(&self.state.commands).clone()
     }
 
-    /// Connections so far.
+    /// The number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.state.connections.total.load(Ordering::SeqCst)
     }
 
-    /// Connections that are open now.
+    /// The number of connections that are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.state.connections.open.load(Ordering::SeqCst)
     }
 
-    /// The most connections that were ever open at the same time.
+    /// The highest number of connections that were open at the same time.
     #[must_use]
     pub fn most_connections(&self) -> usize {
         self.state.connections.most.load(Ordering::SeqCst)
@@ -232,7 +232,7 @@ impl Relay {
     /// Waits until `condition` holds.
     ///
     /// # Errors
-    /// When it does not within ten seconds.
+    /// When that takes longer than ten seconds.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !condition(self) {
@@ -266,7 +266,7 @@ impl State {
         Ok(())
     }
 
-    /// The act of the first fault that fits, which is used up by one.
+    /// Takes the act of the first matching fault, and counts it.
     fn act(&self, at: At, to: &[String]) -> Option<Act> {
         script::next(&mut locked(&self.faults), at, to)
     }
@@ -290,7 +290,7 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         state.connections.opened();
         sessions.spawn(async move {
-            // A client that goes away is nothing to report: the tests look at what was kept.
+            // A client that leaves is not an error: the tests look at what was kept.
             let _ = session::run(socket, &state).await;
             state.connections.closed();
         });

@@ -1,4 +1,4 @@
-//! The real Temporal dev server on a database file, which survives that it is stopped and started again.
+//! The real Temporal dev server on a database file, which survives stops and restarts.
 
 use std::{
     env,
@@ -18,10 +18,10 @@ use tidings_model::names;
 
 use crate::{port::Port, process::signal};
 
-/// How long a server may take to be ready. It needs about a second on an idle machine.
+/// Time limit for a server's start. An idle machine needs about a second.
 const READY: Duration = Duration::from_mins(1);
 
-/// A server of this test alone; gone when dropped.
+/// A server for one test. It is killed when it is dropped.
 pub struct DevServer {
     port: Port,
     database: PathBuf,
@@ -68,7 +68,7 @@ impl DevServer {
         }
     }
 
-    /// SIGSTOP: it stands still, with its connections open.
+    /// Pauses the server with its connections open (SIGSTOP).
     ///
     /// # Errors
     /// When it does not run.
@@ -76,7 +76,7 @@ impl DevServer {
         signal(self.pid()?, "STOP")
     }
 
-    /// SIGCONT: it goes on where it stood.
+    /// Resumes the server (SIGCONT).
     ///
     /// # Errors
     /// When it does not run.
@@ -84,7 +84,7 @@ impl DevServer {
         signal(self.pid()?, "CONT")
     }
 
-    /// Its process.
+    /// The server's process id.
     ///
     /// # Errors
     /// When it does not run.
@@ -124,7 +124,7 @@ impl DevServer {
         connect(&self.target()).await
     }
 
-    /// Ready is: namespace and search attributes answer.
+    /// Waits until namespace and search attributes answer.
     async fn ready(&mut self) -> Result<()> {
         let query = format!("{} = 'nobody'", names::TENANT_ATTRIBUTE);
         let deadline = Instant::now() + READY;
@@ -157,7 +157,7 @@ pub async fn connect(target: &str) -> Result<Client> {
     Ok(Client::new(connection, ClientOptions::new("default").build())?)
 }
 
-/// A run of any workflow: this one, or the latest.
+/// A handle to this run of any workflow, or to the latest one.
 #[must_use]
 pub fn run_handle(temporal: &Client, workflow_id: String, run: Option<&str>) -> UntypedWorkflowHandle<Client> {
     let namespace = temporal.namespace();

@@ -1,4 +1,4 @@
-//! TimeSkipping and weeks in seconds: a worker on Temporal's time-skipping server.
+//! A worker on Temporal's time-skipping server, which simulates weeks in seconds.
 
 use std::{
     env,
@@ -28,7 +28,7 @@ use crate::{
     relay::Relay,
 };
 
-/// The server whose clock jumps while nothing but timers is left.
+/// The time-skipping server. Its clock jumps while only timers are left.
 pub struct TimeSkippingServer {
     pub client: Client,
     process: Child,
@@ -36,10 +36,10 @@ pub struct TimeSkippingServer {
 }
 
 impl TimeSkippingServer {
-    /// Starts it, with its clock standing still.
+    /// Starts the server with a stopped clock.
     ///
     /// # Errors
-    /// When `TEMPORAL_TEST_SERVER` is no test server.
+    /// When `TEMPORAL_TEST_SERVER` does not name a test server.
     pub async fn start() -> Result<Self> {
         let port = Port::take()?;
         let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
@@ -53,7 +53,7 @@ impl TimeSkippingServer {
         Ok(Self { client, process, _port: port })
     }
 
-    /// Its clock.
+    /// The server's clock.
     ///
     /// # Errors
     /// When it does not answer.
@@ -63,7 +63,7 @@ impl TimeSkippingServer {
         Ok(Timestamp::new(now.seconds, now.nanos)?)
     }
 
-    /// Lets time pass until then, if that is not over.
+    /// Lets time pass until `then`, unless `then` has passed already.
     ///
     /// # Errors
     /// When it does not answer.
@@ -72,7 +72,7 @@ impl TimeSkippingServer {
         if left.is_positive() { self.sleep(left.try_into()?).await } else { Ok(()) }
     }
 
-    /// Lets `length` pass, whatever the wall clock says.
+    /// Lets `length` pass on the server's clock.
     ///
     /// # Errors
     /// When it does not answer.
@@ -90,7 +90,7 @@ impl Drop for TimeSkippingServer {
     }
 }
 
-/// A worker on a time-skipping server.
+/// A worker on a time-skipping server, with a store and a relay.
 pub struct TimeSkipping {
     pub server: TimeSkippingServer,
     pub store: Arc<Sqlite>,
@@ -100,7 +100,7 @@ pub struct TimeSkipping {
 }
 
 impl TimeSkipping {
-    /// Everything, running.
+    /// Starts everything.
     ///
     /// # Errors
     /// When a part does not start.
@@ -115,7 +115,7 @@ impl TimeSkipping {
         Ok(Self { server, store, relay, _worker: worker, folder })
     }
 
-    /// Hands over an event of the category `comment`.
+    /// Emits an event of the category `comment`.
     ///
     /// # Errors
     /// When the server does not take it.
@@ -123,7 +123,7 @@ impl TimeSkipping {
         self.emit_of(key, event_id, "comment").await
     }
 
-    /// Hands over an event.
+    /// Emits an event.
     ///
     /// # Errors
     /// When the server does not take it.
@@ -132,7 +132,7 @@ impl TimeSkipping {
         signal(&self.server.client, key, Inbound::from_json_events([json.as_str()])).await
     }
 
-    /// What a query of the ledger counts.
+    /// Runs a counting query in the ledger.
     ///
     /// # Errors
     /// When the query is wrong.
@@ -140,7 +140,7 @@ impl TimeSkipping {
         count(self.folder.path(), query).await
     }
 
-    /// When each attempt to deliver a message began.
+    /// The start of each attempt to deliver a message.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -151,7 +151,7 @@ impl TimeSkipping {
     /// Lets time pass until the key is idle.
     ///
     /// # Errors
-    /// When that takes a minute of ours.
+    /// When that takes longer than a minute of real time.
     pub async fn completed(&self, key: &Key) -> Result<Summary> {
         let unlock = UnlockTimeSkippingRequest {}.into_request();
         self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;

@@ -1,4 +1,4 @@
-//! The upkeep on a stage, and what is old enough for it.
+//! The retention workflow in an environment, and records that are old enough to expire.
 
 use anyhow::{Result, anyhow};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use tidings_workflows::{Carried, Upkeep};
 use crate::env::{Env, Running, event};
 
 impl<S: Store> Env<S> {
-    /// The production worker of the upkeep.
+    /// Starts the production worker of the retention workflow.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -26,16 +26,16 @@ impl<S: Store> Env<S> {
         Running::start(self.temporal.clone(), registration::upkeep(names::TASK_QUEUE, activities)?)
     }
 
-    /// The upkeep.
+    /// The retention workflow.
     #[must_use]
     pub fn upkeep(&self) -> WorkflowHandle<Client, Upkeep> {
         self.temporal.get_workflow_handle(names::upkeep(names::TASK_QUEUE))
     }
 
-    /// Starts the upkeep by hand.
+    /// Starts the retention workflow by hand.
     ///
     /// # Errors
-    /// When one runs, or the server does not answer.
+    /// When it runs already or the server does not answer.
     pub async fn run_upkeep(&self) -> Result<()> {
         let id = names::upkeep(names::TASK_QUEUE);
         let options = WorkflowStartOptions::new(id.clone(), id).build();
@@ -43,7 +43,7 @@ impl<S: Store> Env<S> {
         Ok(())
     }
 
-    /// A digest of so many events that was sent at that time, in the ledger alone. Its number tells it from the key's others.
+    /// Records a digest with these events as sent at `at`. `number` distinguishes the digests of a key.
     ///
     /// # Errors
     /// When the store does not answer.

@@ -1,30 +1,30 @@
-//! The real mailer, as the send activity uses it.
+//! The real mailer as the send activity uses it.
 
 use anyhow::Result;
 use jiff::Timestamp;
 use tidings_mail::mailer::{Delivery, Draft, Limits, Mailer, Of, Person, Timeouts};
 use uuid::Uuid;
 
-/// The sender of all mails here.
+/// The sender of all emails of these tests.
 pub const FROM: &str = "digest@mail.example.com";
 
-/// A mailer with its defaults.
+/// A mailer with default limits and timeouts.
 ///
 /// # Errors
-/// When the URL is not one of a relay.
+/// When the URL does not name a relay.
 pub fn mailer(url: &str) -> Result<Mailer> {
     mailer_with(url, Limits::default(), Timeouts::default())
 }
 
-/// A mailer as wanted.
+/// A mailer with these limits and timeouts.
 ///
 /// # Errors
-/// When the URL is not one of a relay.
+/// When the URL does not name a relay.
 pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mailer> {
     Ok(Mailer::new(url.parse()?, limits, timeouts)?)
 }
 
-/// One attempt that is always recorded in time.
+/// Makes one attempt, which counts as recorded in time.
 pub async fn deliver(mailer: &Mailer, to: &str) -> Delivery {
     match mailer.offer(FROM, to, &bytes("Three new comments")).await {
         Ok(ready) => ready.dot().await,
@@ -32,10 +32,10 @@ pub async fn deliver(mailer: &Mailer, to: &str) -> Delivery {
     }
 }
 
-/// A digest with this text.
+/// An email of a digest with this text.
 ///
 /// # Panics
-/// Never: all its parts are sound.
+/// Never, because all parts are valid.
 #[must_use]
 pub fn bytes(text: &str) -> Vec<u8> {
     let draft = Draft {

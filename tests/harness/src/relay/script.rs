@@ -1,4 +1,4 @@
-//! What goes wrong, where, how often.
+//! Faults: the step that fails, the failure, and the number of times.
 
 use std::time::Duration;
 
@@ -17,64 +17,65 @@ pub enum At {
     /// After the final dot.
     Dot,
     Rset,
-    /// When it has waited for a command as long as its settings say.
+    /// After waiting for a command for the time in the settings.
     Idle,
 }
 
-/// What the relay does instead of its duty.
+/// The relay's act instead of its normal reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Answers this; a CR LF is added. `\r\n` within makes more lines.
+    /// Replies with this text and CR LF. `\r
+    /// ` in the text makes more lines.
     Reply(String),
-    /// Answers this in the place of its duty, and goes on as if it had done it.
+    /// Replies with this text instead and continues as if it were the normal reply.
     Slip(String),
-    /// Answers this and closes.
+    /// Replies with this text and closes.
     ReplyAndClose(String),
-    /// Does its duty, but only after a while.
+    /// Replies normally after a delay.
     Slow(Duration),
-    /// Never answers.
+    /// Never replies.
     Silent,
-    /// Closes the connection. At [`At::Dot`] the mail is lost.
+    /// Closes the connection. At [`At::Dot`] the email is lost.
     Close,
-    /// Answers no more, but goes on listening: shuts its half of the connection.
+    /// Shuts down its half of the connection and continues to read.
     HalfClose,
-    /// At [`At::Dot`]: keeps the mail, and closes without a word.
+    /// At [`At::Dot`]: keeps the email and closes without a reply.
     KeepAndClose,
-    /// At [`At::Dot`]: keeps the mail, and answers this.
+    /// At [`At::Dot`]: keeps the email and replies with this text.
     KeepAndReply(String),
 }
 
-/// One thing that goes wrong.
+/// A fault at one step of the conversation.
 #[derive(Clone, Debug)]
 pub struct Fault {
     at: At,
     act: Act,
     to: Option<String>,
-    /// Times that it lets pass first, and times that are left.
+    /// Matches that pass first, and matches that are left.
     after: usize,
     left: usize,
 }
 
 impl Fault {
-    /// Every time, for everybody.
+    /// A fault at every match, for every recipient.
     #[must_use]
     pub const fn new(at: At, act: Act) -> Self {
         Self { at, act, to: None, after: 0, left: usize::MAX }
     }
 
-    /// Only when this is among the recipients so far (from RCPT on).
+    /// Limits the fault to conversations with this recipient (from RCPT on).
     #[must_use]
     pub fn to(self, recipient: &str) -> Self {
         Self { to: Some(recipient.to_owned()), ..self }
     }
 
-    /// Only so many times.
+    /// Limits the fault to this number of matches.
     #[must_use]
     pub fn times(self, times: usize) -> Self {
         Self { left: times, ..self }
     }
 
-    /// Only after this step went well so many times.
+    /// Lets this number of matches pass first.
     #[must_use]
     pub fn after(self, times: usize) -> Self {
         Self { after: times, ..self }

@@ -1,4 +1,4 @@
-//! One conversation (RFC 5321), with the faults of the script.
+//! One SMTP conversation (RFC 5321) with the faults of the script.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Session<'a> {
     to: Vec<String>,
 }
 
-/// Talks until the client leaves; an error ends the connection.
+/// Serves a client until it leaves. An error ends the connection.
 pub(super) async fn run(socket: TcpStream, state: &State) -> Result<()> {
     socket.set_nodelay(true)?;
     let (stream, private): (Box<dyn Stream>, bool) = match (&state.tls, state.settings.privacy) {
@@ -155,7 +155,7 @@ impl Session<'_> {
         }
     }
 
-    /// Reads up to the final dot.
+    /// Reads the content up to the final dot.
     async fn content(&mut self) -> Result<Vec<u8>> {
         let mut content = Vec::new();
         let mut first = true;
@@ -175,7 +175,7 @@ impl Session<'_> {
         }
     }
 
-    /// Says `reply`, unless the script wants something else. `true`: all went well.
+    /// Replies with `reply` unless a fault matches. Answers `true` if the normal reply was sent.
     async fn step(&mut self, at: At, reply: &str) -> Result<bool> {
         match self.state.act(at, &self.to) {
             None => self.say(reply).await.map(|()| true),
@@ -183,7 +183,7 @@ impl Session<'_> {
         }
     }
 
-    /// `true`: the duty was done, only late.
+    /// Answers `true` if the normal reply was sent after a delay.
     async fn fail(&mut self, act: Act, duty: &str) -> Result<bool> {
         match act {
             Act::Reply(reply) => self.say(&reply).await?,
@@ -235,7 +235,7 @@ impl Session<'_> {
     }
 }
 
-/// What stands between the angle brackets.
+/// The path between angle brackets.
 fn path(line: &str) -> String {
     let inside = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
     inside.map_or_else(String::new, |(path, _)| path.to_owned())

@@ -1,4 +1,4 @@
-//! A certificate authority of our own.
+//! A certificate authority for tests.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,14 +10,14 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Vouches for a host name.
+/// Signs certificates for one host name.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     host: String,
 }
 
 impl Authority {
-    /// An authority that nobody trusts yet, and that will sign for `host`.
+    /// An authority for `host`, which no client trusts yet.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -27,7 +27,7 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?, host: host.to_owned() })
     }
 
-    /// Writes its certificate as PEM: whoever trusts the file trusts the relay.
+    /// Writes the authority's certificate as PEM. A client that trusts the file trusts the relay.
     ///
     /// # Errors
     /// When the file cannot be written.
