@@ -1,27 +1,27 @@
-//! What can happen in a run, as data.
+//! The acts of a run, as data.
 
 use std::time::Duration;
 
 use tidings_model::Key;
 
-/// One thing that happens, at one moment.
+/// An act at one moment of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// A producer hands over this batch.
     Emit(usize),
-    /// And once more, all of it.
+    /// A producer hands over the whole batch again.
     EmitAgain(usize),
-    /// SIGKILL to a producer that is at it. Another one hands over the same batch then, or nobody does.
+    /// Kills an emitting producer (SIGKILL). Another producer may hand over the same batch.
     KillEmit { again: bool },
-    /// An event of the plan, by its number, is taken back; it may be still to come.
+    /// Retracts an event of the plan, by its number. The event may be still to come.
     Retract { event: u32 },
-    /// A single message, by its number, is handed over.
+    /// Hands over a single message, by its number.
     Send { number: u32 },
-    /// What an operator or a recipient says.
+    /// An order of an operator or a recipient.
     Order(Order, Key),
-    /// An order about a digest or a message: the ledger says which there are, and the number draws one of them.
+    /// An order about a digest or a message. The ledger lists them, and the number draws one.
     Pick(Pick, u32),
-    /// Something breaks, or is mended.
+    /// Begins or ends a fault.
     Fault(Fault),
 }
 
@@ -43,15 +43,15 @@ pub enum Order {
     Resume,
     Withdraw,
     Grant,
-    /// In Temporal, past the command line.
+    /// Cancels in Temporal, without the command line.
     Cancel,
-    /// In Temporal, which runs no code; `tidings recover` follows.
+    /// Terminates in Temporal, which runs no code. `tidings recover` follows.
     Terminate,
     OpenRelay(usize),
     CloseRelay(usize),
 }
 
-/// What an order is about that needs to look first.
+/// An order whose subject is drawn from the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     Reopen,
@@ -60,7 +60,7 @@ pub enum Pick {
     Lift,
 }
 
-/// What breaks.
+/// A fault of one part of Tidings' surroundings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     KillWorker(usize),
@@ -80,12 +80,12 @@ pub enum Fault {
     HealRelays,
 }
 
-/// What a relay does wrong.
+/// A fault of a relay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Smtp {
-    /// Answers the dot late, so many times.
+    /// Delays the reply to the final dot this many times.
     Slow(Duration, usize),
-    /// Takes the mail and closes instead of saying so.
+    /// Takes the email and closes without a reply.
     TakeAndClose(usize),
     /// Loses the mail and closes, after the dot.
     LoseAndClose(usize),
@@ -95,14 +95,14 @@ pub enum Smtp {
     Defer(usize),
     /// 550 5.1.1 at RCPT.
     Bounce,
-    /// 550 5.7.1 at RCPT: about us.
+    /// 550 5.7.1 at RCPT, which is about the sender.
     Policy,
     /// 421 as greeting, until it is healed.
     Refuse,
 }
 
 impl Act {
-    /// Its name in the counts of a run.
+    /// The act's name in the counts of a run.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -156,7 +156,7 @@ impl Pick {
 }
 
 impl Fault {
-    /// Whether a process is killed.
+    /// Answers `true` if the act kills a process.
     #[must_use]
     pub const fn kills(self) -> bool {
         matches!(self, Self::KillWorker(_) | Self::KillTemporal | Self::KillStore)

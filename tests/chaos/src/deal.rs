@@ -1,21 +1,21 @@
-//! Cards that are dealt from a seed: what is the same for orders and faults.
+//! Cards dealt from a seed, for orders and faults alike.
 
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng, seq::SliceRandom};
 
-/// So often that the deck is dealt once in nine tenths of the run, and `slowest` apart at most.
+/// The interval that deals the whole deck in nine tenths of the run, at most `slowest`.
 pub(super) fn pace(length: Duration, cards: usize, slowest: Duration) -> Duration {
     let cards = u32::try_from(cards + 1).unwrap_or(u32::MAX);
     (length * 9 / 10 / cards).min(slowest)
 }
 
-/// Each multiple of `gap`, but for the last moments of the run.
+/// Each multiple of `gap`, except in the last moments of the run.
 pub(super) fn every(gap: Duration, length: Duration) -> impl Iterator<Item = Duration> {
     (1..).map(move |n| gap * n).take_while(move |at| *at <= length * 95 / 100)
 }
 
-/// The deck, shuffled and dealt for ever.
+/// A deck that is shuffled and dealt without end.
 pub(super) fn dealt<T: Clone>(deck: Vec<T>, seed: u64) -> impl Iterator<Item = T> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     std::iter::repeat_with(move || {
@@ -26,17 +26,17 @@ pub(super) fn dealt<T: Clone>(deck: Vec<T>, seed: u64) -> impl Iterator<Item = T
     .flatten()
 }
 
-/// Up to half of `gap`.
+/// A random time up to half of `gap`.
 pub(super) fn jitter(gap: Duration, random: &mut ChaCha8Rng) -> Duration {
     gap.mul_f64(random.random::<f64>() / 2.0)
 }
 
-/// Draws one.
+/// Draws one item.
 pub(super) fn one_of<T: Copy>(of: &[T], random: &mut ChaCha8Rng) -> T {
     of[index(random, of.len())]
 }
 
-/// Drawn as 32 bits, so that a seed means the same on every machine.
+/// Draws 32 bits, so that a seed means the same on every machine.
 pub(super) fn index(random: &mut ChaCha8Rng, length: usize) -> usize {
     random.random_range(0..u32::try_from(length).unwrap_or(u32::MAX)) as usize
 }

@@ -1,4 +1,4 @@
-//! What breaks in a run, and when it is whole again.
+//! The faults of a run, each with its end.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::{
     plan::WORKERS,
 };
 
-/// The longest that the store or Temporal is away.
+/// The longest outage of the store or of Temporal.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
-/// How long a trouble lasts in the mean, at most: a store that is away all the time leaves nothing to break.
+/// The highest mean duration of a fault. A store that is always away leaves nothing to break.
 const OUTAGE: Duration = Duration::from_secs(10);
-/// Between two faults, at most.
+/// The longest time between two faults.
 const GAP: Duration = Duration::from_secs(8);
 
-/// The faults of a run of this length, each with its time. What can break is broken in one way at a time.
+/// The faults of a run of this length with their times. Each part has one fault at a time.
 pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration, Act)> {
     let deck = deck_of_faults(length);
     let gap = pace(length, deck.len(), GAP);
     let mut steps = Vec::new();
-    // Workers, Temporal, the store, the relays: when the last trouble of each is over.
+    // The end of the last fault of workers, Temporal, the store and the relays.
     let mut whole = [Duration::ZERO; WORKERS + 3];
     for (at, card) in every(gap, length).zip(dealt(deck, random.random())) {
         let at = at + jitter(gap, random);
@@ -41,16 +41,16 @@ pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration
     steps
 }
 
-/// How long a trouble lasts, for a number from 0 to 1: most are short, and a few as long as any may be.
+/// A duration for a number from 0 to 1. Most durations are short, and a few are as long as the longest.
 fn outage(length: Duration, luck: f64) -> Duration {
     let longest = LONGEST_OUTAGE.min(length / 12).max(Duration::from_secs(1));
     let mean = OUTAGE.min(longest / 4);
-    // The mean of a power of an even chance is 1 / (exponent + 1).
+    // The mean of `x.powi(n)` is 1 / (n + 1) for a uniform `x`.
     let exponent = longest.div_duration_f64(mean) - 1.0;
     longest.mul_f64(luck.powf(exponent)).max(Duration::from_millis(500))
 }
 
-/// A fault before it is drawn in detail.
+/// A fault whose details are not drawn yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Card {
     KillWorker,
@@ -70,12 +70,13 @@ enum Card {
 }
 
 impl Card {
-    /// What breaks (an index of `whole`), how, and how it is mended, unless it mends itself.
+    /// The index of the broken part in `whole`, its fault, and the act that ends the fault unless it ends by itself.
     fn draw(self, random: &mut ChaCha8Rng) -> (usize, Fault, Option<Fault>) {
         const TEMPORAL: usize = WORKERS;
         let worker = index(random, WORKERS);
         let times = 1 + index(random, 4);
-        // The bulk stream's first relay, its second one, which is met while the first is left alone, and that of single messages.
+        // The bulk stream's first relay, its second one, which is used while the breaker of the first is open, and the
+        // relay of single messages.
         let relay = one_of(&[0, 0, 1, 2], random);
         let smtp = |smtp| (WORKERS + 2, Fault::Relay(relay, smtp), None);
         match self {

@@ -1,4 +1,4 @@
-//! The files of a run are handed to the checker, and its logs are searched.
+//! Hands the files of a run to the checker and searches the logs.
 
 use std::{ffi::OsString, fs, path::Path, process::Command};
 
@@ -7,10 +7,10 @@ use tidings_harness::checker::{self, Verdict};
 
 use super::{load::Files, processes::Processes};
 
-/// What no process may say.
+/// Words that no process may log.
 const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
 
-/// What the checker says of mails, ledger and what was acknowledged.
+/// Runs the checker on emails, ledger and acknowledged ids.
 ///
 /// # Errors
 /// When it cannot run.
@@ -33,7 +33,7 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
     checker::run(&arguments)
 }
 
-/// Keeps the ledger of PostgreSQL, which goes with its cluster, as SQL.
+/// Dumps the ledger of PostgreSQL as SQL, because its cluster is removed after the run.
 ///
 /// # Errors
 /// When `pg_dump` does not start, or fails.
@@ -47,7 +47,7 @@ pub fn keep(files: &Files, processes: &Processes) -> Result<()> {
     Ok(())
 }
 
-/// Lines of the logs that tell of a bug.
+/// Lines of the logs that report a bug.
 ///
 /// # Errors
 /// When they cannot be read.

@@ -1,5 +1,5 @@
-//! A whole Tidings under load, while everything around it breaks by a schedule that follows from a seed; and whether it
-//! kept its promises. `./dev chaos` runs it, docs/reliability.md tells of it.
+//! Runs Tidings under load while a schedule breaks everything around it, and judges the result. The schedule follows
+//! from a seed. `./dev chaos` runs it; docs/testing.md describes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,33 +48,33 @@ pub use load::Files;
 use load::Producers;
 use orders::Desk;
 
-/// Between two looks at the workers.
+/// Interval between two checks of the workers.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Runs a plan in a folder, which stays, and judges it.
+/// Runs a plan in a folder, which is kept, and judges the result.
 ///
 /// # Errors
-/// When it cannot be run at all.
+/// When the run cannot start or cannot finish.
 pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
     let plan = Arc::new(plan);
     let mut processes = Processes::start(&plan, folder, store, Builds::only(cli_env::binary()?)).await?;
     let mut run = Run::new(Arc::clone(&plan), folder, &processes)?;
-    // What broke late is mended later.
+    // Faults that began late end late.
     let end = plan.steps.last().map_or(plan.length, |(at, _)| plan.length.max(*at));
     run.play(&mut processes, end, bar).await?;
     run.judge(&mut processes, bar).await
 }
 
-/// A plan that is being carried out.
+/// A run in progress.
 pub struct Run {
     plan: Arc<Plan>,
     start: Instant,
-    /// Steps of the plan so far.
+    /// Steps of the plan done so far.
     steps: usize,
     pub files: Files,
     producers: Arc<Producers>,
     desk: Desk,
-    /// What producers and operators do: its name, and whether it had an effect.
+    /// Acts of producers and operators: the name, and `true` if the act had an effect.
     tasks: JoinSet<(&'static str, Result<bool>)>,
     acts: BTreeMap<&'static str, u64>,
     done: BTreeMap<&'static str, u64>,
@@ -85,7 +85,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Of a plan, in the folder of a processes, from now on.
+    /// Starts a plan now, in the folder of the processes.
     ///
     /// # Errors
     /// When the folder cannot be written, or was used before.
@@ -107,10 +107,10 @@ impl Run {
         })
     }
 
-    /// Does each act up to this time since the start: when it comes, or as soon after it as the one before is done.
+    /// Does each act up to this time since the start: at its time, or as soon after it as the act before is done.
     ///
     /// # Errors
-    /// When one cannot be done at all.
+    /// When an act cannot be done at all.
     pub async fn play(&mut self, processes: &mut Processes, until: Duration, bar: &ProgressBar) -> Result<()> {
         let plan = Arc::clone(&self.plan);
         while let Some((at, act)) = plan.steps.get(self.steps).filter(|(at, _)| *at <= until) {
@@ -122,15 +122,15 @@ impl Run {
         self.pass(processes, until, bar).await
     }
 
-    /// [`Self::play`] for so long.
+    /// Plays this length of the plan.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::play`].
     pub async fn go_on(&mut self, processes: &mut Processes, time: Duration, bar: &ProgressBar) -> Result<()> {
         self.play(processes, self.start.elapsed() + time, bar).await
     }
 
-    /// Looks after workers and tasks until then.
+    /// Supervises workers and tasks until then.
     async fn pass(&mut self, processes: &mut Processes, until: Duration, bar: &ProgressBar) -> Result<()> {
         while self.start.elapsed() < until {
             sleep_until((self.start + until).min(Instant::now() + LOOK)).await;
@@ -141,10 +141,10 @@ impl Run {
         Ok(())
     }
 
-    /// Lets the dust settle, sends what is open, stops the workers, and asks the checker.
+    /// Ends all faults, sends what is open, stops the workers and runs the checker.
     ///
     /// # Errors
-    /// When there is no verdict.
+    /// When the checker reaches no verdict.
     pub async fn judge(mut self, processes: &mut Processes, bar: &ProgressBar) -> Result<Outcome> {
         let within = self.plan.settle_within();
         bar.set_message("the dust settles");
@@ -176,10 +176,10 @@ impl Run {
         })
     }
 
-    /// Does something, or has it begun.
+    /// Does an act, or starts it in the background.
     ///
     /// # Errors
-    /// When it cannot be done at all.
+    /// When the act cannot be done at all.
     pub async fn act(&mut self, act: &Act, processes: &mut Processes) -> Result<()> {
         *self.acts.entry(act.name()).or_default() += 1;
         if !matches!(act, Act::Emit(_)) {
@@ -218,7 +218,7 @@ impl Run {
         Ok(())
     }
 
-    /// Notes what is wrong; the run goes on to its verdict.
+    /// Records a problem. The run continues to its verdict.
     fn trouble<T: Default>(&mut self, error: &anyhow::Error) -> T {
         self.troubles.push(format!("{error:#}"));
         T::default()
@@ -230,7 +230,7 @@ impl Run {
         }
     }
 
-    /// An order may meet what is broken, and its failure is no wonder; one that ends as no command should is.
+    /// Counts a finished act. An order may fail because of a fault, but a command must end with a documented exit code.
     fn ended(&mut self, ended: Result<(&'static str, Result<bool>), tokio::task::JoinError>) {
         match ended {
             Ok((name, Ok(done))) => *self.done.entry(name).or_default() += u64::from(done),
@@ -239,7 +239,7 @@ impl Run {
         }
     }
 
-    /// Waits until producers and operators are done, at most so long.
+    /// Waits for producers and operators, at most `within`.
     async fn rest(&mut self, processes: &mut Processes, within: Duration) {
         let deadline = Instant::now() + within;
         while !self.tasks.is_empty() && Instant::now() < deadline {

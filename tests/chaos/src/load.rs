@@ -1,4 +1,4 @@
-//! The producers: `tidings emit` and its kin, as processes that are killed and told again.
+//! Producers: processes of `tidings emit`, `retract` and `send`, which are killed and repeated.
 
 use std::{
     fmt,
@@ -23,9 +23,9 @@ use super::{
     tidings::Tidings,
 };
 
-/// Producers that are at it at once.
+/// Producers that run at the same time.
 const PRODUCERS: usize = 4;
-/// Of so many events one is handed over twice in its batch.
+/// One in this number of events is twice in its batch.
 const TWICE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -36,10 +36,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// In this folder.
+    /// Opens the files in this folder.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the folder cannot be written.
     pub fn new(folder: &Path) -> Result<Self> {
         for name in ["batches", "acknowledged", "mails"] {
             fs::create_dir(folder.join(name))?;
@@ -50,7 +50,7 @@ impl Files {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where a file of this name is.
+    /// The path of a file.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -65,7 +65,7 @@ impl Files {
         Ok(file.write_all(format!("{line}\n").as_bytes())?)
     }
 
-    /// How many events of a plan a producer had so far.
+    /// The number of the plan's events that producers handed over so far.
     #[must_use]
     pub fn handed_over(&self, plan: &Plan) -> u64 {
         let batches = plan.batches.iter().enumerate();
@@ -73,10 +73,10 @@ impl Files {
         begun.map(|(_, numbers)| numbers.len() as u64).sum()
     }
 
-    /// All that any `tidings emit` got acknowledged, in one file.
+    /// Collects the ids that any `tidings emit` got acknowledged into one file.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// When a file cannot be read or written.
     pub fn gather_acknowledged(&self) -> Result<PathBuf> {
         let mut all = Vec::new();
         for entry in fs::read_dir(self.path("acknowledged"))? {
@@ -85,7 +85,7 @@ impl Files {
                 continue;
             }
             let ids = fs::read(path)?;
-            // Half a line is what a killed producer left: nobody was told of it.
+            // A killed producer leaves half a line, whose id was not acknowledged to any caller.
             let whole = ids.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
             all.extend_from_slice(&ids[..whole]);
         }
@@ -95,13 +95,13 @@ impl Files {
     }
 }
 
-/// See the module.
+/// The producers of a run.
 pub struct Producers {
     plan: Arc<Plan>,
     tidings: Tidings,
     files: Files,
     gate: Semaphore,
-    /// What is to happen to the next producer that begins: SIGKILL, and whether another one takes over.
+    /// The fate of the next producer: SIGKILL, and `true` if another producer takes over.
     doom: Mutex<Option<bool>>,
     tries: AtomicU64,
     /// Producers that were killed.
@@ -109,27 +109,27 @@ pub struct Producers {
 }
 
 impl Producers {
-    /// Those of a plan.
+    /// Producers of a plan.
     #[must_use]
     pub fn new(plan: Arc<Plan>, tidings: Tidings, files: Files) -> Self {
         let gate = Semaphore::new(PRODUCERS);
         Self { plan, tidings, files, gate, doom: Mutex::default(), tries: AtomicU64::new(0), killed: AtomicU64::new(0) }
     }
 
-    /// The next producer that begins is killed.
+    /// Kills the next producer that begins.
     pub fn doom(&self, again: bool) {
         *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
     }
 
-    /// No producer begins any more: a machine that is too slow for the load hands over less of it.
+    /// Lets no producer begin. A machine that is too slow for the load hands over fewer events.
     pub fn close(&self) {
         self.gate.close();
     }
 
-    /// Hands over a batch, again until all of it is accepted. `false`: too late to begin.
+    /// Hands over a batch, repeatedly until every event is accepted. Answers `false` if it is too late to begin.
     ///
     /// # Errors
-    /// When `tidings emit` ends in a way that another try does not mend.
+    /// When `tidings emit` ends with an error that another try cannot fix.
     pub async fn emit(&self, batch: usize) -> Result<bool> {
         let Ok(_turn) = self.gate.acquire().await else { return Ok(false) };
         let path = self.files.path(&format!("batches/{batch}.ndjson"));
@@ -145,7 +145,7 @@ impl Producers {
             let mut child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
             let doom = self.doom.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let (Some(_), Some(pid)) = (doom, child.id()) {
-                // Amid its events, and before it has told of all of them.
+                // The kill comes amid the events, before all of them are reported.
                 sleep(PAUSE.mul_f64(f64::from(u32::try_from(batch % 10).unwrap_or(0)) / 10.0)).await;
                 if signal(pid, "KILL").is_ok() {
                     self.killed.fetch_add(1, Ordering::Relaxed);
@@ -177,7 +177,8 @@ impl Producers {
         numbers.map(line).chain(again.map(line)).collect()
     }
 
-    /// Takes an event back. Where that was acknowledged before anybody handed the event over, no mail may tell of it.
+    /// Retracts an event. If the retract is acknowledged before the event is handed over, no email may contain the
+    /// event.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -194,10 +195,10 @@ impl Producers {
         Ok(done)
     }
 
-    /// Hands over a single message, again until it is accepted. The same number is the same message.
+    /// Hands over a single message, repeatedly until it is accepted. The same number is the same message.
     ///
     /// # Errors
-    /// When `tidings send` ends as it should not, or the files cannot be written.
+    /// When `tidings send` ends with an undocumented exit code, or the files cannot be written.
     pub async fn send(&self, number: u32) -> Result<bool> {
         let user = &self.plan.users[number as usize % self.plan.users.len()];
         fs::write(self.files.path("text.txt"), "A single message.\n")?;
@@ -224,9 +225,9 @@ impl Producers {
                     self.files.append("sent.ndjson", &json!({"id": said["id"]}))?;
                     return Ok(true);
                 }
-                // Refused: the address is suppressed.
+                // Refused, because the address is suppressed.
                 Some(2) => return Ok(false),
-                // It may be in the outbox, and nobody sends it before it is told again.
+                // The message may be in the outbox, but its workflow starts only with the next try.
                 Some(1) => sleep(PAUSE).await,
                 _ => bail!("tidings send of message {number} ended with {}", output.status),
             }

@@ -1,4 +1,4 @@
-//! What operators and recipients say during a run, by the command line, and by Temporal where there is no other way.
+//! Orders of operators and recipients during a run, by the command line where it has the command, else by Temporal.
 
 use std::{process::Output, sync::Arc, time::Duration};
 
@@ -25,14 +25,14 @@ use super::{
     tidings::Tidings,
 };
 
-/// Longer than any command waits for an answer, also one for many keys.
+/// Time limit for a command: longer than any waits for an answer, also for many keys.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Keys that are looked at for a digest to reopen.
+/// Keys that are searched for a digest to reopen.
 const LOOK_AT: usize = 40;
 const AGAIN: Duration = Duration::from_secs(2);
 const WHY: &str = "chaos";
 
-/// See the module.
+/// Gives orders on behalf of operators and recipients.
 #[derive(Clone)]
 pub struct Desk {
     pub plan: Arc<Plan>,
@@ -41,10 +41,10 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Gives an order. `false`: nobody carried it out, which may be for something that is broken just then.
+    /// Gives an order. Answers `false` if the order was not carried out, for example because of a fault.
     ///
     /// # Errors
-    /// When the command ended as no command should.
+    /// When the command ends with an undocumented exit code.
     pub async fn order(&self, order: Order, key: &Key) -> Result<bool> {
         match order {
             Order::Cancel => Ok(self.cancel(key).await.is_ok()),
@@ -54,23 +54,23 @@ impl Desk {
             },
             order => {
                 let output = self.tell(&words(order, key)).await?;
-                // Orders of the plan are right; whether they can be carried out is another matter.
+                // Orders of the plan are valid, but a fault may prevent them.
                 ensure!(output.status.code() != Some(2), "{order:?} is refused: {output:?}");
                 Ok(output.status.success())
             }
         }
     }
 
-    /// Looks what there is, and gives an order about it.
+    /// Draws a subject from the ledger and gives an order about it.
     ///
     /// # Errors
-    /// When the command ended as no command should.
+    /// When the command ends with an undocumented exit code.
     pub async fn pick(&self, pick: Pick, number: u32) -> Result<bool> {
         let looking = async {
             let store = self.store.open().await?;
             self.words_of(&*store, pick, number as usize).await
         };
-        // A ledger that is away names nothing.
+        // Without the ledger there is nothing to draw from.
         let Ok(Ok(Some(words))) = timeout(PATIENCE, looking).await else { return Ok(false) };
         self.tell(&words).await.map(|output| output.status.success())
     }
@@ -104,7 +104,7 @@ impl Desk {
         })
     }
 
-    /// A digest that came to nothing, and its key.
+    /// A digest that ended without an email, and its key.
     async fn reopenable(&self, store: &dyn Store, number: usize) -> Result<Option<(String, String)>> {
         let keys: Vec<_> = self.plan.keys().into_iter().collect();
         for key in keys.iter().cycle().skip(number % keys.len()).take(LOOK_AT) {
@@ -124,17 +124,17 @@ impl Desk {
         Ok(workflow.cancel(WorkflowCancelOptions::default()).await?)
     }
 
-    /// The key's run that goes on, if one does.
+    /// The key's open run, if there is one.
     async fn running(&self, key: &Key) -> Result<Option<String>> {
         let workflow = self.tidings.temporal().await?.get_workflow_handle::<Digest>(key.workflow_id());
         let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
         Ok((run.status() == WorkflowExecutionStatus::Running).then(|| run.run_id().to_owned()))
     }
 
-    /// Terminates a run, and recovers it: whoever terminates has to. `false`: it came to its end before.
+    /// Terminates a run and recovers it, as an operator must. Answers `false` if the run ended before.
     async fn terminate(&self, key: &Key, run: &str) -> Result<bool> {
         let end = loop {
-            // An answer that is lost may have been a yes.
+            // A lost answer may have been a success.
             if let Ok(Some(end)) = self.end(key, run).await {
                 break end;
             }
@@ -143,24 +143,24 @@ impl Desk {
         if end != WorkflowExecutionStatus::Terminated {
             return Ok(false);
         }
-        // However long it takes: the run is in its history only.
+        // The command may take its time, because only the history has the run's events.
         while !self.recovered(key, run).await? {
             sleep(AGAIN).await;
         }
         Ok(true)
     }
 
-    /// Terminates this run, and no later one. Answers with the end that it has, which may be another.
+    /// Terminates this run and no later one. Answers with the status in which the run ended.
     async fn end(&self, key: &Key, run: &str) -> Result<Option<WorkflowExecutionStatus>> {
         let temporal = self.tidings.temporal().await?;
         let workflow = run_handle(&temporal, key.workflow_id(), Some(run));
-        // Where there is an error it may be over already, or only the answer was lost.
+        // After an error the run may be over, or only the answer was lost.
         let _ = workflow.terminate(WorkflowTerminateOptions::default()).await;
         let end = workflow.describe(WorkflowDescribeOptions::default()).await?.status();
         Ok((end != WorkflowExecutionStatus::Running).then_some(end))
     }
 
-    /// Recovers a run. A digest that the recipient may have already is sent again all the same.
+    /// Recovers a run. Recovery resends even a digest that the recipient may have.
     async fn recovered(&self, key: &Key, run: &str) -> Result<bool> {
         let words = ["recover", &key.to_string(), "--run", run, "--why", WHY, "--json"].map(str::to_owned);
         let output = timeout(PATIENCE, self.tidings.command(&words).output()).await.context("tidings recover")??;
@@ -177,10 +177,10 @@ impl Desk {
         Ok(false)
     }
 
-    /// Runs a command, and notes what became of it.
+    /// Runs a command and logs its result.
     ///
     /// # Errors
-    /// When it does not come to its end, or ends as no command should.
+    /// When the command does not end in time, or ends with an undocumented exit code.
     pub async fn tell(&self, words: &[String]) -> Result<Output> {
         let output = timeout(PATIENCE, self.tidings.command(words).output()).await;
         let output = output.with_context(|| format!("tidings {}: no end", words.join(" ")))??;
@@ -196,7 +196,7 @@ impl Desk {
     }
 }
 
-/// An order as it is typed.
+/// The words of an order on the command line.
 fn words(order: Order, key: &Key) -> Vec<String> {
     let named = key.to_string();
     let tenant = format!("tenant={} and type={}", key.tenant, key.digest_type);
@@ -219,7 +219,7 @@ fn words(order: Order, key: &Key) -> Vec<String> {
         Order::Grant => &["consent", "grant", &named],
         Order::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
         Order::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
-        // Not by the command line.
+        // The command line has no such command.
         Order::Cancel | Order::Terminate => &[],
     };
     let unasked = matches!(order, Order::Flush | Order::Preview | Order::Status);

@@ -1,33 +1,33 @@
-//! What became of a run, for whoever started it.
+//! The result of a run.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use tidings_harness::checker::Verdict;
 
-/// What became of a run.
+/// The result of a run.
 pub struct Outcome {
     pub seed: u64,
-    /// Where all its files are: logs, mails, what was acknowledged, the ledger.
+    /// The folder of all files: logs, emails, acknowledged ids and the ledger.
     pub folder: PathBuf,
-    /// How often each kind of act happened.
+    /// Acts of each kind.
     pub acts: BTreeMap<&'static str, u64>,
-    /// How many of them had an effect: orders that were carried out, for example.
+    /// Acts that had an effect, for example orders that were carried out.
     pub done: BTreeMap<&'static str, u64>,
     /// Processes that got SIGKILL.
     pub kills: u64,
-    /// Workers that ended for an outage, and were started again.
+    /// Workers that ended because of an outage and were started again.
     pub restarts: u64,
     /// Events handed over at least once.
     pub events: u64,
-    /// Windows that were open when the dust had settled.
+    /// Windows that were open after the faults had ended.
     pub open: u64,
     pub verdict: Verdict,
-    /// What is wrong beside the violations: processes that ended by themselves, or never.
+    /// Problems other than violations, for example processes that ended by themselves or did not end.
     pub troubles: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether all promises were kept.
+    /// Answers `true` if every guarantee held.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict.code == Some(0) && self.verdict.violations.is_empty() && self.troubles.is_empty()

@@ -1,7 +1,7 @@
 //! The schedule of a run: a pure function of seed and length.
 //!
-//! Load, orders and faults are dealt from three decks of cards. A deck is dealt to its end before it is shuffled again, so
-//! that even a short run meets every kind of trouble.
+//! Load, orders and faults are dealt from three decks of cards. Every card is dealt before a deck is shuffled again, so
+//! that even a short run has every kind of fault.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,27 +17,27 @@ use super::{
 
 /// Workers of a run.
 pub const WORKERS: usize = 3;
-/// Events a second: an hour has more than 100,000.
+/// Events a second. An hour has more than 100,000.
 const RATE: u32 = 36;
-/// A producer begins so often.
+/// Interval between two producers.
 const BATCH_EVERY: Duration = Duration::from_secs(2);
 
-/// What happens when.
+/// The schedule of a run.
 #[derive(Debug, PartialEq)]
 pub struct Plan {
     pub seed: u64,
     pub length: Duration,
-    /// Those to whom events are addressed, of each tenant.
+    /// Users of each tenant.
     pub users: Vec<String>,
-    /// By number, which is in their id, too.
+    /// Events by their number, which is also in their id.
     pub events: Vec<Event>,
-    /// Numbers of events that are handed over together.
+    /// Numbers of the events that are handed over together.
     pub batches: Vec<std::ops::Range<u32>>,
-    /// By time since the start.
+    /// Acts by their time since the start.
     pub steps: Vec<(Duration, Act)>,
 }
 
-/// An event to come.
+/// A planned event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub key: Key,
@@ -47,7 +47,7 @@ pub struct Event {
 }
 
 impl Plan {
-    /// The schedule. The same seed and length make the same.
+    /// Makes the schedule. The same seed and length make the same schedule.
     #[must_use]
     pub fn new(seed: u64, length: Duration) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -57,7 +57,7 @@ impl Plan {
         plan
     }
 
-    /// The same load and orders, and nothing that breaks.
+    /// Makes the same load and orders without faults.
     #[must_use]
     pub fn calm(seed: u64, length: Duration) -> Self {
         let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
@@ -80,7 +80,7 @@ impl Plan {
         plan
     }
 
-    /// Adds one more event for each of these keys: a batch, which no step hands over.
+    /// Adds one more event for each of these keys, as a batch that no step hands over.
     pub fn add(&mut self, keys: impl IntoIterator<Item = Key>) -> usize {
         let first = self.count();
         let event = |key| Event { key, category: CATEGORIES[0], entity: 0, urgent: false };
@@ -89,14 +89,14 @@ impl Plan {
         self.batches.len() - 1
     }
 
-    /// How long it may take until the dust has settled: what was put off is put off for as long again, at most, and waits
-    /// between attempts grow up to minutes.
+    /// The longest time until every open window waits for something. A postponed deadline is postponed once more at
+    /// most, and the wait between attempts grows to minutes.
     #[must_use]
     pub fn settle_within(&self) -> Duration {
         (self.length * 2).clamp(Duration::from_mins(2), Duration::from_mins(15))
     }
 
-    /// Every key that an event of the plan has.
+    /// The keys of all events.
     #[must_use]
     pub fn keys(&self) -> BTreeSet<Key> {
         self.events.iter().map(|event| event.key.clone()).collect()
@@ -134,7 +134,7 @@ impl Plan {
         }
     }
 
-    /// A third of all that happens is about the same few users.
+    /// A third of all events and orders is about the same few users.
     fn key(&self, random: &mut ChaCha8Rng) -> Key {
         let hot = self.users.len() / 6;
         let users = if random.random_ratio(1, 3) { &self.users[..hot] } else { &self.users[..] };
@@ -144,14 +144,14 @@ impl Plan {
         Key { tenant, digest_type, user }
     }
 
-    /// What producers do beside handing over, what operators say, what recipients choose.
+    /// Retracts and messages of producers, orders of operators and choices of recipients.
     fn orders(&mut self, random: &mut ChaCha8Rng) {
         let deck = self.deck_of_orders();
         let gap = pace(self.length, deck.len(), Duration::from_millis(1_500));
         for (at, card) in every(gap, self.length).zip(dealt(deck, random.random())) {
             let act = match card {
                 Act::EmitAgain(_) => Act::EmitAgain(self.batch_by(at, random)),
-                // Of those so far, and of those to come within the next half of a minute.
+                // Draws from the events so far and those of the next half minute.
                 Act::Retract { .. } => {
                     Act::Retract { event: random.random_range(0..self.batches[self.batch_at(at + gap * 20)].end) }
                 }

@@ -1,4 +1,4 @@
-//! The processes of a run: several workers, Temporal on a file, relays, a store. They are killed when it is dropped.
+//! The processes of a run: workers, Temporal on a file, relays and a store. They are killed when they are dropped.
 
 use std::{
     fs::{self, OpenOptions},
@@ -23,24 +23,24 @@ use super::{
     tidings::{Build, Builds, Tidings},
 };
 
-/// A worker that cannot connect ends, and whoever runs it starts it again. So long after an outage that is no wonder.
+/// Time after an outage in which a worker may still end because it cannot connect. The run starts it again.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// See the module.
+/// The processes of a run.
 pub struct Processes {
     pub tidings: Tidings,
     pub server: DevServer,
     pub relays: Vec<Relay>,
     pub store: Target,
     workers: [Worker; WORKERS],
-    /// The processes of all workers so far.
+    /// Process ids of all workers so far.
     pub pids: Vec<(u32, Build)>,
-    /// Outages of Temporal and the store that last, and when the last one ended.
+    /// Outages of Temporal and the store that last now, and the end of the last outage.
     away: u32,
     back_at: Instant,
-    /// Workers that ended without being killed, and were started again.
+    /// Workers that ended by themselves and were started again.
     pub restarts: u64,
-    /// Those of them that had no outage to end for.
+    /// Workers that ended by themselves without an outage.
     pub unexplained: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ struct Worker {
 }
 
 impl Processes {
-    /// Everything of a plan, running, with workers of the old build.
+    /// Starts everything of a plan, with workers of the old build.
     ///
     /// # Errors
     /// When a part does not start.
@@ -91,7 +91,7 @@ impl Processes {
     /// Runs a command of one build, which must succeed.
     ///
     /// # Errors
-    /// When it does not: with what it said.
+    /// When the command fails. The error contains its output.
     pub async fn prepare(&self, build: Build, arguments: &[&str]) -> Result<()> {
         let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let output = self.tidings.command_of(build, &arguments).output().await?;
@@ -116,10 +116,11 @@ impl Processes {
         Ok(())
     }
 
-    /// Puts a worker of another build in the place of one: SIGTERM, its end, start. Answers with how long it took to end.
+    /// Replaces a worker by one of another build: SIGTERM, wait, start. Answers with the time that the worker took to
+    /// end.
     ///
     /// # Errors
-    /// When it does not end by itself within that time, or ends with another code than 0.
+    /// When the worker does not end in time, or ends with another code than 0.
     pub async fn replace_worker(&mut self, number: usize, build: Build, within: Duration) -> Result<Duration> {
         let asked = Instant::now();
         self.workers[number].wanted = false;
@@ -130,10 +131,10 @@ impl Processes {
         Ok(asked.elapsed())
     }
 
-    /// Looks after the workers: one that ended by itself is started again.
+    /// Supervises the workers and restarts each that ended by itself.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When a worker does not start.
     pub fn supervise(&mut self) -> Result<()> {
         for number in 0..WORKERS {
             let Worker { child: Some(child), wanted: true, .. } = &mut self.workers[number] else { continue };
@@ -147,7 +148,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Breaks something, or mends it. `true`: a process was killed.
+    /// Begins or ends a fault. Answers `true` if a process was killed.
     ///
     /// # Errors
     /// When that cannot be done.
@@ -213,15 +214,15 @@ impl Processes {
 
     fn signal_worker(&self, number: usize, name: &str) {
         if let Some(child) = &self.workers[number].child {
-            // One that has just ended by itself is started again.
+            // A worker that has just ended by itself is started again.
             let _ = signal(child.id(), name);
         }
     }
 
-    /// SIGTERM to all workers: each must come to its end by itself.
+    /// Stops all workers with SIGTERM. Each must end by itself.
     ///
     /// # Errors
-    /// When one does not, or ends with another code than 0.
+    /// When a worker does not end, or ends with another code than 0.
     pub async fn stop_workers(&mut self, within: Duration) -> Result<()> {
         for number in 0..WORKERS {
             self.workers[number].wanted = false;
@@ -236,7 +237,7 @@ impl Processes {
 }
 
 impl Worker {
-    /// Waits until it has ended by itself, and well.
+    /// Waits until the worker has ended with code 0.
     async fn ended(&mut self, number: usize, deadline: Instant) -> Result<()> {
         let child = self.child.as_mut().context("a worker is missing")?;
         let status = loop {

@@ -1,4 +1,4 @@
-//! Where a run of processes happens: the options that `./dev chaos` and `./dev upgrade` share.
+//! Options that `./dev chaos` and `./dev upgrade` share.
 
 use std::{fs, path::PathBuf};
 
@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 
 use super::store::Target;
 
-/// See the module.
+/// Store and folder of a run.
 #[derive(Args)]
 pub struct RunOptions {
     #[arg(long, default_value = "sqlite")]
     store: Store,
-    /// Where its files go [default: a new temporary folder]
+    /// Folder for the run's files [default: a new temporary folder]
     #[arg(long)]
     folder: Option<PathBuf>,
 }
@@ -24,10 +24,10 @@ enum Store {
 }
 
 impl RunOptions {
-    /// The folder, which stays, and the store, for the command `./dev NAME`.
+    /// Opens the folder, which is kept, and the store, for the command `./dev NAME`.
     ///
     /// # Errors
-    /// When the folder cannot be made, or PostgreSQL is not there.
+    /// When the folder cannot be made, or PostgreSQL is missing.
     pub async fn open(self, name: &str) -> Result<(PathBuf, Target)> {
         let folder = match self.folder {
             Some(folder) => fs::create_dir_all(&folder).map(|()| folder)?,

@@ -1,4 +1,4 @@
-//! The Tidings that is put through it: digest types of all cadences, two relays, retries that come soon.
+//! The configuration of a run: digest types with all cadences, two bulk relays, and short retry delays.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use rand::{RngExt, rngs::ChaCha8Rng};
 
 /// Tenants, each with its own users of the same names.
 pub const TENANTS: [&str; 2] = ["acme", "globex"];
-/// What events are about. `share` has a delay of its own in one digest type.
+/// Categories of events. `share` has a delay of its own in one digest type.
 pub const CATEGORIES: [&str; 3] = ["comment", "share", "alarm"];
-/// The bulk stream's relays, the preferred one first, and that of single messages.
+/// The bulk stream's relays in order of preference, and the relay of single messages.
 pub const RELAYS: [&str; 3] = ["first", "second", "single"];
-/// Cadences that recipients change to. `hourly` outlasts the run and is flushed at its end.
+/// Cadences that recipients choose. `hourly` outlasts the run and is flushed at its end.
 pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
 
-/// A digest type: its name, how many of a hundred events are for it, and its table.
+/// A digest type: its name, its percentage of the events, and its table.
 const TYPES: [(&str, u32, &str); 11] = [
     ("instant", 4, "cadence = 'instant'"),
     ("soon", 22, "cadence = 'after 3s'"),

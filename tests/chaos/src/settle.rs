@@ -1,5 +1,5 @@
-//! The end of a run: everything works again, and the dust settles. What is open then needs a reason; after that all of it
-//! is sent, so that every event is accounted for.
+//! The end of a run, when all faults are over. Each open window needs a reason; then every window is sent, so that
+//! every event is accounted for.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,12 +24,12 @@ use super::{
     settings::{RELAYS, TENANTS},
 };
 
-/// Keys that are asked at once.
+/// Keys that are queried at the same time.
 const AT_ONCE: usize = 8;
 const AGAIN: Duration = Duration::from_secs(1);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Waits until whatever is open waits for something, at most so long, and writes down what is open.
+/// Waits at most `within` until every open window waits for something, and logs what is open.
 ///
 /// # Errors
 /// When Temporal does not answer.
@@ -62,7 +62,7 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
     Ok(open.len())
 }
 
-/// Whether it is no wonder that the key is open. The checker judges for itself; this only says when to ask it.
+/// Answers `true` if the key may be open. The checker judges for itself; this only decides when to run it.
 fn waits(status: &Status, now: Timestamp) -> bool {
     match status.state.as_str() {
         "idle" => true,
@@ -72,7 +72,8 @@ fn waits(status: &Status, now: Timestamp) -> bool {
     }
 }
 
-/// Ends every hold and pause and flushes until nothing is open, at most so long. Answers with the keys that still are.
+/// Ends every hold and pause and flushes until no window is open, at most `within`. Answers with the keys that are
+/// still open.
 ///
 /// # Errors
 /// When Temporal does not answer.
@@ -89,7 +90,7 @@ pub async fn empty(
     let deadline = Instant::now() + within;
     loop {
         processes.supervise()?;
-        // A key that does not answer keeps none of the others from being sent.
+        // A key that does not answer must not keep the others from being sent.
         let open = open(processes, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
         if open.as_ref().is_ok_and(Vec::is_empty) && singles(processes).await.is_ok_and(|singles| singles == 0) {
             return Ok(Vec::new());
@@ -108,10 +109,10 @@ pub async fn empty(
     }
 }
 
-/// The keys whose workflow runs, and what it says of itself. Who does not answer is asked again, until the deadline.
+/// The keys with an open run, and their status. A key that does not answer is queried again until the deadline.
 ///
 /// # Errors
-/// When somebody does not answer by then.
+/// When a key does not answer by the deadline.
 pub async fn open(processes: &Processes, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
     loop {
         let asking = async {
@@ -127,7 +128,7 @@ pub async fn open(processes: &Processes, keys: &BTreeSet<Key>, deadline: Instant
     }
 }
 
-/// Single messages that are on their way.
+/// Single messages without an outcome.
 async fn singles(processes: &Processes) -> Result<usize> {
     let query = format!("WorkflowType = '{}' AND ExecutionStatus = 'Running'", names::MESSAGE_WORKFLOW_TYPE);
     let count = processes.server.client().await?.count_workflows(&query, WorkflowCountOptions::default()).await?;

@@ -1,4 +1,4 @@
-//! The store of a run, which the run itself takes away and gives back.
+//! The store of a run, which the run can take away and give back.
 
 use std::{
     env, fs,
@@ -13,22 +13,22 @@ use sqlx::{Connection, SqliteConnection};
 use tidings_harness::{env::eventually, postgres, process::signal};
 use tidings_store::{Postgres, Sqlite, Store};
 
-/// How long PostgreSQL may take to start after a crash.
+/// Time limit for PostgreSQL's start after a crash.
 const READY: Duration = Duration::from_mins(1);
 
-/// SQLite's code for a lock that another connection has.
+/// SQLite's code for a lock that another connection holds.
 const BUSY: &str = "5";
 
-/// Which one. See the module.
+/// The store of a run.
 pub enum Target {
-    /// A file. Away means: another process has its write lock.
+    /// A file. It is away while another process holds its write lock.
     Sqlite { file: PathBuf, lock: Option<SqliteConnection> },
-    /// A database in a cluster of its own. Away means: all processes of the cluster are dead, or stand still.
+    /// A database in a cluster of its own. It is away while all processes of the cluster are dead or paused.
     Postgres { url: String, cluster: PathBuf },
 }
 
 impl Target {
-    /// A file in this folder.
+    /// An SQLite file in this folder.
     #[must_use]
     pub fn sqlite(folder: &Path) -> Self {
         Self::Sqlite { file: folder.join("tidings.db"), lock: None }
@@ -44,7 +44,7 @@ impl Target {
         Ok(Self::Postgres { url, cluster: cluster.into() })
     }
 
-    /// For `tidings.toml`, and for the checker where it is no file.
+    /// The URL for `tidings.toml`, and for the checker if the store is not a file.
     #[must_use]
     pub fn url(&self) -> String {
         match self {
@@ -53,7 +53,7 @@ impl Target {
         }
     }
 
-    /// Where the checker reads the ledger.
+    /// The ledger as the checker reads it.
     #[must_use]
     pub fn ledger(&self) -> String {
         match self {
@@ -62,16 +62,16 @@ impl Target {
         }
     }
 
-    /// SIGKILL to all of PostgreSQL; the write lock of SQLite. `true`: something was killed.
+    /// Kills all of PostgreSQL (SIGKILL) or takes SQLite's write lock. Answers `true` if a process was killed.
     ///
     /// # Errors
-    /// When PostgreSQL is away already, or there is no file.
+    /// When PostgreSQL is away already, or the file is missing.
     pub async fn kill(&mut self) -> Result<bool> {
         match self {
             Self::Sqlite { .. } => self.pause().await.map(|()| false),
             Self::Postgres { cluster, .. } => {
                 for pid in processes(cluster)? {
-                    // A child may go by itself when it misses its parent.
+                    // A child may end by itself when its parent is gone.
                     let _ = signal(pid, "KILL");
                 }
                 Ok(true)
@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Starts again what was killed, or gives the lock back.
+    /// Starts PostgreSQL again, or gives the lock back.
     ///
     /// # Errors
     /// When PostgreSQL does not start.
@@ -87,16 +87,16 @@ impl Target {
         let Self::Postgres { cluster, .. } = self else { return self.go_on().await };
         let control = cluster.join("start");
         eventually("PostgreSQL starts", READY, async || {
-            // Refused while a child of the dead one still has the shared memory.
+            // PostgreSQL refuses to start while a child of the dead server still holds the shared memory.
             Ok(Command::new(&control).output()?.status.success().then_some(()))
         })
         .await
     }
 
-    /// SIGSTOP to all of PostgreSQL; the write lock of SQLite.
+    /// Pauses all of PostgreSQL (SIGSTOP), or takes SQLite's write lock.
     ///
     /// # Errors
-    /// When PostgreSQL is away already, or there is no file.
+    /// When PostgreSQL is away already, or the file is missing.
     pub async fn pause(&mut self) -> Result<()> {
         match self {
             Self::Sqlite { file, lock } => {
@@ -104,7 +104,7 @@ impl Target {
                 let mut connection = SqliteConnection::connect(&url).await?;
                 match sqlx::raw_sql("PRAGMA busy_timeout = 10000; BEGIN EXCLUSIVE").execute(&mut connection).await {
                     Ok(_) => *lock = Some(connection),
-                    // A worker that stands still has it: the store is away as it is, until that one goes on.
+                    // A paused worker holds the lock, so the store is away already until that worker resumes.
                     Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(BUSY) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -118,10 +118,10 @@ impl Target {
         Ok(())
     }
 
-    /// What stood still goes on.
+    /// Resumes what was paused.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When a process is gone.
     pub async fn go_on(&mut self) -> Result<()> {
         match self {
             Self::Sqlite { lock, .. } => {
@@ -138,14 +138,14 @@ impl Target {
         Ok(())
     }
 
-    /// Its URL, to be opened when it is needed.
+    /// A place to open the store when it is needed.
     #[must_use]
     pub fn place(&self) -> Place {
         Place(self.url())
     }
 }
 
-/// The store as Tidings has it: to look up what an order is about.
+/// The store as Tidings opens it, to draw the subject of an order.
 #[derive(Clone)]
 pub struct Place(String);
 
@@ -163,7 +163,7 @@ impl Place {
     }
 }
 
-/// The postmaster and its children, the postmaster first: one that stands still makes no new ones.
+/// The postmaster and its children. The postmaster comes first, because a paused postmaster starts no children.
 fn processes(cluster: &Path) -> Result<Vec<u32>> {
     let file = fs::read_to_string(cluster.join("data/postmaster.pid")).context("PostgreSQL does not run")?;
     let postmaster: u32 = file.lines().next().context("postmaster.pid is empty")?.trim().parse()?;

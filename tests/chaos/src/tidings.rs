@@ -1,4 +1,4 @@
-//! The binary `tidings` in a folder with its configuration: one build of it, or two in mixed company.
+//! The binary `tidings` in a folder with its configuration: one build, or two builds in turn.
 
 use std::{
     fs::OpenOptions,
@@ -18,21 +18,21 @@ use temporalio_client::Client;
 use tidings_harness::{cli_env, server};
 use tokio::process::Command;
 
-/// Which build of Tidings.
+/// A build of Tidings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
     Old,
     New,
 }
 
-/// Where each build is.
+/// The binary of each build.
 #[derive(Clone)]
 pub struct Builds {
     pub old: PathBuf,
     pub new: PathBuf,
 }
 
-/// See the module.
+/// The command line of a run.
 #[derive(Clone)]
 pub struct Tidings {
     builds: Builds,
@@ -43,7 +43,7 @@ pub struct Tidings {
 }
 
 impl Builds {
-    /// One for all.
+    /// The folder of all commands.
     #[must_use]
     pub fn only(binary: PathBuf) -> Self {
         Self { old: binary.clone(), new: binary }
@@ -51,19 +51,19 @@ impl Builds {
 }
 
 impl Tidings {
-    /// In this folder, with Temporal at this address.
+    /// Commands in this folder, with Temporal at this address.
     #[must_use]
     pub fn new(builds: Builds, folder: &Path, temporal: String) -> Self {
         Self { builds, folder: folder.to_owned(), temporal, mixed: Arc::default(), turn: Arc::default() }
     }
 
-    /// Where configuration and logs are.
+    /// The folder of configuration and logs.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The command line with these arguments: the old build's, and from [`Self::mix`] on each build's in turn.
+    /// A command with these arguments: of the old build, and after [`Self::mix`] of each build in turn.
     #[must_use]
     pub fn command(&self, arguments: &[String]) -> Command {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -71,12 +71,12 @@ impl Tidings {
         self.command_of(build, arguments)
     }
 
-    /// From now on producers and operators have both builds.
+    /// Gives both builds to producers and operators from now on.
     pub fn mix(&self) {
         self.mixed.store(true, Ordering::Relaxed);
     }
 
-    /// The command line of one build.
+    /// A command of one build.
     #[must_use]
     pub fn command_of(&self, build: Build, arguments: &[String]) -> Command {
         let binary = match build {
@@ -84,12 +84,12 @@ impl Tidings {
             Build::New => &self.builds.new,
         };
         let mut command = cli_env::command(binary, &self.folder, &self.temporal);
-        // Who gives orders, for the audit trail.
+        // Names the actor for the audit trail.
         command.args(arguments).env("USER", "chaos");
         command
     }
 
-    /// A new connection to Temporal: an older one may be of a server that is gone.
+    /// A new connection to Temporal, because an older one may belong to a stopped server.
     ///
     /// # Errors
     /// When it does not answer.
@@ -97,7 +97,7 @@ impl Tidings {
         tokio::time::timeout(Duration::from_secs(10), server::connect(&self.temporal)).await?
     }
 
-    /// Writes down what a command said.
+    /// Logs the output of a command.
     ///
     /// # Errors
     /// When the disk is full.

@@ -1,5 +1,5 @@
-//! A rolling upgrade between two builds of Tidings: workers are replaced one by one, forward, back and forward again, while
-//! events come and windows are open. `./dev upgrade` runs it, docs/upgrades.md tells of it.
+//! A rolling upgrade between two builds of Tidings. Workers are replaced one by one, forward, back and forward again,
+//! while events arrive and windows are open. `./dev upgrade` runs it; docs/upgrades.md describes it.
 
 use std::{
     collections::BTreeMap,
@@ -28,46 +28,47 @@ mod tasks;
 pub use outcome::Outcome;
 pub use tasks::Tasks;
 
-/// All workers become this build, one after the other.
+/// Builds of the rounds. Each round replaces all workers one after the other.
 const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
-/// The schedule of load and orders is the same in every run, and longer than any: it ends with the last round.
+/// Seed and length of load and orders. The schedule is the same in every run, and the run ends with the last round.
 const SEED: u64 = 1;
 const LENGTH: Duration = Duration::from_secs(240);
-/// Until the first round.
+/// Time before the first round.
 const BEFORE: Duration = Duration::from_secs(15);
-/// What is told so early before a round shows by then.
+/// Time in which an order takes effect before a round.
 const SHOWS: Duration = Duration::from_secs(3);
-/// Until the next worker is replaced: both builds answer meanwhile.
+/// Time between two replacements, in which both builds answer.
 const BETWEEN: Duration = Duration::from_secs(6);
-/// What a worker has under way may take so long; then it ends.
+/// Time limit for a worker to end after SIGTERM.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
-/// Failed tasks that are printed.
+/// Number of failed tasks that are printed.
 const SHOWN: usize = 8;
-/// How long the keys are asked for their state.
+/// Time limit for the status of the keys.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A user of the plan to whom no relay takes mail.
+/// A user whose emails every relay defers.
 const DEFERRED: &str = "u2";
-/// Of whose mail no relay says whether it took it.
+/// A user about whose emails no relay gives a final reply.
 const UNSURE: &str = "u3";
-/// Whose digests are held; who pauses; who wants one mail a day.
+/// Users whose digests are held, who pause, and who choose one email a day.
 const HELD: &str = "u4";
 const PAUSED: &str = "u5";
 const DAILY: &str = "u6";
-/// Digest types in which they have windows.
+/// Digest types in which these users have windows.
 const TYPES: [&str; 4] = ["delayed", "sliding", "full", "hourly"];
 const TENANT: &str = "acme";
 /// Single messages before each round.
 const SINGLES: u32 = 12;
 
-/// Runs the upgrade in a folder, which stays, from the build at `old` to the one beside this program, and judges it.
+/// Runs the upgrade in a folder, which is kept, from the build at `old` to the build next to this program, and judges
+/// the result.
 ///
 /// # Errors
-/// When it cannot be run at all, or before or after a round when a workflow task failed.
+/// When the upgrade cannot run, or a workflow task fails before or after a round.
 pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
     bar.set_length(LENGTH.as_secs());
     let mut plan = Plan::calm(SEED, LENGTH);
-    // What is given back for the relay's sake joins the key's next window, once there is one.
+    // Events that the failing relay returned join the key's next window, once there is one.
     let refused: Vec<_> = plan.keys().into_iter().filter(|key| key.user == DEFERRED).collect();
     let refused = plan.add(refused);
     let fated = fated()?;
@@ -87,7 +88,7 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
         no_task_failed(&processes, &format!("before round {round}")).await?;
         rolled.open.push(states(&processes, &plan).await?);
         if round == 1 {
-            // As an operator does: the tables before the workers.
+            // An operator migrates the tables before replacing workers.
             processes.prepare(Build::New, &["migrate"]).await?;
             processes.tidings.mix();
         }
@@ -104,7 +105,7 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
     Ok(Outcome { rolled, tasks: Tasks::of(&processes).await?, judged })
 }
 
-/// A run whose tasks fail answers nobody: what comes next would wait for it.
+/// Fails if a workflow task failed. A run with failing tasks would not answer, and later steps would wait for it.
 async fn no_task_failed(processes: &Processes, when: &str) -> Result<()> {
     let failed = Tasks::of(processes).await?.failed;
     let some = failed[..failed.len().min(SHOWN)].join("\n");
@@ -112,16 +113,16 @@ async fn no_task_failed(processes: &Processes, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// What happened on the way.
+/// Measurements of the rounds.
 #[derive(Default)]
 pub struct Rolled {
-    /// How many keys were in each state before each round.
+    /// Keys in each state before each round.
     pub open: Vec<BTreeMap<&'static str, u64>>,
-    /// How long each worker took to end after SIGTERM, and the next to be started.
+    /// Time that each worker took to end after SIGTERM.
     pub stops: Vec<Duration>,
 }
 
-/// From now on it fails for some.
+/// Makes the relay fail for some users.
 fn trouble(relay: &Relay) {
     let not_now = || relay::Act::Reply("451 4.3.0 not now".to_owned());
     relay.fault(Fault::new(At::Rcpt, not_now()).to(&format!("{DEFERRED}@{TENANT}.test")));
@@ -130,16 +131,16 @@ fn trouble(relay: &Relay) {
     relay.fault(Fault::new(At::Dot, relay::Act::Close).to(&unsure));
 }
 
-/// States that some key must be in before each round: else it would not show what becomes of them.
+/// States that at least one key must be in before each round. Otherwise the upgrade would not test them.
 const STATES: [&str; 5] = ["held", "between attempts", "paused", "due after the upgrade", "due within it"];
 
-/// The keys that are held, paused, or changed.
+/// The keys that are held, paused or rescheduled.
 fn fated() -> Result<Vec<Key>> {
     let users = [HELD, PAUSED, DAILY].into_iter();
     users.flat_map(|user| TYPES.map(|digest_type| long::key(TENANT, digest_type, user))).collect()
 }
 
-/// What puts keys into states in which they outlast a round.
+/// Puts keys into states that outlast a round.
 async fn give_fates(run: &mut Run, processes: &mut Processes, round: u32) -> Result<()> {
     for key in fated()? {
         let order = match key.user.as_str() {
@@ -149,14 +150,14 @@ async fn give_fates(run: &mut Run, processes: &mut Processes, round: u32) -> Res
         };
         run.act(&Act::Order(order, key), processes).await?;
     }
-    // One for each user: a number is of one of them, in turn.
+    // One message for each user in turn.
     for number in 0..SINGLES {
         run.act(&Act::Send { number: round * 1_000 + number }, processes).await?;
     }
     Ok(())
 }
 
-/// How many of the plan's keys are in each state. Whoever does not answer is stuck.
+/// The number of the plan's keys in each state. A key that does not answer is stuck.
 async fn states(processes: &Processes, plan: &Plan) -> Result<BTreeMap<&'static str, u64>> {
     let mut states = BTreeMap::new();
     for (_, status) in crate::open(processes, &plan.keys(), Instant::now() + ANSWERS_WITHIN).await? {

@@ -1,4 +1,4 @@
-//! Breaks everything around a loaded Tidings, and asks the checker whether it kept its promises. `./dev chaos --help`.
+//! Breaks everything around a loaded Tidings and judges the result with the checker: `./dev chaos --help`.
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
@@ -8,15 +8,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidings_chaos::{Plan, RunOptions};
 use uuid::Uuid;
 
-/// Kills, pauses and starves everything around a loaded Tidings, by a schedule that follows from a seed, and asks the
-/// checker whether it kept its promises. docs/reliability.md tells of it.
+/// Kills, pauses and starves everything around a loaded Tidings by a schedule that follows from a seed, then checks
+/// every guarantee. docs/testing.md describes it.
 #[derive(Parser)]
 #[command(name = "./dev chaos")]
 struct Arguments {
-    /// How long load and faults last; what follows takes minutes more
+    /// Duration of load and faults; settling takes some minutes more
     #[arg(long, value_name = "N", default_value = "5")]
     minutes: f64,
-    /// The schedule: the same seed and minutes make the same [default: a new one]
+    /// Seed of the schedule: the same seed and minutes make the same schedule [default: a new one]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Replaces workers of one build of Tidings by those of another, and back, while windows are open. `./dev upgrade --help`.
+//! Replaces workers of one build by those of another and back, while windows are open: `./dev upgrade --help`.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -7,11 +7,11 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidings_chaos::{RunOptions, upgrade};
 
-/// Workers of one build are replaced by those of another one by one, back, and forward again, while events come and windows
-/// are open; the checker judges. docs/upgrades.md tells of it.
+/// Replaces workers of one build one by one by those of another, back, and forward again, while events arrive and
+/// windows are open, then checks every guarantee. docs/upgrades.md describes it.
 #[derive(Parser)]
 struct Arguments {
-    /// The binary `tidings` that the upgrade is from; the one beside this program is what it is to
+    /// Binary `tidings` to upgrade from; the upgrade is to the binary next to this program
     #[arg(long)]
     old: PathBuf,
     #[command(flatten)]

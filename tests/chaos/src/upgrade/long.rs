@@ -1,4 +1,4 @@
-//! A key whose run has continued as new, and goes on: a window that outlasts the upgrade, with a thousand signals behind it.
+//! A key whose run has continued as new: its window outlasts the upgrade, and a thousand signals are behind it.
 
 use std::fs;
 
@@ -12,22 +12,22 @@ use tidings_workflows::Inbound;
 
 use crate::Files;
 
-/// More than one run takes.
+/// More signals than one run takes.
 const SIGNALS: u32 = 1_010;
 const AT_ONCE: usize = 4;
 
-/// A key.
+/// A key of the upgrade.
 ///
 /// # Errors
-/// When a part is none.
+/// When a part is invalid.
 pub fn key(tenant: &str, digest_type: &str, user: &str) -> Result<Key> {
     Key::new(tenant.to_owned(), digest_type.to_owned(), user.to_owned()).map_err(|error| anyhow!("{error}"))
 }
 
-/// Signals until it must have continued as new; the checker looks for the events.
+/// Signals until the run must have continued as new. The checker looks for the events.
 ///
 /// # Errors
-/// When the server refuses, or the file cannot be written.
+/// When the server refuses a signal, or the file cannot be written.
 pub async fn grow(temporal: &Client, files: &Files) -> Result<()> {
     let key = key("acme", "hourly", "u7")?;
     let event = |number: u32| {

@@ -1,27 +1,27 @@
-//! What became of an upgrade, for whoever started it.
+//! The result of an upgrade.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{Rolled, STATES, Tasks};
 use crate::Build;
 
-/// What became of an upgrade.
+/// The result of an upgrade.
 pub struct Outcome {
     pub rolled: Rolled,
-    /// At the end.
+    /// Tasks at the end.
     pub tasks: Tasks,
-    /// What the checker says, and what orders and load came to.
+    /// The result of load, orders and checker.
     pub judged: crate::Outcome,
 }
 
 impl Outcome {
-    /// Whether all went well.
+    /// Answers `true` if everything went well.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.judged.is_good() && self.complaints().is_empty()
     }
 
-    /// What is wrong beside what the checker found: a task that failed, or a state in which nothing was.
+    /// Problems other than the checker's violations: failed tasks, or states that no key was in.
     fn complaints(&self) -> Vec<String> {
         let failed = self.tasks.failed.iter().map(|failed| format!("workflow task failed: {failed}"));
         let rounds = self.rolled.open.iter().zip(1..);

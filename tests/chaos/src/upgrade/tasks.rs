@@ -1,4 +1,4 @@
-//! Who did what, and what failed: read from the histories of all runs.
+//! Tasks of each build and their failures, read from the histories of all runs.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use tidings_harness::server::run_handle;
 
 use crate::{Build, Processes};
 
-/// Histories that are fetched at once.
+/// Histories that are fetched at the same time.
 const AT_ONCE: usize = 8;
-/// Failures of a workflow task that are part of every day: something came in while the worker was about to end the run, or
-/// an update did; and a worker that went away with a task.
+/// Expected failures of a workflow task: a signal or an update arrived while the worker completed the run, or a worker
+/// left with a task.
 const USUAL: [Cause; 3] = [Cause::UnhandledCommand, Cause::UnhandledUpdate, Cause::ResetStickyTaskQueue];
 
-/// See the module.
+/// Counts of tasks over all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
     pub runs: u64,
     /// Runs with workflow tasks of both builds.
     pub on_both: u64,
-    /// Runs that handed over to a next one.
+    /// Runs that continued as new.
     pub continued: u64,
-    /// Completed workflow tasks, and activities that came to their end by the queue.
+    /// Completed workflow tasks, and activities completed from the task queue.
     pub workflow_tasks: BTreeMap<Build, u64>,
     pub activities: BTreeMap<Build, u64>,
-    /// Usual failures of workflow tasks.
+    /// Expected failures of workflow tasks.
     pub usual: u64,
-    /// The others: which workflow, why.
+    /// Other failures: the workflow and the reason.
     pub failed: Vec<String>,
 }
 
 impl Tasks {
-    /// Of all runs so far.
+    /// Counts the tasks of all runs so far.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -87,7 +87,7 @@ async fn history(temporal: &Client, id: &str, run: &str) -> Result<(String, Vec<
     Ok((id.to_owned(), history.into_events().await?))
 }
 
-/// Whose identity that is: `tidings VERSION (process PID)`.
+/// The build of an identity `tidings VERSION (process PID)`.
 fn build(identity: &str, pids: &[(u32, Build)]) -> Option<Build> {
     let last = identity.rsplit(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty())?;
     let pid: u32 = last.parse().ok()?;
