@@ -1,10 +1,10 @@
-//! Every bench after the other, each in a process of its own with its default sizes.
+//! Runs every bench with its default sizes, each in a process of its own.
 
 use std::{env, process::Command, time::Instant};
 
 use anyhow::{Result, ensure};
 
-/// Every bench, with the minutes that it takes on two cores in so many rounds as it has by default.
+/// Every bench, with the minutes that its default rounds take on two cores.
 const BENCHES: [(&str, u64); 12] = [
     ("cost", 5),
     ("render", 1),
@@ -20,10 +20,10 @@ const BENCHES: [(&str, u64); 12] = [
     ("soak", 65),
 ];
 
-/// Runs all of them. One that fails keeps none from running.
+/// Runs every bench. A failed bench does not stop the others.
 ///
 /// # Errors
-/// Names those that failed.
+/// When a bench failed. The error names all that failed.
 pub fn run(rounds: Option<usize>, json: bool) -> Result<()> {
     let minutes: u64 = BENCHES.iter().map(|(_, minutes)| minutes).sum();
     eprintln!(

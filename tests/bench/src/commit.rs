@@ -1,8 +1,8 @@
-//! Which commit is measured.
+//! The measured commit.
 
 use std::process::Command;
 
-/// The commit that is checked out where this was built, with `+ changes` where its files have some, other than in docs. `None`
+/// The commit that is checked out in this source tree, with `+ changes` if files outside docs have changes. `None`
 /// without git or a repository.
 pub fn current() -> Option<String> {
     let git = |arguments: &[&str]| {

@@ -1,4 +1,5 @@
-//! What does a digest cost: history events and bytes, workflow tasks, and the actions that Temporal Cloud would count?
+//! Counts the cost of a digest: history events and bytes, workflow tasks, and the actions that Temporal Cloud would
+//! count.
 
 use std::time::Duration;
 
@@ -23,21 +24,21 @@ use crate::{
     slot::{opening, sleep_until},
 };
 
-/// Longer than any of these digests takes.
+/// Time limit, longer than any of these digests takes.
 const DEADLINE: Duration = Duration::from_mins(3);
 const EVENTS: &str = "history events";
 const ACTIONS: &str = "actions";
 const TASKS: &str = "workflow tasks";
-/// Of a digest with one event.
+/// The index of a digest of one event.
 const BUDGETS: [(&str, f64); 2] = [(EVENTS, 24.0), (TASKS, 3.0)];
-/// What each rule is looked at for.
+/// Rules whose savings are measured.
 const PAID_FOR: [&str; 2] = [EVENTS, ACTIONS];
 
-/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event and load, render
-/// and send as remote activities; and what each rule saves of that.
+/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event and with
+/// remote activities for load, render and send; and the savings of each rule
 #[derive(Args)]
 pub struct Cost {
-    /// In the digest.
+    /// Numbers of events in the digests
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1_000])]
     events: Vec<usize>,
 }
@@ -80,7 +81,7 @@ impl Cost {
         Ok(figures)
     }
 
-    /// The cost of a digest of Tidings for each number of events.
+    /// Measures Tidings for each number of events.
     async fn ours(&self, at_once: bool) -> Result<Vec<HistoryCost>> {
         let env = Env::start(settings(CADENCE, CADENCE)).await?;
         let feed = self.events.iter().map(|events| feed(&env, *events, at_once));
@@ -88,12 +89,12 @@ impl Cost {
         self.costs(&env).await
     }
 
-    /// The same of another workflow, with a signal for each event.
+    /// Measures another workflow, with one signal for each event.
     async fn of(&self, shape: Shape) -> Result<Vec<HistoryCost>> {
         let env = Env::without_worker(settings(CADENCE, CADENCE)).await?;
         let (sent, _) = watch::channel(0);
         let worker = Running::start(env.temporal.clone(), shape.worker(names::TASK_QUEUE, sent)?)?;
-        // Some are due at full minutes.
+        // Windows at full minutes take longer.
         sleep_until(opening(Timestamp::now())?).await;
         let feed = self.events.iter().map(|events| feed(&env, *events, false));
         try_join_all(feed).await?;
@@ -131,12 +132,12 @@ async fn histories(env: &Env, key: &Key) -> Result<Vec<HistoryEvent>> {
     }
 }
 
-/// The key that gets so many events.
+/// The key of the digest with this number of events.
 fn user(events: usize) -> Key {
     key("activity", &format!("user-{events}"))
 }
 
-/// All at once through the client, or one signal after the other.
+/// Emits all events at once through the client, or sends one signal after the other.
 async fn feed(env: &Env, events: usize, at_once: bool) -> Result<()> {
     let key = user(events);
     let ids = (0..events).map(|n| format!("e{n}"));
@@ -151,7 +152,7 @@ async fn feed(env: &Env, events: usize, at_once: bool) -> Result<()> {
     Ok(())
 }
 
-/// Adds a round to the figure of that name, or the figure.
+/// Adds a round to the figure of this name, or adds the figure.
 fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
     let at = figures.iter().position(|figure| (&figure.what, &figure.unit) == (&new.what, &new.unit));
     let at = at.unwrap_or_else(|| {
@@ -161,7 +162,7 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
     figures[at].push_both(value, baseline);
 }
 
-/// Each cost with its name, beside another's.
+/// Pairs each cost with the other's.
 fn beside(ours: &HistoryCost, other: &HistoryCost) -> [(&'static str, f64, f64); 4] {
     [
         (EVENTS, count(ours.events), count(other.events)),

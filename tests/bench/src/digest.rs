@@ -1,4 +1,4 @@
-//! How many digests a second go out when many are due at once? From that moment to the sink's last answer.
+//! Measures the digests that are sent a second when many are due at once, from that moment to the sink's last reply.
 
 use std::{process, sync::Arc, time::Duration};
 
@@ -29,32 +29,32 @@ use crate::{
     slot::{SLOT, opening, sleep_until, slot},
 };
 
-/// Due together, at the next full minute, as the workflows to compare with are. Windows of `after 15s` would be due one after
-/// the other, as fast as they were opened, and that is what would be measured.
+/// A cadence whose windows are all due at the next full minute, as those of the compared workflows are. Windows of
+/// `after 15s` would be due as fast as they were opened, and the bench would measure that.
 const CADENCE: &str = "cron * * * * *";
-/// Calls of `emit` that wait for their answers.
+/// Concurrent calls of `emit`.
 const AT_ONCE: usize = 1_000;
-/// All of them are to be planned before they are due: where each digest has many, there are fewer digests.
+/// Events in all windows of a round. All windows must be planned before they are due, so larger digests are fewer.
 const MOST_EVENTS: usize = 50_000;
 
-/// Digests from due to sent; compared with workflows of the same commands that do nothing, with the textbook's workflow,
-/// and with a queue in PostgreSQL.
+/// Digests from due to sent; compared with workflows of the same commands that do nothing, with a textbook workflow,
+/// and with a queue in PostgreSQL
 #[derive(Args)]
 pub struct Digest {
     #[arg(long, default_value_t = 2_000)]
     digests: usize,
-    /// In each digest.
+    /// Numbers of events in each digest
     #[arg(long, value_delimiter = ',', default_values_t = [1, 30, 500])]
     events: Vec<usize>,
 }
 
-/// What came of digests that were due at one moment.
+/// The result of digests that were due at one moment.
 struct Burst {
     /// Digests a second.
     rate: f64,
     /// CPU of the server, in ms per digest.
     server: f64,
-    /// CPU of this process, in which worker and sink are, in ms per digest.
+    /// CPU of this process, which runs worker and sink, in ms per digest.
     rest: f64,
 }
 
@@ -109,12 +109,13 @@ impl Digest {
         self.digests.min(MOST_EVENTS / events).max(1)
     }
 
-    /// With how many attempts were made per digest: more than one, and the rate says when the last was made again.
+    /// Measures Tidings on a store. Also answers with the attempts per digest; with more than one, the rate depends on
+    /// the last retry.
     async fn ours<S: Store>(&self, open: impl AsyncFn() -> Result<Arc<S>>, events: usize) -> Result<(Burst, f64)> {
         let sink = Sink::start().await?;
         let activities = activities(open().await?, &sink.url, settings(CADENCE, CADENCE))?;
         let burst = self.burst(registration::digests(names::TASK_QUEUE, activities)?, sink.accepted(), events).await?;
-        // The worker's connections ended with its runtime.
+        // The worker's runtime has closed the worker's connections.
         let store = open().await?;
         let mut attempts = 0;
         for mail in sink.mails() {
@@ -128,7 +129,7 @@ impl Digest {
         self.burst(shape.worker(names::TASK_QUEUE, sender)?, sent, events).await
     }
 
-    /// All that are due at one moment, on a new server.
+    /// Measures digests that are due at one moment, on a new server.
     async fn burst(&self, worker: WorkerOptions, mut sent: watch::Receiver<usize>, events: usize) -> Result<Burst> {
         let digests = self.digests(events);
         let server = DevServer::start().await?;

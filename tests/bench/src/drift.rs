@@ -1,4 +1,4 @@
-//! Whether something changes as the hours pass: the last tenth beside the first, and the line through all that lies between.
+//! Finds changes over hours: the last tenth against the first, and the slope of a line through all slices.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::late::Late;
 
-/// The line through these points by least squares: how much the second grows for each one of the first.
+/// The slope of the least-squares line through these points.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
     let mean = |of: fn(&(f64, f64)) -> f64| mean(&points.iter().map(of).collect::<Vec<_>>());
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -14,7 +14,7 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
     sum(&|point| (point.0 - x) * (point.1 - y)) / sum(&|point| (point.0 - x).powi(2))
 }
 
-/// How many of so many slices are a tenth: at least one.
+/// A tenth of this number of slices, but at least one.
 pub const fn tenth(slices: usize) -> usize {
     if slices < 10 { 1 } else { slices / 10 }
 }
@@ -25,13 +25,13 @@ pub fn first_and_last<T>(slices: &[T]) -> (&[T], &[T]) {
     (&slices[..tenth], &slices[slices.len() - tenth..])
 }
 
-/// The mean; of nothing, not a number.
+/// The mean. NaN without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / crate::figure::count(values.len())
 }
 
-/// How late the mails were that were due in each slice of the time since `begin`, in seconds. What was due before or after
-/// all of them is in none.
+/// The lateness in seconds of the emails that were due in each slice of the time since `begin`. Emails due outside all
+/// slices are left out.
 pub fn by_slice(late: &[Late], begin: Timestamp, slice: Duration, slices: usize) -> Vec<Vec<f64>> {
     let mut all = vec![Vec::new(); slices];
     for late in late {

@@ -1,23 +1,23 @@
-//! What a bench found: figures of several rounds, each beside what it is compared with in the same rounds.
+//! The figures of a bench: values of several rounds, each with a baseline from the same rounds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// One run of one bench, as `target/bench/NAME.json` keeps it.
+/// A run of one bench, as `target/bench/NAME.json` stores it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     pub name: String,
-    /// What was typed.
+    /// The command as typed.
     pub command: String,
-    /// What was measured; files from before this was kept have none.
+    /// The measured commit. Older files have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     pub machine: Machine,
     pub figures: Vec<Figure>,
 }
 
-/// One thing that was measured.
+/// A measured quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub what: String,
@@ -28,12 +28,12 @@ pub struct Figure {
     pub baseline: Option<Baseline>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// The values of the last round as time passed, where that was looked at.
+    /// Values of the last round over time, for benches that record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<f64>,
 }
 
-/// What a figure is compared with: measured in the same rounds, in the same unit.
+/// The baseline of a figure: measured in the same rounds, in the same unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     pub what: String,
@@ -46,7 +46,7 @@ pub struct Baseline {
 pub enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// At least so many times the baseline.
+    /// At least this multiple of the baseline.
     Times(f64),
 }
 
@@ -83,7 +83,7 @@ impl Figure {
         }
     }
 
-    /// Keeps the values of a round as time passed.
+    /// Records a round's values over time.
     pub fn over_time(&mut self, series: Vec<f64>) {
         self.series = series;
     }
@@ -92,14 +92,14 @@ impl Figure {
         median(&self.rounds)
     }
 
-    /// How many times the baseline: the median of the rounds' ratios.
+    /// The multiple of the baseline: the median of the rounds' ratios.
     pub fn ratio(&self) -> Option<f64> {
         let Baseline { rounds, .. } = self.baseline.as_ref()?;
         let ratios: Vec<_> = self.rounds.iter().zip(rounds).map(|(value, baseline)| value / baseline).collect();
         Some(median(&ratios))
     }
 
-    /// Whether the budget is kept.
+    /// Answers `true` if the budget is kept, and `None` without a budget.
     pub fn met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtLeast(least) => self.median() >= least,
@@ -109,7 +109,7 @@ impl Figure {
     }
 }
 
-/// The value in the middle; of two, the mean.
+/// The median. For an even number of values, the mean of the middle two.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -121,7 +121,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value that so many of a hundred are not above.
+/// The percentile: the smallest value that at least this percentage of the values does not exceed.
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -129,7 +129,7 @@ pub fn percentile(values: &[f64], percent: usize) -> f64 {
     sorted.get(rank).copied().unwrap_or(f64::NAN)
 }
 
-/// A count as a value: exact up to 4,294,967,295.
+/// A count as a float, exact up to 4,294,967,295.
 pub fn count(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::INFINITY, f64::from)
 }

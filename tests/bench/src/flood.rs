@@ -1,4 +1,4 @@
-//! How long does a single message take while a flood of digests is on its way?
+//! Measures the delay of a single message while a flood of digests is sent.
 
 use std::time::{Duration, Instant};
 
@@ -22,15 +22,15 @@ use crate::{
 };
 
 const DEADLINE: Duration = Duration::from_mins(20);
-/// Between a message's arrival and the next message.
+/// Time between a message's arrival and the next message.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A single message in a flood of digests; compared with the same message while nothing else is.
+/// A single message in a flood of digests; compared with the same message on an idle system
 #[derive(Args)]
 pub struct Flood {
     #[arg(long, default_value_t = 5_000)]
     digests: usize,
-    /// Messages while nothing else is.
+    /// Messages on the idle system
     #[arg(long, default_value_t = 50)]
     messages: usize,
 }
@@ -64,7 +64,7 @@ impl Flood {
         for n in 0..self.messages {
             idle.push(milliseconds(&env, &renderer, &format!("idle-{n}")).await?);
         }
-        // All of them are open before the first is due to anybody: the worker starts last.
+        // Every window opens before the first is due, because the worker starts last.
         rounds.say(round, &format!("{} windows open", self.digests));
         let emit = |n: usize| env.events.emit(event(&key("activity", &format!("user-{n}")), "e1"));
         stream::iter(0..self.digests).map(emit).buffer_unordered(50).try_collect::<()>().await?;
@@ -87,11 +87,11 @@ impl Flood {
 struct Measured {
     idle: Vec<f64>,
     flooded: Vec<f64>,
-    /// From the worker's start to the last digest.
+    /// Time from the worker's start to the last digest.
     seconds: f64,
 }
 
-/// From the call to the relay, of one message.
+/// Time of one message from the call to the relay.
 async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64> {
     let address = format!("{name}@example.net");
     let submission = Submission {

@@ -1,5 +1,5 @@
-//! A thousand windows fall due, and events go on arriving, while PostgreSQL does not answer: how long are the histories,
-//! how fast is a status query, how fast a cancel, how long does the way back take, and is anything lost?
+//! Measures histories, status queries, cancels and the way back when a thousand windows fall due and events arrive
+//! while PostgreSQL does not answer. Also checks that no event is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ use crate::{
     figure::{Figure, Target, count, median, percentile},
 };
 
-/// Every window is planned when the store freezes, and due soon after.
+/// A cadence whose windows are planned when the store freezes, and are due soon after.
 const CADENCE: &str = "after 60s";
 const DUE: Duration = Duration::from_secs(60);
 const QUERY_EVERY: Duration = Duration::from_millis(200);
-/// Every so many queries a key is cancelled.
+/// Number of queries between two cancels.
 const CANCEL_EVERY: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(600);
 const AT_ONCE: usize = 32;
 
-/// Windows that are due while the store is frozen; compared with the same windows before that.
+/// Windows that are due while the store is frozen; compared with the same windows before
 #[derive(Args)]
 pub struct FrozenStore {
     #[arg(long, default_value_t = 1_000)]
     windows: usize,
-    /// How long the store is frozen after the windows are due.
+    /// Time for which the store stays frozen after the windows are due, in seconds
     #[arg(long, default_value_t = 300)]
     seconds: u64,
 }
@@ -130,7 +130,7 @@ struct Measured {
     longest: usize,
 }
 
-/// Every event is in a mail, or in a digest that was dropped because its key was cancelled.
+/// Checks that every event is in an email, or in a digest that was dropped because its key was cancelled.
 async fn nothing_is_lost(env: &Env<Postgres>, url: &Url, emitted: usize) -> Result<()> {
     let mails = env.relay.mails();
     let told = events_by_message(&mails)?;

@@ -1,5 +1,5 @@
-//! Many windows are due at one slot: how late are their mails, with and without `spread`, and how long is the way back
-//! after the worker was away when the slot came?
+//! Measures the lateness of emails when many windows are due at one slot, with and without `spread`, and the time to
+//! catch up after the worker was away at the slot.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::{
     worker::Tidings,
 };
 
-/// Windows that open a second, at least, and what everything else takes before the slot.
+/// The lowest rate of opening windows a second, and the time for everything else before the slot.
 const OPENED: u64 = 40;
 const AHEAD: Duration = Duration::from_secs(20);
-/// For the timers of all windows to fire while nobody is there.
+/// Time for the timers of all windows to fire without a worker.
 const FIRED: Duration = Duration::from_mins(10);
 const AT_ONCE: usize = 50;
 /// The budget of a worker with open windows, in MiB.
 const MEMORY: f64 = 512.0;
 const HOW_LATE: [&str; 3] = ["median", "p99", "longest"];
 
-/// Windows due at one slot, without and with `spread`, and while the worker is away.
+/// Windows due at one slot, without and with `spread`, and while the worker is away
 #[derive(Args)]
 pub struct Herd {
     #[arg(long, default_value_t = 10_000)]
@@ -37,7 +37,7 @@ pub struct Herd {
     /// The spread, in seconds.
     #[arg(long, default_value_t = 600)]
     spread: u64,
-    /// Minutes for which the worker stays away once all timers have fired.
+    /// Minutes for which the worker stays away after all timers have fired
     #[arg(long, default_value_t = 0)]
     away: u64,
 }
@@ -54,7 +54,7 @@ impl Herd {
         Ok(figures.all())
     }
 
-    /// All windows are open, and the slot comes.
+    /// Measures the slot with all windows open.
     async fn due(&self, rounds: &Rounds, round: usize, spread: Duration) -> Result<Sent> {
         let say = |what: &str| rounds.say(round, &format!("spread over {} s: {what}", spread.as_secs()));
         let (tidings, slot) = self.opened(spread, say).await?;
@@ -62,7 +62,8 @@ impl Herd {
         self.sent(&tidings, slot, say).await
     }
 
-    /// All windows are open, the worker goes, the slot comes, every timer fires, and the worker is back.
+    /// Measures the catch-up: all windows are open, the worker stops, every timer fires at the slot, and the worker
+    /// returns.
     async fn away(&self, rounds: &Rounds, round: usize) -> Result<Sent> {
         let say = |what: &str| rounds.say(round, &format!("away: {what}"));
         let (mut tidings, slot) = self.opened(Duration::ZERO, say).await?;
@@ -78,7 +79,7 @@ impl Herd {
         self.sent(&tidings, back, say).await
     }
 
-    /// A Tidings with a window for each user, all of them planned and not yet due; and when their slot is.
+    /// Starts Tidings with a planned window for each user. Also answers with the slot of the windows.
     async fn opened(&self, spread: Duration, say: impl Fn(&str)) -> Result<(Tidings, Timestamp)> {
         say(&format!("{} windows open", self.windows));
         let slot = slot(Timestamp::now(), AHEAD + Duration::from_secs(self.windows as u64 / OPENED))?;
@@ -90,7 +91,7 @@ impl Herd {
         Ok((tidings, slot))
     }
 
-    /// Waits for all mails; `began` is when the first of them could go.
+    /// Waits for all emails. `began` is the earliest time at which an email could be sent.
     async fn sent(&self, tidings: &Tidings, began: Timestamp, say: impl Fn(&str)) -> Result<Sent> {
         tidings.sent(self.windows, |mails| say(&format!("{mails} of {} are sent", self.windows))).await?;
         let late = Late::all(tidings).await?;
@@ -107,15 +108,15 @@ impl Herd {
     }
 }
 
-/// What a herd found.
+/// The result of a herd.
 struct Sent {
-    /// Seconds from each window's own deadline: median, p99, longest.
+    /// Seconds from each window's own deadline: median, p99 and longest.
     late: [f64; 3],
-    /// The same from the slot, or from when the worker was back.
+    /// Seconds from the slot, or from the worker's return.
     after: [f64; 3],
-    /// Digests a second, from then on.
+    /// Digests a second since then.
     rate: f64,
-    /// The worker's peak, in MiB.
+    /// The worker's peak memory, in MiB.
     memory: f64,
 }
 
@@ -169,12 +170,12 @@ impl Figures {
     }
 }
 
-/// Due at that minute, once a day.
+/// A cadence that is due at this minute once a day.
 fn cadence(slot: Timestamp) -> String {
     slot.to_zoned(TimeZone::UTC).strftime("daily %H:%M").to_string()
 }
 
-/// Waits until the window's timer has fired: a workflow task waits for a worker.
+/// Waits until the window's timer has fired, which leaves a workflow task without a worker.
 async fn fired(tidings: &Tidings, n: usize) -> Result<()> {
     let workflow = tidings.workflow(n);
     eventually("the timer has fired", FIRED, async || {

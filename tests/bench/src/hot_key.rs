@@ -1,5 +1,5 @@
-//! How late is a timer while ten processes emit to its workflow as fast as their clients let them? Also checks that
-//! every acknowledged id is in the histories of the chain of runs.
+//! Measures the lateness of a timer while ten processes emit to its workflow at the full speed of their clients. Also
+//! checks that every acknowledged id is in the histories of the chain of runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,10 +36,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Signals of one run.
 const ROLL_AFTER: u32 = 1_000;
 
-/// How long after the last acknowledgement the last signal may take to show in the history.
+/// Time limit for the last signal to show in the history after the last acknowledgement.
 const SETTLED: Duration = Duration::from_mins(1);
 
-/// A window as hot as can be: ticks, takes signals, keeps nothing.
+/// A window under the highest load: it ticks, takes signals and stores nothing.
 #[workflow]
 #[derive(Default)]
 struct Probe {
@@ -72,24 +72,24 @@ fn key_or_panic() -> Key {
     Key::new("acme".into(), "activity".into(), "hot".into()).expect("a valid key")
 }
 
-/// What one emitting process reports on its last line.
+/// The result that an emitting process prints on its last line.
 #[derive(Serialize, Deserialize)]
 struct Report {
     process: usize,
-    /// For each emitter, how many of its ids, counted from 0, were acknowledged.
+    /// The number of acknowledged ids of each emitter. Ids count from 0.
     acknowledged: Vec<usize>,
     /// Milliseconds from `emit` to its acknowledgement.
     took: Vec<f64>,
 }
 
-/// A key that ten processes emit to; compared with one emitter that waits for each answer.
+/// A key that ten processes emit to; compared with one emitter that waits for each answer
 #[derive(Args)]
 pub struct HotKey {
     #[arg(long, default_value_t = 120)]
     seconds: u64,
     #[arg(long, default_value_t = 10)]
     processes: usize,
-    /// Of each process; each of them waits for its answer.
+    /// Emitters of each process; each waits for its answer
     #[arg(long, default_value_t = 10)]
     emitters: usize,
 }
@@ -210,7 +210,7 @@ fn event(id: &str) -> v1::Event {
     }
 }
 
-/// What the histories of the chain of runs say.
+/// The result of reading the histories of the chain of runs.
 #[derive(Default)]
 struct Seen {
     runs: usize,
@@ -283,7 +283,7 @@ async fn read_run(handle: &WorkflowHandle<Temporal, UntypedWorkflow>, seen: &mut
                 fired.extend(due.remove(&timer.started_event_id));
             }
             Some(Attributes::TimerCanceledEventAttributes(timer)) => {
-                // Due already and not yet fired: late all the same.
+                // The timer is due and has not fired yet, which counts as late.
                 fired.extend(due.remove(&timer.started_event_id).filter(|due| *due < at));
             }
             Some(Attributes::WorkflowTaskCompletedEventAttributes(_)) => {

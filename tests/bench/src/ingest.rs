@@ -1,4 +1,4 @@
-//! How many events a second are accepted, by how many keys and from how many processes?
+//! Measures the events that are accepted a second, for several numbers of keys and processes.
 
 use std::{
     env,
@@ -26,9 +26,9 @@ use crate::{
     sink::Sink,
 };
 
-/// What the server says of the signals after the 10,000th of a run. The client sends too few for that.
+/// The server's error for signals after the 10,000th of a run. The thin client sends fewer.
 const RUN_IS_FULL: &str = "exceeded workflow execution limit for signal events";
-/// Windows stay open for longer than a measurement.
+/// A cadence whose windows stay open for longer than a measurement.
 const CADENCE: &str = "after 6h";
 
 /// Events accepted by the client; compared with one SignalWithStart for each event.
@@ -42,17 +42,17 @@ pub struct Ingest {
     processes: Vec<usize>,
 }
 
-/// How events reach their workflows.
+/// The way of events to their workflows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
-    /// Through the thin client.
+    /// The thin client.
     Client,
     /// One SignalWithStart for each event, with the client's search attributes.
     Naive,
 }
 
 impl Way {
-    /// Events of all processes that wait for their answers: more made neither way faster.
+    /// Concurrent events of all processes. More made neither way faster
     const fn at_once(self) -> usize {
         match self {
             Self::Client => 20_000,
@@ -92,7 +92,7 @@ impl Ingest {
         Ok(figures)
     }
 
-    /// Events a second, on a new server with a worker.
+    /// Measures events a second on a new server with a worker.
     async fn rate(&self, way: Way, keys: usize, processes: usize) -> Result<f64> {
         let (server, folder, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
         let activities = activities(sqlite(folder.path()).await?, &sink.url, settings(CADENCE, CADENCE))?;
@@ -150,7 +150,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Events that `emit` takes before the time is over.
+    /// Counts the events that `emit` takes before the time is over.
     async fn count(&self, emit: impl AsyncFn(&str, &str) -> Result<bool>) -> Result<usize> {
         let until = Instant::now() + Duration::from_secs(self.seconds);
         let (next, accepted) = (AtomicUsize::new(0), AtomicUsize::new(0));

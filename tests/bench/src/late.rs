@@ -1,4 +1,4 @@
-//! How late mails are: from the deadline that the ledger has of a digest to the sink's acceptance of its mail.
+//! The lateness of emails: from the deadline of a digest in the ledger to the sink's acceptance of its email.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use uuid::Uuid;
 
 use crate::{figure::percentile, sink::Mail, worker::Tidings};
 
-/// One digest's mail.
+/// The email of one digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
-    /// What the window planned.
+    /// The deadline of the window.
     pub due_at: Timestamp,
     pub accepted_at: Timestamp,
 }
 
 impl Late {
-    /// Of every mail that the sink has.
+    /// Reads the lateness of every email in the sink.
     pub async fn all(tidings: &Tidings) -> Result<Vec<Self>> {
-        // Before the ledger is read: it knows them all then.
+        // The sink is read before the ledger, so the ledger has the digest of every email.
         let mails = tidings.sink.mails();
         let path = tidings.folder.path().join("tidings.db");
         let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
@@ -30,18 +30,18 @@ impl Late {
         paired(&mails, &planned.collect::<Result<_>>()?)
     }
 
-    /// Seconds after the deadline.
+    /// Seconds from the deadline to the acceptance.
     pub fn seconds(&self) -> f64 {
         self.after(self.due_at)
     }
 
-    /// Seconds from then to the acceptance.
+    /// Seconds from `start` to the acceptance.
     pub fn after(&self, then: Timestamp) -> f64 {
         self.accepted_at.duration_since(then).as_secs_f64()
     }
 }
 
-/// Each mail with its digest's deadline.
+/// Pairs each email with the deadline of its digest.
 fn paired(mails: &[Mail], planned: &BTreeMap<Uuid, Timestamp>) -> Result<Vec<Late>> {
     let mut left = planned.clone();
     let pair = |mail: &Mail| {

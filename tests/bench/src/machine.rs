@@ -1,4 +1,4 @@
-//! What the figures of a run are worth only with: the machine and the server that made them.
+//! The machine and the server of a run, without which figures mean little.
 
 use std::{env, fs, process::Command, thread};
 
@@ -11,12 +11,12 @@ pub struct Machine {
     pub cores: usize,
     pub memory_gib: u64,
     pub system: String,
-    /// The Temporal CLI, whose dev server is measured with.
+    /// The Temporal CLI, whose dev server takes part.
     pub temporal: String,
 }
 
 impl Machine {
-    /// This one. What the system does not tell is `unknown`.
+    /// This machine. A property that the system does not report is `unknown`.
     ///
     /// # Errors
     /// When the Temporal CLI does not start.

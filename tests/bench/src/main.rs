@@ -1,4 +1,4 @@
-//! Measures Tidings, each figure beside what it is compared with in the same run: `./dev bench NAME`.
+//! Measures Tidings and compares each figure with a baseline from the same run: `./dev bench NAME`.
 
 mod all;
 mod commit;
@@ -36,27 +36,27 @@ use figure::{Figure, Report};
 use indicatif::ProgressBar;
 use machine::Machine;
 
-/// Measures Tidings, each figure beside what it is compared with in the same run.
+/// Measures Tidings and compares each figure with a baseline from the same run
 #[derive(Parser)]
 #[command(
     name = "./dev bench",
     after_help = "Examples:\n  ./dev bench flood --digests 1000\n  ./dev bench smtp --rounds 5 --json"
 )]
 struct Cli {
-    /// Without a name: all of them.
+    /// Bench to run; without a name, every bench
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// How often everything is measured; the medians count. [default: 3, and 1 for `herd` and `soak`]
+    /// Number of rounds, whose median counts [default: 3, and 1 for `herd` and `soak`]
     #[arg(long, global = true)]
     rounds: Option<usize>,
-    /// Prints JSON. It is in target/bench/NAME.json in any case.
+    /// Prints JSON, which is in target/bench/NAME.json in any case
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Every one of these with its default sizes, one after the other: hours
+    /// Every bench with its default sizes, one after the other: about four hours
     All,
     Ingest(ingest::Ingest),
     Digest(digest::Digest),
@@ -83,18 +83,18 @@ enum Bench {
 }
 
 impl Bench {
-    /// How often everything is measured, unless one says otherwise: what takes long, once.
+    /// The default number of rounds: one for benches that take long.
     const fn rounds(&self) -> usize {
         if matches!(self, Self::Herd(_) | Self::Soak(_)) { 1 } else { 3 }
     }
 
-    /// Whether this is a process that another one measures, or measures with.
+    /// Answers `true` for a process that another bench starts.
     const fn is_part(&self) -> bool {
         matches!(self, Self::HotKeyEmitter(_) | Self::Worker(_) | Self::IngestEmitter(_))
     }
 }
 
-/// How often to measure, and where to say what is being measured.
+/// The number of rounds, and the place for progress messages.
 struct Rounds {
     count: usize,
     progress: ProgressBar,
@@ -114,7 +114,7 @@ async fn main() -> Result<()> {
     let count = asked.unwrap_or_else(|| bench.rounds());
     ensure!(count > 0, "--rounds 0: nothing would be measured");
     let rounds = Rounds { count, progress: ProgressBar::new_spinner() };
-    // Before it begins: an hour later there may be another one.
+    // The commit is read first, because the tree may change during a long bench.
     let commit = if bench.is_part() { None } else { commit::current() };
     let (name, figures) = match bench {
         Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
@@ -139,7 +139,7 @@ async fn main() -> Result<()> {
     keep(name, commit, figures, json)
 }
 
-/// Prints what was found and puts it into `target/bench/NAME.json`.
+/// Prints the report and writes it to `target/bench/NAME.json`.
 fn keep(name: &str, commit: Option<String>, figures: Vec<Figure>, json: bool) -> Result<()> {
     let typed = env::args().skip(1).collect::<Vec<_>>().join(" ");
     let (command, machine) = (format!("./dev bench {typed}"), Machine::this()?);
@@ -152,7 +152,7 @@ fn keep(name: &str, commit: Option<String>, figures: Vec<Figure>, json: bool) ->
     Ok(())
 }
 
-/// `bench` in cargo's target folder.
+/// The folder `bench` in cargo's target folder.
 fn folder() -> Result<PathBuf> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).context("the program is in no target folder")?;

@@ -1,4 +1,4 @@
-//! What do open windows cost that wait for their time: a worker's memory, and the answer to a status query?
+//! Measures the cost of open windows that wait: a worker's memory and the time of a status query.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::{
     worker::Tidings,
 };
 
-/// Windows stay open for longer than a measurement.
+/// A cadence whose windows stay open for longer than a measurement.
 const CADENCE: &str = "after 6h";
-/// Queries of a measurement, of windows all over.
+/// Queries of a measurement, spread over all windows.
 const QUERIES: usize = 500;
 
-/// A worker's memory and the status query with so many open windows; compared with a worker that has none.
+/// A worker's memory and the status query with this many open windows; compared with a worker that has none
 #[derive(Args)]
 pub struct Open {
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000])]
@@ -50,7 +50,7 @@ impl Open {
     }
 }
 
-/// Milliseconds of each query, of windows all over.
+/// Milliseconds of each query, spread over all windows.
 async fn queries(tidings: &Tidings, windows: usize) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     for n in 0..QUERIES {

@@ -1,4 +1,4 @@
-//! What Linux says of a process in `/proc`.
+//! Reads a process's memory and CPU time from Linux's `/proc`.
 
 use std::{fs, time::Duration};
 
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use crate::figure::count;
 
 pub const MEBIBYTE: f64 = 1_048_576.0;
-/// How long a tick of `/proc/PID/stat` is (`USER_HZ`, proc_pid_stat(5)).
+/// The length of a tick in `/proc/PID/stat` (`USER_HZ`, proc_pid_stat(5)).
 const TICK: Duration = Duration::from_millis(10);
-/// The process's name, in parentheses, may have spaces; after it, `utime` is the 12th word and `stime` the 13th.
+/// The position of `utime` and `stime` after the process's name. The name stands in parentheses and may contain spaces.
 const UTIME: usize = 11;
 
-/// What `field` of `status` says, in MiB.
+/// The value of `field` in `status`, in MiB.
 pub fn resident(pid: u32, field: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("needs /proc")?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.strip_suffix("kB"));
@@ -20,7 +20,7 @@ pub fn resident(pid: u32, field: &str) -> Result<f64> {
     Ok(count(kilobytes) * 1_024.0 / MEBIBYTE)
 }
 
-/// The CPU time of all its threads so far, also of those that have ended.
+/// The CPU time of all threads so far, also of those that have ended.
 pub fn cpu(pid: u32) -> Result<Duration> {
     ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).context("needs /proc")?).map(|ticks| TICK * ticks)
 }

@@ -1,5 +1,6 @@
-//! What a team would write instead: events in a table, a row per digest, `FOR UPDATE SKIP LOCKED`. It makes and sends the
-//! same mails. A crash after the dot sends a second one, a retry renders anew, nothing is fenced and nobody can look in.
+//! The usual alternative to Tidings: events in a table, one row for each digest, `FOR UPDATE SKIP LOCKED`. It makes and
+//! sends the same emails. A crash after the final dot sends an email twice, a retry renders again, and it has no
+//! fencing and no status query.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ const GROUPS: &str = "SELECT category, entity_type, entity_id, COUNT(*) AS count
     FROM events WHERE digest_id = $1 GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 50";
 const SENT: &str = "UPDATE digests SET sent_at = now() WHERE id = $1";
 
-/// The tables, with digests that are due.
+/// The tables, filled with digests that are due.
 pub struct Queue {
     pool: PgPool,
     renderer: Renderer,
@@ -44,7 +45,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Digests of so many events each, in an empty database.
+    /// Fills an empty database with digests of this many events.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -59,7 +60,7 @@ impl Queue {
         Ok(Self { pool, renderer: Renderer::new(None)?, mailer, workers })
     }
 
-    /// Works until nothing is due; answers with the seconds that it took.
+    /// Sends digests until none is due. Answers with the seconds that this took.
     ///
     /// # Errors
     /// When the database or the relay fails.
@@ -78,7 +79,7 @@ impl Queue {
         Ok(started.elapsed().as_secs_f64())
     }
 
-    /// One digest, in one transaction. False: there is none.
+    /// Sends one digest in one transaction. Answers `false` if none is due.
     async fn one(&self) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let Some(row) = sqlx::query(CLAIM).fetch_optional(&mut *tx).await? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! How long does it take to make a mail of what the store has loaded?
+//! Measures the time to make an email from the contents that the store has loaded.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -23,16 +23,16 @@ use crate::{
 /// Subject, HTML and text of a digest; compared with templates that only name each line's title.
 #[derive(Args)]
 pub struct Render {
-    /// How often each mail is made in a round.
+    /// Times that each email is made in a round
     #[arg(long, default_value_t = 1_000)]
     times: usize,
 }
 
 /// The parts of a template.
 const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
-/// What stands for a part that is not measured.
+/// A placeholder for a part that is not measured.
 const NOTHING: &str = "-";
-/// The least that a template for digests can do.
+/// The smallest useful template of a digest.
 const TITLES: &str = "{% for group in digest.groups %}{{ group.title }}\n{% endfor %}";
 
 impl Render {
@@ -58,7 +58,7 @@ impl Render {
         Ok(figures)
     }
 
-    /// The median, from the store's contents to the parts.
+    /// The median time from the store's contents to the email's parts.
     fn microseconds(&self, renderer: &Renderer, contents: &Contents) -> Result<f64> {
         let key = Key::new("acme".into(), "activity".into(), "ann".into())?;
         let window = Window { key, digest_id: Uuid::nil(), opened_at: at(0), due_at: at(86_400) };
@@ -89,7 +89,7 @@ impl Render {
     }
 }
 
-/// A renderer whose template `activity` has these parts: as they are shipped, or with another text.
+/// A renderer whose template `activity` has these parts, each as shipped or with another text.
 fn template(parts: &[usize], text: Option<&str>) -> Result<Renderer> {
     let folder = TempDir::new()?;
     fs::create_dir(folder.path().join("activity"))?;

@@ -1,4 +1,4 @@
-//! Workflows to compare with: they do nothing, with the commands of a digest and with those of others.
+//! Workflows to compare with. They do nothing, with the commands of a digest or of other designs.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,30 +17,30 @@ use tokio::sync::watch;
 
 use crate::slot::slot;
 
-/// From a window's first event until it is due, where each event arms the timer anew.
+/// The time from a window's first event until it is due, in workflows that re-arm the timer with each event.
 const DELAY: Duration = Duration::from_secs(15);
-/// The same in words.
+/// The same time as a cadence.
 pub const CADENCE: &str = "after 15s";
 /// Longer than any measurement.
 const ATTEMPT: Duration = Duration::from_mins(10);
 
-/// What a workflow does that a window's first event starts.
+/// The commands of a workflow that a window's first event starts.
 #[derive(Clone, Copy)]
 pub enum Shape {
-    /// As the digest workflow in fair weather: plan, timer, load, render, send, and only the last one remotely. Its worker has
-    /// the cache and the slots of Tidings; those of the others are as the SDK has them.
+    /// The digest workflow without faults: plan, timer, load, render and send, of which only send is a remote activity.
+    /// Its worker has the cache and the slots of Tidings; the other workers have the SDK's defaults.
     Same,
     /// Timer, load, render and send, all three remotely.
     Textbook,
-    /// The textbook's, with a timer that each signal arms anew.
+    /// The textbook's commands, with a timer that each signal re-arms.
     Rearmed,
 }
 
 impl Shape {
-    /// A worker for it on `task_queue`. Each activity `send` counts one.
+    /// A worker for this shape on `task_queue`. Each activity `send` counts one.
     ///
     /// # Errors
-    /// Never in practice: the SDK refuses a workflow that is registered twice.
+    /// When the SDK refuses the registration.
     pub fn worker(self, task_queue: &str, sent: watch::Sender<usize>) -> anyhow::Result<WorkerOptions> {
         let options = WorkerOptions::new(task_queue).register_activities(Nothing { sent });
         Ok(match self {
@@ -74,7 +74,7 @@ impl Nothing {
     }
 }
 
-/// From a workflow's time to the next slot, when windows are due that no event re-arms.
+/// The time from a workflow's time to the next slot, for windows that no event re-arms.
 fn until_slot(now: Option<SystemTime>) -> Duration {
     let now = now.and_then(|now| Timestamp::try_from(now).ok()).unwrap_or_default();
     slot(now, Duration::ZERO).ok().and_then(|slot| slot.duration_since(now).try_into().ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The least that passes for a relay, so that it costs next to nothing. It counts, and keeps which mail came when.
+//! The smallest possible relay, which costs almost no CPU. It counts emails and records when each came.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,17 +12,17 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// What the header begins with that names a mail.
+/// The beginning of the header that identifies an email.
 const MESSAGE_ID: &[u8] = b"Message-ID: <";
 /// Bytes of a UUID in its hyphenated form.
 const UUID: usize = 36;
 
-/// What was accepted.
+/// An accepted email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mail {
-    /// Of the digest or message; nil where its Message-ID has none.
+    /// The id of the digest or message, or nil if the Message-ID has none.
     pub id: Uuid,
-    /// When its last line had come.
+    /// The time at which its last line had come.
     pub at: Timestamp,
 }
 
@@ -47,19 +47,19 @@ impl Sink {
         let keep = Arc::clone(&kept);
         let listening = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                // A client that goes away in the middle is no concern of the sink.
+                // A client that leaves within a conversation is not an error of the sink.
                 tokio::spawn(serve(socket, Arc::clone(&keep)));
             }
         });
         Ok(Self { url, kept, listening })
     }
 
-    /// How many mails are accepted.
+    /// The number of accepted emails.
     pub fn accepted(&self) -> watch::Receiver<usize> {
         self.kept.count.subscribe()
     }
 
-    /// All of them, in the order of their acceptance.
+    /// All accepted emails, in order.
     pub fn mails(&self) -> Vec<Mail> {
         self.kept.mails.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! Whole minutes, at which many windows are due at once.
+//! Full minutes, at which many windows are due at once.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use anyhow::Result;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-/// From one slot to the next.
+/// The time between two slots.
 pub const SLOT: Duration = Duration::from_mins(1);
 
-/// At least so long is left to open windows before they are due, and to plan them: the workflow task that does is behind by
-/// tens of seconds when thousands open.
+/// The least time before a slot in which to open and plan windows. The workflow task that plans lags by tens of seconds
+/// when thousands of windows open.
 const OPENING: Duration = Duration::from_secs(50);
 
-/// The first one that is more than so far away.
+/// The first slot that is farther away than this time.
 pub fn slot(now: Timestamp, ahead: Duration) -> Result<Timestamp> {
     let (length, soon) = (i64::try_from(SLOT.as_secs())?, now.as_second() + i64::try_from(ahead.as_secs())?);
     Ok(Timestamp::from_second((soon / length + 1) * length)?)
@@ -23,7 +23,7 @@ pub async fn sleep_until(then: Timestamp) {
     sleep(then.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await;
 }
 
-/// When to send the first event, so that all windows open in the minute before the same slot.
+/// The time to send the first event, so that all windows open in the minute before the same slot.
 pub fn opening(now: Timestamp) -> Result<Timestamp> {
     let slot = slot(now, Duration::ZERO)?;
     Ok(if Duration::try_from(slot.duration_since(now))? >= OPENING { now } else { slot })

@@ -1,5 +1,5 @@
-//! Messages per second to a sink on the loopback interface: the protocol alone, with the record before the dot, and with
-//! all that an attempt writes; over one connection and over the pool; in both stores.
+//! Measures messages a second to a sink on the loopback interface: the protocol alone, with the record before the final
+//! dot, and with all writes of an attempt; over one connection and over the pool; in both stores.
 
 use std::{
     path::Path,
@@ -38,26 +38,27 @@ use crate::{
 
 const FROM: &str = "digest@mail.example.com";
 const TO: &str = "ann@example.net";
-/// Of HTML, of the messages of a store.
+/// Kilobytes of HTML in the messages of a store.
 const KILOBYTES: usize = 8;
 
-/// What is written of an attempt while the clock runs.
+/// The writes of an attempt that are measured.
 #[derive(Clone, Copy)]
 enum Writes {
     Nothing,
-    /// That it is past the dot.
+    /// The record before the final dot.
     Record,
-    /// Its beginning, the record, and its end.
+    /// The start, the record and the end of the attempt.
     Attempt,
 }
 
-/// Messages per second to a sink: the protocol alone, with the record before the dot, and with all that an attempt writes.
+/// Messages a second to a sink: the protocol alone, with the record before the final dot, and with all writes of an
+/// attempt
 #[derive(Args)]
 pub struct Smtp {
-    /// In each measurement.
+    /// Messages in each measurement
     #[arg(long, default_value_t = 2_000)]
     messages: usize,
-    /// Beside one.
+    /// Connections of the pool; each figure is measured with one connection, too
     #[arg(long, default_value_t = Limits::default().connections)]
     connections: usize,
 }
@@ -148,7 +149,7 @@ impl Smtp {
         Ok(rate)
     }
 
-    /// What the sockets allow: as many bytes, and as many answers as a message of SMTP has, without a mail client.
+    /// Measures the limit of the sockets: the same number of bytes and replies as a message, without SMTP.
     async fn floor(&self, connections: usize, bytes: usize) -> Result<f64> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -179,7 +180,7 @@ impl Smtp {
 const COMMAND: usize = 32;
 const REPLY: usize = 8;
 
-/// Answers to three commands and a content, again and again.
+/// Replies to three commands and a content, repeatedly.
 async fn answer(mut socket: TcpStream, bytes: usize) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let mut content = vec![0; bytes];
@@ -191,7 +192,7 @@ async fn answer(mut socket: TcpStream, bytes: usize) -> std::io::Result<()> {
     }
 }
 
-/// Puts a message in the outbox, and begins its attempt if only the record is to be measured.
+/// Puts a message into the outbox, and starts its attempt if only the record is measured.
 async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> Result<Uuid> {
     let key = MessageKey::new("acme".to_owned(), key.to_owned())?;
     let id = key.message_id();
@@ -247,7 +248,7 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
     Ok(())
 }
 
-/// What the disk takes to make one write durable: no store writes more often than that, one write after the other.
+/// Measures the time of one durable write. No store writes more often than that, one write after the other.
 fn sync_milliseconds(folder: &Path) -> Result<f64> {
     use std::io::Write;
     const SYNCS: u32 = 200;

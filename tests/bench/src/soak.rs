@@ -1,4 +1,5 @@
-//! An hour at half of capacity: do throughput, memory and lateness stay what they are at its beginning?
+//! Runs an hour at half of capacity and compares throughput, memory and lateness at the end with those at the
+//! beginning.
 
 use std::{
     cell::Cell,
@@ -22,31 +23,31 @@ use crate::{
 };
 
 const WINDOW: Duration = Duration::from_secs(2);
-/// The same in words.
+/// The same time as a cadence.
 const CADENCE: &str = "after 2s";
-/// Of each window, emitted at once.
+/// Events of each window, emitted at once.
 const EVENTS: usize = 3;
-/// Windows that are not sent yet while capacity is measured: more than go out while one is open.
+/// Windows that are open while capacity is measured: more than are sent while one is open.
 const IN_FLIGHT: usize = 400;
-/// Capacity is measured for so long, once there are as many for so long.
+/// The length of a measurement of capacity, and the time before it.
 const SETTLED: Duration = Duration::from_secs(30);
 const MEASURED: Duration = Duration::from_secs(60);
-/// For the digests of events that came after their window's claim.
+/// Time for the digests of events that came after their window's claim.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SENT_DIGESTS: &str = "SELECT COUNT(*) FROM digests WHERE sent_at IS NOT NULL";
 const SENT_EVENTS: &str =
     "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
-/// With so much of what is fed not sent yet it does not keep up, and the rest of the hour would show nothing else.
+/// The backlog, as a part of the fed windows, at which the run stops because the system cannot keep up.
 const BEHIND: Duration = Duration::from_secs(60);
 /// The budget at half of capacity, in seconds.
 const LATE: f64 = 2.0;
 
-/// Many keys with short windows at half of capacity; the last tenth of the time compared with the first.
+/// Many keys with short windows at half of capacity; the last tenth of the time compared with the first
 #[derive(Args)]
 pub struct Soak {
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Digests a second. [default: half of what goes through, measured first]
+    /// Digests a second [default: half of capacity, which is measured first]
     #[arg(long)]
     rate: Option<f64>,
 }
@@ -70,7 +71,7 @@ impl Soak {
         Ok(figures.all())
     }
 
-    /// How many slices the time has, a minute each, but at least ten; and how long each is.
+    /// The number of slices and the length of each: a minute each, but at least ten slices.
     fn slices(&self) -> (u64, Duration) {
         let slices = self.minutes.max(10);
         (slices, Duration::from_secs(self.minutes * 60 / slices))
@@ -116,7 +117,7 @@ impl Soak {
     }
 }
 
-/// When the first window is due, and a look at everything then and at the end of each slice.
+/// The time at which the first window is due, and a sample then and at the end of each slice.
 async fn sampled(
     tidings: &Tidings,
     slice: Duration,
@@ -135,7 +136,7 @@ async fn sampled(
     Ok((begin, samples))
 }
 
-/// Opens the window with this number: its events at once.
+/// Opens the window with this number by emitting its events at once.
 async fn open(tidings: &Tidings, n: usize) -> Result<()> {
     let key = key("activity", &user(n));
     let emit = |id: usize| tidings.events.emit(event(&key, &format!("e{id}")));
@@ -143,7 +144,7 @@ async fn open(tidings: &Tidings, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Digests a second when there is always more to do: for each mail another window opens.
+/// Measures digests a second under constant backlog: each email opens another window.
 async fn capacity() -> Result<f64> {
     let mut tidings = Tidings::start(CADENCE, Duration::ZERO).await?;
     tidings.start_worker()?;
@@ -165,12 +166,12 @@ async fn capacity() -> Result<f64> {
         rate = measuring => rate,
         ended = feeding => ended.and_then(|()| anyhow::bail!("there are no more numbers")),
     };
-    // What the client still has would come to the next server otherwise, which has the port of this one.
+    // Events left in the client would reach the next server, which has this server's port.
     tidings.events.flush().await;
     rate
 }
 
-/// A moment.
+/// A sample of the system at one moment.
 struct Sample {
     sent: usize,
     /// MiB.
@@ -188,11 +189,11 @@ impl Sample {
 
 struct Soaked {
     slice: Duration,
-    /// Seconds of the mails that were due in each.
+    /// Lateness in seconds of the emails that were due in each slice.
     slices: Vec<Vec<f64>>,
-    /// At the beginning of each, and at the end of the last.
+    /// Samples at the beginning of each slice, and at the end of the last.
     samples: Vec<Sample>,
-    /// Digests of events that came when their window had been claimed.
+    /// Digests of events that came after their window was claimed.
     more: usize,
 }
 
@@ -203,7 +204,7 @@ impl Soaked {
         self.samples.windows(2).map(rate).collect()
     }
 
-    /// After the first tenth.
+    /// The growth after the first tenth.
     fn warm(&self) -> &[Sample] {
         &self.samples[tenth(self.slices.len())..]
     }
@@ -279,7 +280,7 @@ impl Figures {
         let throughput = [self.capacity, self.fed, self.sent, self.more];
         let late = [self.slow, self.middle, self.slow_of_all];
         let memory = [self.memory, self.an_hour, self.a_digest, self.server];
-        // Capacity is not measured where the rate is given.
+        // A given rate replaces the measurement of capacity.
         throughput.into_iter().chain(late).chain(memory).filter(|figure| !figure.rounds.is_empty()).collect()
     }
 }

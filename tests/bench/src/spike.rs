@@ -1,4 +1,4 @@
-//! Many events for one key in one window: are time, memory and history what the number of events makes them, and no more?
+//! Checks that time, memory and history of one window grow no faster than the number of its events.
 
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,18 @@ use crate::{
 
 /// The window stays open until it is flushed.
 const CADENCE: &str = "after 1d";
-/// Calls of `emit` that wait for their answers.
+/// Concurrent calls of `emit`.
 const AT_ONCE: usize = 20_000;
-/// Lines that they make in the mail, before it is cut.
+/// Groups that the events form in the email, before it is cut.
 const ENTITIES: usize = 997;
-/// For the visibility store, which is behind.
+/// Time for the visibility store, which lags.
 const LISTED: Duration = Duration::from_secs(60);
-/// Budgets of 100,000 events: MiB, and events of a run's history.
+/// Budgets for 100,000 events: memory in MiB, and events of a run's history.
 const MEMORY: f64 = 256.0;
 const HISTORY: f64 = 10_000.0;
 
-/// So many events for one key in one window: time, memory and history; compared with one event, and with the smallest of
-/// the larger spikes.
+/// This many events for one key in one window: time, memory and history; compared with one event, and with the smallest
+/// of the larger spikes
 #[derive(Args)]
 pub struct Spike {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1_000, 10_000, 100_000])]
@@ -59,7 +59,7 @@ impl Spike {
     }
 }
 
-/// What one size found.
+/// The result of one size.
 struct Figures {
     events: usize,
     seconds: Figure,
@@ -97,11 +97,11 @@ impl Figures {
 
 struct Measured {
     events: usize,
-    /// From the first emit to the mail.
+    /// Seconds from the first emit to the email.
     seconds: f64,
-    /// The worker's peak, in MiB.
+    /// The worker's peak memory, in MiB.
     memory: f64,
-    /// The longest of a run.
+    /// The length of the longest history.
     history: usize,
 }
 
@@ -111,11 +111,11 @@ impl Measured {
     }
 }
 
-/// On a new server, with a new worker: emits, flushes, and waits for the mail.
+/// Emits, flushes and waits for the email, on a new server with a new worker.
 async fn measured(events: usize) -> Result<Measured> {
     let mut tidings = Tidings::start(CADENCE, Duration::ZERO).await?;
     tidings.start_worker()?;
-    // The worker is there once it has planned another key's window, which stays open.
+    // The worker is ready once it has planned the window of another key, which stays open.
     tidings.open(1..2).await?;
     let key = key("activity", &user(0));
     let emit = |n: usize| {
@@ -136,7 +136,7 @@ async fn measured(events: usize) -> Result<Measured> {
     Ok(Measured { events, seconds, memory: tidings.peak_memory()?, history })
 }
 
-/// How many events the longest history of the key's runs has, once all of them are listed as closed.
+/// The number of events in the longest history of the key's runs, once all of them are listed as closed.
 async fn longest_history(tidings: &Tidings) -> Result<usize> {
     let query = format!("WorkflowId = '{}'", key("activity", &user(0)).workflow_id());
     let longest = eventually("every run is listed as closed", LISTED, async || {

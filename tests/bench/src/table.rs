@@ -1,4 +1,4 @@
-//! Figures as a Markdown table, which reads as well on a terminal.
+//! Figures as a Markdown table, which is also readable on a terminal.
 
 use crate::figure::{Baseline, Figure, Report, Target, median};
 
@@ -22,7 +22,7 @@ fn table(figures: &[Figure]) -> String {
     let mut rows = vec![heading.to_vec()];
     rows.extend(figures.iter().map(row));
     let columns = rows[0].len();
-    // A column that says nothing is left out.
+    // An empty column is left out.
     let used: Vec<_> = (0..columns).filter(|at| *at < 2 || rows[1..].iter().any(|row| !row[*at].is_empty())).collect();
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default().max(3);
     let line = |row: &Vec<String>| {
@@ -56,7 +56,7 @@ fn row(figure: &Figure) -> Vec<String> {
     ]
 }
 
-/// Three digits, and no zeros at the end that say nothing.
+/// A number with three digits and without trailing zeros.
 pub fn number(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,
@@ -69,7 +69,7 @@ pub fn number(value: f64) -> String {
     thousands(&whole.unwrap_or(text))
 }
 
-/// 12345 as 12,345.
+/// Formats 12345 as 12,345.
 fn thousands(number: &str) -> String {
     let (whole, rest) = number.find('.').map_or((number, ""), |point| number.split_at(point));
     let first = whole.find(|c: char| c.is_ascii_digit()).unwrap_or(whole.len());

@@ -1,4 +1,4 @@
-//! A whole Tidings whose worker is a process of its own, so that its memory is its own.
+//! A complete Tidings whose worker is a process of its own, so that its memory can be measured.
 
 use std::{
     env,
@@ -26,23 +26,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{process::resident, sink::Sink};
 
-/// Windows that open at a time.
+/// Windows that open at the same time.
 const AT_ONCE: usize = 100;
-/// For windows to be planned: the dev server takes half an hour for 100,000.
+/// Time limit for planning the windows. The dev server takes half an hour for 100,000.
 const PATIENCE: Duration = Duration::from_hours(1);
-/// Longer than any mail takes after the one before it: the server gives up on a task after ten seconds.
+/// Time limit between two emails. The server gives up on a task after ten seconds.
 const STALLED: Duration = Duration::from_mins(2);
-/// Between two looks at how many mails there are, for the progress.
+/// Interval between two progress messages.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A server, a ledger, a sink and, once it is started, a worker between them.
+/// A server, a ledger, a sink and a worker, once it is started.
 pub struct Tidings {
-    /// Goes first.
+    /// Dropped first.
     worker: Option<Process>,
     pub temporal: Temporal,
     pub events: Client,
     pub sink: Sink,
-    /// Of the ledger.
+    /// The folder of the ledger.
     pub folder: TempDir,
     pub server: DevServer,
     cadence: String,
@@ -61,7 +61,7 @@ pub struct Alone {
 }
 
 impl Tidings {
-    /// Everything but the worker.
+    /// Starts everything except the worker.
     pub async fn start(cadence: &str, spread: Duration) -> Result<Self> {
         let (server, folder, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
         sqlite(folder.path()).await?;
@@ -78,22 +78,22 @@ impl Tidings {
         Ok(())
     }
 
-    /// SIGKILL.
+    /// Kills the worker (SIGKILL).
     pub fn kill_worker(&mut self) {
         self.worker = None;
     }
 
-    /// What the worker has resident, in MiB.
+    /// The worker's resident memory, in MiB.
     pub fn memory(&self) -> Result<f64> {
         resident(self.pid()?, "VmRSS")
     }
 
-    /// The most that the worker ever had resident, in MiB.
+    /// The worker's peak of resident memory, in MiB.
     pub fn peak_memory(&self) -> Result<f64> {
         resident(self.pid()?, "VmHWM")
     }
 
-    /// What the dev server has resident, in MiB.
+    /// The dev server's resident memory, in MiB.
     pub fn server_memory(&self) -> Result<f64> {
         resident(self.server.pid()?, "VmRSS")
     }
@@ -102,30 +102,30 @@ impl Tidings {
         Ok(self.worker.as_ref().context("no worker runs")?.0.id())
     }
 
-    /// Opens windows of these users with one event each, and waits until the worker has planned the last ones.
+    /// Opens a window with one event for each of these users, and waits until the worker has planned the last ones.
     pub async fn open(&self, users: Range<usize>) -> Result<()> {
         let last = users.clone().rev().take(AT_ONCE);
         let emit = |n: usize| self.events.emit(event(&key("activity", &user(n)), "e1"));
         stream::iter(users).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         for n in last {
-            // A query waits behind the plans of the others, and may be given up.
+            // A query waits behind the plans of other windows and may time out.
             let planned = async || Ok(self.planned(n).await.unwrap_or_default().then_some(()));
             eventually("the window is planned", PATIENCE, planned).await?;
         }
         Ok(())
     }
 
-    /// Asks for a window's status: whether it has a deadline.
+    /// Queries a window and answers `true` if it has a deadline.
     pub async fn planned(&self, n: usize) -> Result<bool> {
         Ok(self.workflow(n).query(Digest::status, (), WorkflowQueryOptions::default()).await?.due_at.is_some())
     }
 
-    /// The latest run of that user's key.
+    /// The latest run of the user's key.
     pub fn workflow(&self, n: usize) -> WorkflowHandle<Temporal, Digest> {
         self.temporal.get_workflow_handle(key("activity", &user(n)).workflow_id())
     }
 
-    /// Waits until the sink has accepted so many mails, and tells how many it has every second.
+    /// Waits until the sink has accepted this number of emails, and reports progress every second.
     pub async fn sent(&self, mails: usize, mut say: impl FnMut(usize)) -> Result<()> {
         let mut accepted = self.sink.accepted();
         loop {
@@ -136,7 +136,7 @@ impl Tidings {
             }
             let moved = timeout(STALLED, accepted.wait_for(|now| *now > before)).await.is_ok();
             ensure!(moved, "{before} of {mails} mails are sent, and none in the last {STALLED:?}");
-            // Until the next look, or until all are there.
+            // Waits until the next progress message, or until all emails are there.
             let _ = timeout(LOOK, accepted.wait_for(|now| *now >= mails)).await;
         }
     }
@@ -147,7 +147,7 @@ pub fn user(n: usize) -> String {
     format!("user-{n}")
 }
 
-/// Killed when it is dropped.
+/// A child process, killed when it is dropped.
 struct Process(Child);
 
 impl Drop for Process {

@@ -101,7 +101,7 @@ fn none_is_left_out(cadence: &Cadence, opened: Timestamp) {
     }
 }
 
-/// Whether these words, which are right, mean this local minute.
+/// Answers `true` if these valid words include this local minute.
 fn wants(written: &str, time: DateTime) -> bool {
     let is_time = |at: &str| words::time(at).is_ok_and(|at| time.time() == at);
     match written.split(' ').collect::<Vec<_>>()[..] {
@@ -121,7 +121,7 @@ fn wants(written: &str, time: DateTime) -> bool {
     }
 }
 
-/// Whether a field of crontab(5), whose numbers begin with `lowest`, has this number.
+/// Answers `true` if a field of crontab(5) includes this number. The field's numbers begin with `lowest`.
 fn contains(field: &str, lowest: i8, number: i8) -> bool {
     field.split(',').any(|part| {
         let (range, step) = part.split_once('/').unwrap_or((part, "1"));

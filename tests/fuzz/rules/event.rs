@@ -51,7 +51,7 @@ fn through(encoding: &str, message: &str, data: &[u8]) -> Decoded {
     decode(&key, [payload], 7)
 }
 
-/// How many events and retracts are in it, good or bad; `None`: only the decoder can tell.
+/// The number of good and bad events and retracts in the data. `None` if only the decoder can count them.
 fn items(encoding: &str, message: &str, data: &[u8]) -> Option<usize> {
     match (encoding, message) {
         ("json/plain", _) | ("json/protobuf", "" | EVENT | RETRACT | BATCH) => Some(json_items(message, data)),

@@ -82,7 +82,7 @@ fn apart(one: &Key, other: &Key) {
     assert_eq!(one.tenant == other.tenant, other.workflow_id().starts_with(&folder(one)), "{one:?} {other:?}");
 }
 
-/// What reads as a key is spelled as one.
+/// Asserts that a parsed key has the same spelling again.
 fn any_text(text: &str) {
     if let Ok(key) = Key::from_workflow_id(text) {
         assert_eq!(key.workflow_id(), text);

@@ -49,7 +49,8 @@ fn read(bytes: &[u8]) -> Vec<u64> {
     numbers
 }
 
-/// It is handed over as it is, so it must be within the contract, and read back as itself.
+/// Asserts that an accepted line is within the contract and keeps its value as JSON, because it is handed over
+/// unchanged.
 fn good(event: &v1::Event) {
     Event::from_wire(event.clone(), None).expect("a line that was taken is within the contract");
     let json = serde_json::to_string(event).expect("an event is JSON");

@@ -18,7 +18,7 @@ pub fn url(bytes: &[u8]) {
     assert_eq!(cleaned(&link).as_deref(), Some(link.as_str()), "{raw:?} is not in its normal form");
 }
 
-/// What templates see of the link, wherever in the payload it is.
+/// The link as templates see it, the same at every place of the payload.
 fn cleaned(raw: &str) -> Option<String> {
     let payload = json!({
         "url": raw, "link": [raw], "deep": {"href": raw, "html_url": raw, "list": [{"link": raw}]}, "title": raw,
