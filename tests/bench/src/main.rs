@@ -14,7 +14,6 @@ mod ingest;
 mod late;
 mod machine;
 mod open;
-mod plot;
 mod process;
 mod queue;
 mod render;

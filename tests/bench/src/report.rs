@@ -1,24 +1,23 @@
-//! Puts what was measured into `docs/benchmarks.md`, with a plot of each bench beside it.
+//! Writes the figures of target/bench into the tables of `docs/benchmarks/results.md`.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::{figure, plot, table};
+use crate::{figure, table};
 
-/// What stands before and after a bench's figures in the page.
+/// The line after the figures of a bench.
 const END: &str = "<!-- end -->";
 
-/// Writes what is in target/bench into docs/benchmarks.md, and plots beside it.
+/// Writes the latest figures into docs/benchmarks/results.md
 #[derive(Args)]
 pub struct Report {}
 
 impl Report {
-    /// `from`: the folder with a file for each bench.
+    /// Reads `from`, the folder with a file for each bench.
     pub fn run(&self, from: &Path) -> Result<()> {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let page = docs.join("benchmarks.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/results.md");
         let mut text = fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
         let mut files: Vec<_> = fs::read_dir(from)
             .with_context(|| format!("{}: nothing was measured yet", from.display()))?
@@ -27,16 +26,12 @@ impl Report {
         files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
         files.sort();
         ensure!(!files.is_empty(), "{}: nothing was measured yet", from.display());
-        fs::create_dir_all(docs.join("benchmarks"))?;
         for file in files {
             let json = fs::read(&file)?;
             let report: figure::Report =
                 serde_json::from_slice(&json).with_context(|| format!("{}; measure it again", file.display()))?;
-            let plot = format!("benchmarks/{}.svg", report.name);
-            fs::write(docs.join(&plot), plot::svg(&report.figures)?)?;
-            let figures = format!("{}\n![{}]({plot})\n", table::markdown(&report), report.name);
-            text = replaced(&text, &report.name, &figures)?;
-            println!("{}: docs/benchmarks.md and docs/{plot}", report.name);
+            text = replaced(&text, &report.name, &table::markdown(&report))?;
+            println!("{}: docs/benchmarks/results.md", report.name);
         }
         Ok(fs::write(page, text)?)
     }
@@ -46,9 +41,9 @@ impl Report {
 fn replaced(page: &str, name: &str, figures: &str) -> Result<String> {
     let begin = format!("<!-- {name} -->");
     let Some((before, rest)) = page.split_once(&begin) else {
-        bail!("docs/benchmarks.md has no place for {name}: add the lines {begin} and {END}");
+        bail!("docs/benchmarks/results.md has no place for {name}: add the lines {begin} and {END}");
     };
-    let Some((_, after)) = rest.split_once(END) else { bail!("docs/benchmarks.md: no {END} follows {begin}") };
+    let Some((_, after)) = rest.split_once(END) else { bail!("docs/benchmarks/results.md: no {END} follows {begin}") };
     Ok(format!("{before}{begin}\n{figures}\n{END}{after}"))
 }
 

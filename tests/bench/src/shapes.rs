@@ -27,7 +27,7 @@ const ATTEMPT: Duration = Duration::from_mins(10);
 /// The commands of a workflow that a window's first event starts.
 #[derive(Clone, Copy)]
 pub enum Shape {
-    /// The digest workflow without faults: plan, timer, load, render and send, of which only send is a remote activity.
+    /// The digest workflow without faults: plan, timer, load, render and send. Only send is a remote activity.
     /// Its worker has the cache and the slots of Tidings; the other workers have the SDK's defaults.
     Same,
     /// Timer, load, render and send, all three remotely.

@@ -10,7 +10,7 @@ use super::lines::lines;
 const SECRET: &str = "hunter2";
 /// A first line of this kind is a variable of the environment: `#$ NAME=VALUE`.
 const VARIABLE: &str = "#$ ";
-/// Keys behind which a password stands, and tables in whose place somebody might write it.
+/// Keys whose value contains a password, and tables that could be replaced by such a value.
 const SECRET_KEYS: [&str; 16] = [
     "database_url",
     "smtp_url",
@@ -67,7 +67,7 @@ fn says_where_and_what(problem: &Problem, lines: &[String]) {
     assert!(!what.is_empty(), "{problem:?}");
 }
 
-/// Whether the line holds its secret where a password stands: in a URL, behind a key of the file or a variable of ours.
+/// Answers `true` if the line has its secret as a password: in a URL, as a value of the file, or in a variable of Tidings.
 fn is_secret(line: &str) -> bool {
     let line = line.strip_prefix(VARIABLE).unwrap_or(line);
     let Some((key, value)) = line.split_once('=') else { return false };
