@@ -1,4 +1,4 @@
-//! What a digest costs: history events and bytes, workflow tasks and Temporal's actions, counted.
+//! The cost of a digest: history events and bytes, workflow tasks and Temporal's actions.
 
 use anyhow::Result;
 use futures::future::try_join_all;
@@ -9,7 +9,7 @@ use tidings_harness::{
 use tidings_model::contract::Outcome;
 use tidings_needs::needs;
 
-/// Of a digest with so many events that come at once, through the client.
+/// The cost of a digest with this number of events, which arrive at once through the client.
 async fn cost_of(events: usize) -> Result<HistoryCost> {
     let env = Env::start(settings("after 3s", "after 3s")).await?;
     let key = key("activity", "ann");

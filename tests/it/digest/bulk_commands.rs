@@ -1,4 +1,4 @@
-//! `tidings digest ... --where`: which keys it finds, what it tells them, and how it sums up.
+//! `tidings digest ... --where`: the selected keys, the effect on each, and the summary.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A cancel from the Temporal UI at the moments between collecting and the end of a delivery (rule 31). A lock on a
-//! table of the real store holds the digest at each of them.
+//! A cancel from the Temporal UI between collecting and the end of a delivery (rule 31). A lock on a table of the real
+//! store holds the digest at each step.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long the relay keeps its answer to the final dot to itself: longer than a cancel takes to arrive.
+/// The relay's delay of its reply to the final dot: longer than a cancel takes to arrive.
 const SLOW_ANSWER: Duration = Duration::from_secs(8);
 
 async fn is_over<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Somebody changes their mind while a window is open: the recipient, the producer, the operator. Nothing is lost, nothing
-//! is sent twice, and the audit trail says why.
+//! Changes while a window is open: by the recipient, the producer or the operator. No event is lost or sent twice, and
+//! the audit trail has the reason.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -52,7 +52,7 @@ fn retract(key: &Key) -> v1::Retract {
     v1::Retract { tenant, digest, user, ..v1::Retract::default() }
 }
 
-/// How many events the key's digests have, by outcome and reason.
+/// The number of events in the key's digests, by outcome and reason.
 async fn outcomes(env: &Env, key: &Key) -> Result<BTreeMap<(&'static str, String), u64>> {
     let mut outcomes = BTreeMap::new();
     for digest in env.store.digests(key, 100).await? {
@@ -104,7 +104,7 @@ async fn a_choice_without_its_signal_applies_before_the_window_is_due() -> Resul
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
     collecting(&env, &key, 1).await?;
-    // Sooner than half of the window before its deadline. Nobody tells the workflow.
+    // The choice comes in the first half of the window, and no signal follows.
     choose(&env, &key, &Preferences { cadence: Some("after 1d".to_owned()), ..Preferences::default() }).await?;
     let moved = env.status_when(&key, "it is re-timed", |s| s.why.starts_with("after 1d")).await?;
     assert!(moved.due_at.is_some_and(|at| at > Timestamp::now() + SignedDuration::from_hours(23)));

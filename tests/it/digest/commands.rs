@@ -1,4 +1,4 @@
-//! What an operator does to a key: flush, hold, release, drop and cancel, at the moments that matter.
+//! Commands of an operator to a key: flush, hold, release, drop and cancel.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! An event of a careless or hostile producer makes a correct mail, as an independent parser reads it.
+//! The email of a careless or hostile producer's event, as an independent parser reads it.
 
 use std::time::Duration;
 

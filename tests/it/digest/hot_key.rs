@@ -15,7 +15,7 @@ use tidings_store::Store;
 use tidings_workflows::Inbound;
 
 const EVENTS: usize = 5_000;
-/// Every so many signals a malformed one is thrown in.
+/// Number of signals between two malformed ones.
 const MALFORMED_EVERY: usize = 100;
 const AT_ONCE: usize = 16;
 /// Signals between two breaths. Under pressure without end the server gives a run no chance to continue as new, and

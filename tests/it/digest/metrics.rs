@@ -1,4 +1,4 @@
-//! What a worker tells Prometheus.
+//! The metrics that a worker exports to Prometheus.
 
 use std::{fs, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The answer to `GET /metrics`, headers included; `None`: nobody listens yet.
+/// The answer to `GET /metrics` with its headers, or `None` while the port is closed.
 async fn scraped(port: u16) -> Result<Option<String>> {
     let Ok(mut socket) = TcpStream::connect(("127.0.0.1", port)).await else { return Ok(None) };
     socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;

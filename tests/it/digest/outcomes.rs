@@ -1,4 +1,4 @@
-//! Every row of the table of SMTP outcomes, end to end: what a relay says, and what becomes of digest, recipient and relay.
+//! Every row of the table of SMTP outcomes, from the relay's reply to digest, recipient and relay.
 
 use std::time::Duration;
 

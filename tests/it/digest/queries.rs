@@ -1,4 +1,4 @@
-//! Whoever asks for a key's status changes nothing of what its run does: what it did can be replayed from its history.
+//! Queries of a key's status change nothing in its run: its history can be replayed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -28,9 +28,9 @@ fn count(history: &[HistoryEvent], of: EventType) -> usize {
     history.iter().filter(|event| event.event_type() == of).count()
 }
 
-/// The worker that has the run in memory stands still: the server gives it the first queries, and the task that comes later
-/// waits until somebody asks for it. Both go to any worker after 25 s, and the queries have waited for longer. So the other
-/// worker is shown a history that ends with the timer's firing, keeps the run like that, and then has its task.
+/// The worker that has the run in memory stands still. The server gives this worker the first queries and then the workflow
+/// task. After 25 s both go to any worker, and the queries have waited longer. The other worker therefore gets a
+/// history that ends with the fired timer, caches the run, and gets the task only then.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_is_armed_once_when_a_query_overtakes_its_task() -> Result<()> {
@@ -66,7 +66,7 @@ async fn a_timer_is_armed_once_when_a_query_overtakes_its_task() -> Result<()> {
     Ok(())
 }
 
-/// Takes its time for a query: says when it begins, and ends when it is told to.
+/// Holds a query: reports its start and waits for permission to end.
 #[derive(Clone)]
 struct Slow {
     began: mpsc::Sender<()>,
@@ -86,9 +86,9 @@ impl WorkflowInterceptor for Slow {
     }
 }
 
-/// A query that comes with a task is answered while a local activity runs. When that has its answer meanwhile, the SDK
-/// writes it with this task, and tells the workflow with the next one, after an event that came in between. A replay tells of
-/// it before.
+/// A query that comes with a workflow task is answered while a local activity runs. If the activity completes meanwhile, the
+/// SDK records its result with this task, but hands it to the workflow with the next task, after an event in between. A replay
+/// hands it over before that event.
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {

@@ -1,4 +1,5 @@
-//! What an operator tells a single message, and Temporal's own cancel: it has one end, and history replays.
+//! Commands of an operator to a single message, and Temporal's own cancel. The message ends once, and its history
+//! replays.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Single messages, end to end: one mail for one key, the bytes the same over all attempts, nothing after a cancel, and
-//! nobody waits for a flood of digests.
+//! Single messages, end to end: one email for one key, the same bytes in every attempt, nothing after a cancel, and no
+//! delay by a flood of digests.
 
 use std::{sync::Arc, time::Duration};
 

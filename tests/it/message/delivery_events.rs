@@ -1,4 +1,4 @@
-//! What providers report after the relay took a mail, as a gateway hands it in: the message's state, the address, consent.
+//! Reports of providers after a relay took an email: the message's state, the address and consent.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -40,7 +40,7 @@ fn reported(message: Uuid, kind: Kind) -> DeliveryEvent {
     }
 }
 
-/// What a gateway does with an event.
+/// Records a provider's report and signals the digest whose consent it withdraws.
 async fn tell(env: &Env, event: DeliveryEvent) -> Result<Recorded> {
     let recorded = delivery_events::record(&*env.store, &env.settings, event, Timestamp::now()).await?;
     if let Some(key) = &recorded.withdrawn {

@@ -1,4 +1,4 @@
-//! A short run of `./dev chaos`, on each store: everything that can break does so at least once, and every promise is kept.
+//! A short run of `./dev chaos` on each store: every fault happens at least once, and every guarantee holds.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Targ
 fn assert_that_it_was_a_test(outcome: &Outcome, events: u64) {
     let Outcome { verdict, kills, .. } = outcome;
     assert!(*kills >= 6, "{kills} kills");
-    // What a producer was killed over, and nobody handed over again, may be missing.
+    // Events of a killed producer may be missing if no other producer handed them over.
     assert!(verdict.acknowledged >= events / 2, "{} of {events} events acknowledged", verdict.acknowledged);
     assert!(verdict.digests >= 100 && verdict.mails >= 100, "{} digests, {} mails", verdict.digests, verdict.mails);
     assert!(verdict.outcomes.contains_key("sent"), "{verdict:?}");

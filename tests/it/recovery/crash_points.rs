@@ -1,6 +1,6 @@
-//! Claim, render, past the dot, outcome: each step is killed or stopped at random awaits, tried again as Temporal
-//! would, and the stopped ones go on later. Whatever happens, every event is in one mail, and a second mail exists
-//! only where the ledger says that an attempt was ambiguous.
+//! Claim, render, past the dot, outcome: each step is killed or stopped at random awaits and retried as Temporal would.
+//! Stopped steps resume later. Every event is in one email, and a second email exists only if the ledger has an
+//! ambiguous attempt.
 
 use std::{env, pin::pin, sync::Arc, time::Duration};
 
@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_millis(25);
 /// xorshift64*: the same seed makes the same choices.
 struct Dice {
     state: u64,
-    /// Whether a killed execution is dropped. A dropped query of PostgreSQL may leave its connection in a transaction,
-    /// which the death of a process never does: there, what is killed goes on in the end, like what is stopped.
+    /// `true` if a killed execution is dropped. A dropped query of PostgreSQL may leave its connection in a transaction, which
+    /// the death of a process never does. With PostgreSQL a killed execution therefore resumes in the end, like a stopped one.
     drops: bool,
 }
 
@@ -50,7 +50,7 @@ impl Dice {
     }
 }
 
-/// What happens to one execution of an activity.
+/// The fate of one execution of an activity.
 #[derive(Clone, Copy)]
 enum Fate {
     Lives,

@@ -1,5 +1,5 @@
-//! Rule 26 with real processes: a worker that stands still before it records that it is past the dot, another one that sends
-//! meanwhile, and the first one again.
+//! Rule 26 with real processes: a worker pauses before it records that it is past the dot, another worker sends
+//! meanwhile, and the first one resumes.
 
 use std::{collections::BTreeSet, time::Duration};
 

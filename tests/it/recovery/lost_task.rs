@@ -26,7 +26,7 @@ struct Lost {
     cadence: &'static str,
     /// Of the event that the task is about. The recipient turned `share` off.
     category: &'static str,
-    /// What is in the ledger, and how to see that, when its activities are done.
+    /// The state of the ledger after the task's activities, and the query that finds it.
     written: (&'static str, &'static str),
     /// Events in each mail, in the end.
     mails: &'static [u64],

@@ -17,9 +17,9 @@ const CADENCE: &str = "after 3s";
 const PARTS: usize = 6;
 /// The part during which the server goes away; the worker is killed during every other.
 const OUTAGE: usize = 3;
-/// How long the server is away.
+/// The length of an outage of the server.
 const AWAY: Duration = Duration::from_secs(3);
-/// The worker is killed so long after a part's first event at the latest: its window, and two seconds for the digests.
+/// The latest kill after a part's first event: the length of its window, and two seconds for the digests.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]

@@ -1,5 +1,5 @@
-//! A relay that is away for hours of simulated time while events keep coming: mail waits, at most one digest per key,
-//! and in the end every event is in exactly one mail.
+//! A relay that is away for hours of simulated time while events arrive. Emails wait, at most one digest for each key,
+//! and in the end every event is in exactly one email.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The checker is worth something: bugs that Tidings does not have are put in, and it finds each of them. The
-//! same events without the bug leave it nothing to say.
+//! The checker finds bugs that tests put into Tidings. For the same events without the bug it reports nothing.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -83,7 +82,7 @@ async fn the_checker_finds_an_outcome_that_was_not_recorded() -> Result<()> {
     Ok(())
 }
 
-/// Takes from the ledger what keeps an event from being in two digests: its table is empty still, and is made anew.
+/// Removes the unique key that keeps an event from being in two digests, by making the empty table again.
 async fn lift_the_key_of_events(env: &Env) -> Result<()> {
     let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", ledger(env).display())).await?;
     let create: String =

@@ -1,4 +1,4 @@
-//! A run that was terminated: what it collected and what it had on its way goes out after all (rule 31).
+//! Recovery of a terminated run: its collected events and its digest in delivery are sent after all (rule 31).
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use tidings_store::{Postgres, Store};
 use tidings_workflows::Inbound;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// After so many bytes of signals a run continues as new.
+/// Bytes of signals after which a run continues as new.
 const BYTES_OF_A_RUN: usize = 4 * 1024 * 1024;
 const BYTES_OF_A_SIGNAL: usize = 240 * 1024;
 

@@ -1,4 +1,4 @@
-//! The mailer against a server that we did not write: aiosmtpd, which is strict about the protocol.
+//! The mailer against aiosmtpd, an independent server that is strict about the protocol.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! A digest's DKIM signature, from the event to the relay, judged by dkimpy: a verifier that we did not write.
+//! A digest's DKIM signature, from the event to the relay, verified by dkimpy.
 
 use std::{
     ffi::OsString,
@@ -23,7 +23,7 @@ use uuid::Uuid;
 const RSA: &str = include_str!("../../data/dkim/rsa.pem");
 const ED25519: &str = include_str!("../../data/dkim/ed25519.pem");
 
-/// The names in `h=` of every digest: those that are there, and once more those that nobody may add.
+/// The names in `h=` of every digest: the headers that are present, and again those that must not be added.
 const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id:date:subject:to:from:\
                       from:to:subject:date:message-id:reply-to";
 
@@ -63,7 +63,7 @@ fn changed(mail: &str, from: &str, to: &str) -> Result<String> {
     Ok(mail.replace(from, to))
 }
 
-/// What nobody may do to a mail, and what relays do to it.
+/// Forged variants of an email, and variants that relays make.
 fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
     let last = mail.rfind("</html>").context("no HTML")?;
     let forged = vec![

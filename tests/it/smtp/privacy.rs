@@ -1,4 +1,4 @@
-//! TLS and AUTH: a password or a message never goes where it should not.
+//! TLS and AUTH: passwords and messages go to the right relay only, and never in the clear.
 
 use anyhow::Result;
 use tempfile::TempDir;

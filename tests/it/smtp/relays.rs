@@ -1,4 +1,4 @@
-//! Relays that fail, and what becomes of the mail: it goes by the next relay or waits, and every event is in one mail.
+//! Relays that fail: an email goes by the next relay or waits, and every event is in one email.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -219,7 +219,7 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
 /// Also when the process stands still before it has the answer for some of them.
 #[tokio::test]
 async fn concurrent_successes_are_each_counted_once() -> Result<()> {
-    // Fewer than the outcomes of which the older half is forgotten.
+    // Fewer outcomes than the breaker keeps before it forgets the older half.
     const MESSAGES: u32 = 60;
     let relay = Relay::start().await?;
     let (store, _folder) = store().await?;

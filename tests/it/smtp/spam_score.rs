@@ -1,4 +1,4 @@
-//! What SpamAssassin thinks of a digest as it leaves, without its network tests.
+//! SpamAssassin's score of a digest as it leaves, without network tests.
 
 use std::{
     env,

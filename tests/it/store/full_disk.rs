@@ -1,4 +1,4 @@
-//! The disk is full while digests are made and sent: they are late, none is lost, and the worker says why, if it can.
+//! A full disk while digests are made and sent: they are late, none is lost, and the worker logs the reason if it can.
 
 use std::{
     collections::BTreeSet,

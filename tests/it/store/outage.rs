@@ -1,5 +1,5 @@
-//! The database stops answering while events arrive, windows fall due and an operator cancels: all of it is late, and
-//! none of it is lost.
+//! An unresponsive database while events arrive, windows fall due and an operator cancels: everything is late, and
+//! nothing is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +79,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     assert!(status.pending > FLOOD as u64 / 2, "the next run has forgotten events: {status:?}");
     assert!(status.pending <= FLOOD as u64 + 1, "the next run counts events twice: {status:?}");
 
-    // A cancel is seen at once, and is done when the ledger can be told.
+    // The run sees the cancel at once and ends when the ledger can be written.
     env.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
     eventually("the cancel is under way", SOON, async || {
         Ok((env.status(&cancelled).await?.state == "cancelling").then_some(()))

@@ -65,8 +65,8 @@ async fn the_cadence_never_sends_nothing_and_records_why() -> Result<()> {
     Ok(())
 }
 
-/// What Hilary's design of 2014 says of delays: comments may wait 1, shares 2. A unit is an hour here. Answers with when
-/// each mail went out, and with how many events of each category.
+/// Delays by category as in Hilary's design of 2014: comments may wait 1 unit, shares 2. A unit is an hour here. Answers with
+/// the time of each email and its number of events by category.
 async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64>)>> {
     let hours = |count: f64| SignedDuration::from_secs_f64(count * 3600.0);
     let mut settings = settings("instant", "instant");

@@ -1,4 +1,4 @@
-//! `tidings.toml` is edited and the worker starts again: windows that are open keep their deadline (rule 16).
+//! An edited `tidings.toml` and a restarted worker: open windows keep their deadline (rule 16).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
     let temporal = cli.server.client().await?;
     let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
     eventually("the key collects", Duration::from_secs(60), async || {
-        // Nobody answers while no worker runs.
+        // The query fails while no worker runs.
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
         Ok(status.filter(|status| status.state == "collecting" && status.pending == events && status.due_at.is_some()))
     })

@@ -1,4 +1,4 @@
-//! What recipients choose, as the command line and the gateway hand it in, and what holds for all that one person gets.
+//! Preferences of recipients, as the command line stores them, and the cap over all digests of a person.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Re
     assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
     assert_eq!(env.relay.mails().len(), 1);
 
-    // Where nothing runs there is nobody to tell, and that is fine.
+    // Without an open run there is no workflow to signal, which is not an error.
     choices::tell(&env.temporal, &key("activity", "nobody")).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Slots over changes of the clocks, against an implementation of the calendar that is not ours: Python's zoneinfo.
+//! Slots over changes of the clock, compared with Python's zoneinfo.
 
 use std::{path::Path, process::Command};
 

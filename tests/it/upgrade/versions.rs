@@ -1,5 +1,5 @@
-//! What an upgrade, and the way back, rely on: state and tables of a later version are taken by an earlier one, and the other
-//! way round. `./dev upgrade` shows the rest.
+//! Compatibility of versions: an earlier version takes state and tables of a later one, and the other way round. `./dev
+//! upgrade` tests the rest.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -45,7 +45,7 @@ fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).or_else(|| value.as_object()?.values().find_map(|value| find(value, name)))
 }
 
-/// How many events of a state are taken over, by the first run or by one that another one `continued`.
+/// The number of events taken from a state, by the first run or by a run that another one `continued`.
 fn carried(state: &Value, continued: bool) -> Result<usize, Unreadable> {
     let payload = Payload { data: state.to_string().into_bytes(), ..Payload::default() };
     let before = if continued { "a run" } else { "" };
@@ -80,7 +80,7 @@ fn only_state_fields_that_every_version_wrote_are_required() -> Result<()> {
     Ok(())
 }
 
-/// What this version cannot read: a new word, and other kinds of value.
+/// States that this version cannot read: an unknown word, and values of another type.
 fn later() -> Result<Vec<Value>> {
     let unknown_word = json!({"digest_id": uuid::Uuid::nil(), "outcome": "postponed"});
     let changes = [("/summary/last", unknown_word), ("/windows", json!("1")), ("/open/runs", json!({}))];
@@ -172,7 +172,7 @@ fn task_failure(history: &[HistoryEvent]) -> Option<String> {
     })
 }
 
-/// What a later migration may do: a table, and columns with a default.
+/// Migrates as a later version may: a table, and columns with a default.
 async fn migrate_further(cli: &CliEnv) -> Result<()> {
     let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", cli.ledger().display())).await?;
     let mut statements = "CREATE TABLE later (id INTEGER PRIMARY KEY);\n".to_owned();
