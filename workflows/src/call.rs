@@ -13,7 +13,7 @@ use temporalio_workflow::{
     WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
 };
 
-use crate::digest::{Decision, Digest, State};
+use crate::digest::{Decision, Digest, State, after, decide};
 
 /// The one local attempt, queueing included: long enough for a healthy store.
 const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ pub(crate) async fn wait(ctx: &Ctx, until: Timestamp) {
     let token = WorkflowCancellationToken::new();
     let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
-    let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll() || w.state.decide(now) != Decision::Wait(until)));
+    let mut woke = Box::pin(ctx.wait_condition(|w| w.must_roll() || decide(&w.state, now) != Decision::Wait(until)));
     select! {
         _ = timer => {}
         // Dropping a timer does not cancel it.
@@ -176,8 +176,4 @@ pub(crate) fn now(ctx: &Ctx) -> Timestamp {
 
 pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
     time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn after(now: Timestamp, wait: Duration) -> Timestamp {
-    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }

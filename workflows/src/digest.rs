@@ -16,19 +16,31 @@ use tidings_model::{
 };
 
 use crate::{
-    call::{now, timestamp, until},
+    call::{
+        How::{Quickly, Remotely},
+        call, now, timestamp, until, wait,
+    },
     carried::{Carried, Unreadable},
     inbound::Inbound,
 };
 
-mod act;
 pub mod activities;
-mod answers;
+mod audit;
+mod claim;
+mod close;
 mod commands;
+mod dead_letter;
+mod deadline;
 mod decide;
 mod pending;
+mod plan;
+mod render;
+mod reopen;
+mod retract;
+mod send;
 #[cfg(test)]
 mod simulation;
+mod stash;
 mod state;
 mod status;
 
@@ -36,8 +48,11 @@ pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use state::{Ended, Summary};
 pub use status::{Delivery, Status};
 
-use act::act;
-pub(crate) use decide::Decision;
+use activities::DigestActivities as Activities;
+use deadline::deadline;
+use decide::clear_finished_commands;
+pub(crate) use decide::{Decision, decide};
+pub(crate) use send::after;
 pub(crate) use state::State;
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
@@ -104,9 +119,9 @@ impl Digest {
             let cancelled = ctx.cancellation_token().is_cancelled();
             let decision = ctx.state_mut(|w| {
                 w.state.cancelled |= cancelled;
-                w.state.tidy(now);
+                clear_finished_commands(&mut w.state, now);
                 w.decided_at = now;
-                w.state.decide(now)
+                decide(&w.state, now)
             });
             ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.trouble.clone(), now)).to_string());
             if decision == Decision::Finish {
@@ -114,7 +129,7 @@ impl Digest {
                     return Self::finish(ctx);
                 }
                 // A command that waits for its answer gets it first; another one may start it all over.
-                until(ctx, |w| w.state.decide(now) != Decision::Finish || ctx.all_handlers_finished()).await;
+                until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
                 continue;
             }
             if ctx.state(Self::must_roll) {
@@ -145,7 +160,7 @@ impl Digest {
             state.retract(retract);
         }
         for letter in decoded.dead_letters {
-            state.refuse(letter);
+            dead_letter::keep(state, letter);
         }
         // What arrives need not wake the run, and is shown all the same.
         ctx.set_current_details(Status::new(&self.state, self.trouble.clone(), now).to_string());
@@ -154,7 +169,7 @@ impl Digest {
     /// The recipient chose something else.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn preferences(&mut self, _: &mut SyncWorkflowContext<Self>) {
-        self.told().change();
+        commands::preferences_changed(self.told());
     }
 
     /// What the key is doing, and why.
@@ -166,31 +181,31 @@ impl Digest {
     /// What a claim would take now; `None`: no window is open.
     #[query(name = "due")]
     pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
-        self.state.due()
+        commands::due(&self.state)
     }
 
     /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Flushed {
-        self.told().flush(order, timestamp(ctx.workflow_time()))
+        commands::flush(self.told(), order, timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
     pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Hold) -> Held {
-        self.told().hold(hold, timestamp(ctx.workflow_time()))
+        commands::hold(self.told(), hold, timestamp(ctx.workflow_time()))
     }
 
     /// Ends a hold. What is overdue goes out.
     #[update(name = "release")]
     pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Released {
-        self.told().release(order, timestamp(ctx.workflow_time()))
+        commands::release(self.told(), order, timestamp(ctx.workflow_time()))
     }
 
     /// Ends what is pending and what is on its way, in no mail. The ledger keeps the events.
     #[update(name = "drop")]
     pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Order) -> Dropped {
-        self.told().discard(order)
+        commands::discard(self.told(), order)
     }
 
     /// Gives the open window another deadline.
@@ -198,21 +213,21 @@ impl Digest {
     pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Retime) -> Retimed {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
-            let was = w.state.deadline();
-            (was, w.told().retime(retime, now))
+            let was = deadline(&w.state);
+            (was, commands::retime(w.told(), retime, now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
         }
         until(ctx, |w| w.state.retiming.is_none()).await;
-        ctx.state(|w| w.state.retimed(was))
+        ctx.state(|w| commands::retimed(&w.state, was))
     }
 
     /// Takes a digest up again that ended without a mail, or that has no end.
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Reopen) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| w.told().reopen(reopen, now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.told(), reopen, now)) {
             return refused;
         }
         until(ctx, |w| w.state.reopening.is_none()).await;
@@ -250,6 +265,33 @@ impl Digest {
     }
 }
 
+/// Calls the activity of a decision, and applies the answer.
+async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
+    match decision {
+        Decision::Wait(until) => wait(ctx, until).await,
+        Decision::Plan => call(ctx, Quickly, || Activities::plan, plan::begin, plan::apply).await,
+        Decision::Stash => call(ctx, Quickly, || Activities::stash, stash::begin, stash::apply).await,
+        Decision::Retract => call(ctx, Quickly, || Activities::retract, read(retract::input), retract::apply).await,
+        Decision::Load => call(ctx, Quickly, || Activities::load, read(claim::input), claim::apply).await,
+        Decision::Render => call(ctx, Quickly, || Activities::render, read(render::input), render::apply).await,
+        Decision::Send => call(ctx, Remotely, || Activities::send, read(send::input), send::apply).await,
+        Decision::Close => call(ctx, Quickly, || Activities::close, close::begin, close::apply).await,
+        Decision::Reopen => call(ctx, Quickly, || Activities::reopen, read(reopen::input), reopen::apply).await,
+        Decision::Audit => call(ctx, Quickly, || Activities::audit, read(audit::input), audit::apply).await,
+        Decision::Bury => {
+            let workflow_id = ctx.workflow_id().to_owned();
+            let input = |state: &mut State, _| dead_letter::input(state, workflow_id);
+            call(ctx, Quickly, || Activities::bury, input, dead_letter::apply).await;
+        }
+        Decision::Finish => {}
+    }
+}
+
+/// An input that changes nothing.
+fn read<I>(input: fn(&State, Timestamp) -> Option<I>) -> impl FnOnce(&mut State, Timestamp) -> Option<I> {
+    move |state, now| input(state, now)
+}
+
 impl Digest {
     /// The state, for a signal or a command.
     const fn told(&mut self) -> &mut State {
@@ -264,7 +306,7 @@ impl Digest {
 
     fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
         let carried = ctx.state_mut(|w| {
-            w.state.roll(&w.run_id, now(ctx));
+            w.state.leave_behind(&w.run_id, now(ctx));
             Carried::new(&w.state)
         })?;
         ctx.continue_as_new(carried, ContinueAsNewOptions::default())?;

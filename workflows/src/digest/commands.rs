@@ -1,158 +1,113 @@
-//! What an operator's commands do to the state.
+//! The effect of operators' commands, and of a change of preferences, on the state.
 
 use jiff::Timestamp;
 use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
-    contract::Note,
+    contract::Plan,
 };
-use uuid::Uuid;
 
-use super::State;
+use super::{
+    deadline::{deadline, moved, why},
+    state::State,
+};
 
-impl State {
-    /// Makes the pending events due, as soon as no digest is on its way and no hold stops them.
-    pub fn flush(&mut self, order: Order, now: Timestamp) -> Flushed {
-        let events = self.collected();
-        self.flushed = events > 0;
-        if self.flushed {
-            self.note("flush", order, now);
-        }
-        Flushed { events, behind: self.on_its_way(), held: self.held_until(now).is_some() }
+/// Makes the pending events due. A digest in delivery and a hold still come first.
+pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed {
+    let events = state.collected();
+    state.flushed = events > 0;
+    if state.flushed {
+        state.note("flush", order, now);
     }
+    Flushed { events, behind: state.delivering_id(), held: state.held_until(now).is_some() }
+}
 
-    /// Starts nothing that ends in a mail until the hold ends; events go on collecting.
-    pub fn hold(&mut self, hold: Hold, now: Timestamp) -> Held {
-        let held = Held { events: self.collected(), delivering: self.on_its_way() };
-        if held != Held::default() {
-            let until = hold.until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
-            let Order { by, why } = hold.order.clone();
-            self.note("hold", Order { by, why: why + &until }, now);
-            self.hold = Some(hold);
-        }
-        held
+/// Starts no claim and no attempt until the hold ends. Events still collect.
+pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
+    let held = Held { events: state.collected(), delivering: state.delivering_id() };
+    if held != Held::default() {
+        let until = hold.until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
+        let Order { by, why } = hold.order.clone();
+        state.note("hold", Order { by, why: why + &until }, now);
+        state.hold = Some(hold);
     }
+    held
+}
 
-    /// Ends a hold. What is overdue goes out.
-    pub fn release(&mut self, order: Order, now: Timestamp) -> Released {
-        let held = self.held_until(now).is_some();
-        self.hold = None;
-        if held {
-            self.note("release", order, now);
-        }
-        let due_at = if self.flushed { Some(now) } else { self.deadline() };
-        Released { held, events: self.collected(), due_at }
+/// Ends a hold. Overdue events are sent now.
+pub(super) fn release(state: &mut State, order: Order, now: Timestamp) -> Released {
+    let held = state.held_until(now).is_some();
+    state.hold = None;
+    if held {
+        state.note("release", order, now);
     }
+    let due_at = if state.flushed { Some(now) } else { deadline(state) };
+    Released { held, events: state.collected(), due_at }
+}
 
-    /// Ends the digest on its way and the pending events, in no mail. Closing them writes the audit entry.
-    pub fn discard(&mut self, order: Order) -> Dropped {
-        let dropped = Dropped { events: self.collected(), delivering: self.on_its_way() };
-        if dropped != Dropped::default() {
-            self.dropping = Some(order);
-            self.dropping_events = Some(self.pending.len());
-            self.hold = None;
-            self.flushed = false;
-        }
-        dropped
+/// Ends the digest in delivery and the pending events without a message. The step `close` writes the audit entry.
+pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
+    let dropped = Dropped { events: state.collected(), delivering: state.delivering_id() };
+    if dropped != Dropped::default() {
+        state.dropping = Some(order);
+        state.dropping_events = Some(state.pending.len());
+        state.hold = None;
+        state.flushed = false;
     }
+    dropped
+}
 
-    /// Gives the open window another deadline: this one, or the one that today's configuration and choices make, which is
-    /// then still to be planned.
-    pub fn retime(&mut self, Retime { order, at }: Retime, now: Timestamp) -> Retimed {
-        let was = self.deadline();
-        let (Some(_), Some(open)) = (was, &mut self.open) else { return self.retimed(was) };
-        match (at, &mut open.plan) {
-            (Some(at), Some(plan)) => {
-                let moved = format!("due at {at:.0}, was {:.0}", plan.due_at);
-                plan.due_at = at;
-                plan.why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
-                plan.slide = None;
-                open.window.due_at = at;
-                open.why.clone_from(&plan.why);
-                open.not_before = None;
-                self.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
-            }
-            _ => self.retiming = Some(order),
+/// Sets the open window's deadline. Without a time in the command, the window is planned again with today's configuration
+/// and preferences.
+pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Timestamp) -> Retimed {
+    let was = deadline(state);
+    let (Some(_), Some(open)) = (was, &mut state.open) else { return retimed(state, was) };
+    match (at, open.plan.take()) {
+        (Some(at), Some(plan)) => {
+            let moved = moved(at, plan.due_at);
+            let why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
+            open.set_plan(Plan { due_at: at, why, slide: None, ..plan });
+            open.not_before = None;
+            state.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
         }
-        self.retimed(was)
-    }
-
-    /// What became of a `retime`.
-    pub fn retimed(&self, was: Option<Timestamp>) -> Retimed {
-        Retimed { events: self.collected(), was, due_at: self.deadline(), why: self.why() }
-    }
-
-    /// What a claim would take now.
-    pub fn due(&self) -> Option<Due> {
-        let open = self.open.as_ref()?;
-        let events = self.pending.head(self.pending.page_len(usize::MAX));
-        let more = self.collected() - open.stashed - events.len() as u64;
-        Some(Due { window: open.window.clone(), events, more })
-    }
-
-    /// Takes a digest up again, unless there is one on its way; `Some`: why not.
-    pub fn reopen(&mut self, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
-        let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
-        if let Some(digest) = self.on_its_way().or_else(|| self.reopening.as_ref().map(|other| other.digest_id)) {
-            return refused(format!("digest {digest} is on its way; try again when it is delivered or given up"));
-        }
-        // A workflow task that was lost may have claimed the window that is still to be opened.
-        if self.window(now).is_some_and(|window| window.digest_id == reopen.digest_id) {
-            return refused("it collects still; a flush sends it".to_owned());
-        }
-        if self.winds_down() {
-            return refused("the workflow is being cancelled; try again when that is done".to_owned());
-        }
-        self.reopening = Some(reopen);
-        None
-    }
-
-    /// The recipient chose something else: the open window's deadline follows.
-    pub fn change(&mut self) {
-        self.changed = self.open.is_some() || !self.pending.is_empty();
-    }
-
-    /// Commands end with what they were about: with nothing pending and nothing on its way there is nothing to hold or
-    /// to drop.
-    pub fn tidy(&mut self, now: Timestamp) {
-        let idle = self.delivering.is_none() && self.open.is_none() && self.pending.is_empty();
-        self.idle_since = self.idle_since.or(Some(now)).filter(|_| idle);
-        if self.open.is_none() || self.cancelled {
-            self.retiming = None;
-            self.changed = false;
-            self.unanswered = false;
-        }
-        let dropped = self.delivering.is_none() && self.open.is_none() && self.dropping_events == Some(0);
-        if idle || dropped {
-            self.dropping = None;
-            self.dropping_events = None;
-        }
-        if idle {
-            self.hold = None;
-            self.flushed = false;
+        (_, plan) => {
+            open.plan = plan;
+            state.retiming = Some(order);
         }
     }
+    retimed(state, was)
+}
 
-    /// When the hold ends, while there is one.
-    pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let hold = self.hold.as_ref()?;
-        Some(hold.until.unwrap_or(Timestamp::MAX)).filter(|until| *until > now)
-    }
+/// The answer of `retime`, with the deadline as planned by now.
+pub(super) fn retimed(state: &State, was: Option<Timestamp>) -> Retimed {
+    Retimed { events: state.collected(), was, due_at: deadline(state), why: why(state) }
+}
 
-    /// Whether everything that there is comes to its end without a mail.
-    pub const fn winds_down(&self) -> bool {
-        self.cancelled || self.dropping.is_some()
-    }
+/// The events that a claim would take now.
+pub(super) fn due(state: &State) -> Option<Due> {
+    let open = state.open.as_ref()?;
+    let events = state.pending.head(state.pending.page_len(usize::MAX));
+    let more = state.collected() - open.stashed - events.len() as u64;
+    Some(Due { window: open.window.clone(), events, more })
+}
 
-    /// How many of the pending events come to their end with what winds down.
-    pub(super) fn doomed(&self) -> usize {
-        self.dropping_events.filter(|_| !self.cancelled).unwrap_or(usize::MAX)
+/// Asks for a digest to be resumed. Answers at once if the digest cannot be resumed now.
+pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
+    let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
+    if let Some(digest) = state.delivering_id().or_else(|| state.reopening.as_ref().map(|other| other.digest_id)) {
+        return refused(format!("digest {digest} is being delivered; try again when it has ended"));
     }
+    // A workflow task that was lost may have claimed the window that is still to be opened.
+    if state.window(now).is_some_and(|window| window.digest_id == reopen.digest_id) {
+        return refused("its window is still open; a flush sends it".to_owned());
+    }
+    if state.winds_down() {
+        return refused("the workflow is being cancelled; try again when that is done".to_owned());
+    }
+    state.reopening = Some(reopen);
+    None
+}
 
-    pub(super) fn on_its_way(&self) -> Option<Uuid> {
-        self.delivering.as_ref().map(|digest| digest.window.digest_id)
-    }
-
-    pub(super) fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
-        self.notes.push(Note { at, by, action: action.to_owned(), why });
-    }
+/// Records that the recipient's preferences changed. The open window's deadline follows them.
+pub(super) fn preferences_changed(state: &mut State) {
+    state.changed = state.open.is_some() || !state.pending.is_empty();
 }

@@ -1,169 +1,160 @@
-//! What the digest workflow does next: a pure function of (state, now).
+//! The next step of the digest workflow: a pure function of the state and the time.
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_model::{contract::Plan, words};
+use tidings_model::contract::Plan;
 
-use super::state::{Open, State};
+use super::{
+    claim::event_limit,
+    deadline::due_at,
+    state::{Open, State},
+};
 
-/// What the workflow does next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nothing until then, or until something arrives.
+    /// Nothing until this time, or until something arrives.
     Wait(Timestamp),
     Plan,
     Stash,
     Load,
     Render,
     Send,
-    /// After a cancel or a drop: the ledger learns what was pending or on its way.
+    /// After a cancel or a drop: the ledger records the end of a delivery or a window.
     Close,
-    /// The ledger learns what is taken back.
+    /// The ledger records which events are withdrawn.
     Retract,
     Reopen,
+    /// The store records dead letters.
     Bury,
-    /// The audit trail learns of commands.
+    /// The audit trail records commands.
     Audit,
-    /// Nothing pending and nothing undelivered.
+    /// Nothing is pending and nothing undelivered.
     Finish,
 }
 
-impl State {
-    /// The one place that decides.
-    ///
-    /// What is decided here is decided again when history replays, and then the clock may be ahead: the SDK takes workflow
-    /// tasks that ended without a command and the one after them for one, at the time of the last. So whatever does not
-    /// wait comes to the same at any later time, and what depends on the time comes last.
-    pub fn decide(&self, now: Timestamp) -> Decision {
-        if self.winds_down() {
-            return self.wind_down();
-        }
-        if let Some(chore) = self.chore() {
-            return chore;
-        }
-        if let Some(until) = self.held_until(now) {
-            return Decision::Wait(until);
-        }
-        match (&self.delivering, &self.open) {
-            (Some(digest), _) if !digest.rendered => Decision::Render,
-            (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
-            (None, Some(Open { plan: Some(plan), .. })) if !self.is_due(plan, now) => Decision::Wait(self.due_at(plan)),
-            // Asked at the deadline and not with every event: an event that the ledger knows moves nothing.
-            (None, Some(_)) if self.slides() && !self.flushed => Decision::Plan,
-            (None, Some(_)) => Decision::Load,
-            (None, None) => self.idle(now),
-        }
+/// Ends commands that have nothing left to act on. Runs before each [`decide`].
+pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
+    let idle = state.delivering.is_none() && state.open.is_none() && state.pending.is_empty();
+    state.idle_since = state.idle_since.or(Some(now)).filter(|_| idle);
+    if state.open.is_none() || state.cancelled {
+        state.retiming = None;
+        state.changed = false;
+        state.unanswered = false;
     }
+    let dropped = state.delivering.is_none() && state.open.is_none() && state.dropping_events == Some(0);
+    if idle || dropped {
+        state.dropping = None;
+        state.dropping_events = None;
+    }
+    if idle {
+        state.hold = None;
+        state.flushed = false;
+    }
+}
 
-    /// What is done whatever the time is, and also on hold: a window is planned, so that everybody sees when it is due, and
-    /// the state is kept small.
-    fn chore(&self) -> Option<Decision> {
-        if !self.letters.is_empty() {
-            Some(Decision::Bury)
-        } else if !self.notes.is_empty() {
-            Some(Decision::Audit)
-        } else if !self.retracts.is_empty() {
-            // Before any claim, which leaves out what the ledger knows to be taken back.
-            Some(Decision::Retract)
-        } else if self.delivering.is_none() && self.reopening.is_some() {
-            Some(Decision::Reopen)
-        } else if self.delivering.is_none() && self.must_plan() {
-            Some(Decision::Plan)
-        } else if self.must_stash() && !self.is_full() {
-            Some(Decision::Stash)
-        } else {
-            None
-        }
+/// Chooses the next step.
+///
+/// A replay decides again, and its clock may be ahead: the SDK merges workflow tasks that ended without a command with
+/// the next task, and uses the time of the last one. So each decision that does not wait must be the same at any later
+/// time, and the decisions that depend on the time come last.
+pub(crate) fn decide(state: &State, now: Timestamp) -> Decision {
+    if state.winds_down() {
+        return wind_down(state);
     }
+    if let Some(chore) = chore(state) {
+        return chore;
+    }
+    if let Some(until) = state.held_until(now) {
+        return Decision::Wait(until);
+    }
+    match (&state.delivering, &state.open) {
+        (Some(digest), _) if !digest.rendered => Decision::Render,
+        (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
+        (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => Decision::Wait(due_at(state, plan)),
+        // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
+        (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
+        (None, Some(_)) => Decision::Load,
+        (None, None) => idle(state, now),
+    }
+}
 
-    fn must_plan(&self) -> bool {
-        let Some(open) = &self.open else { return !self.pending.is_empty() };
-        let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
-        let came = open.urgent_at.or_else(|| self.pending.urgent_at(usize::MAX));
-        let urgent = seen.urgent_at.is_none() && came.is_some();
-        self.changed || self.unanswered || self.retiming.is_some() || urgent || (self.slides() && self.must_stash())
+/// A step that is due at any time, also on hold: the window is planned so that its deadline is visible, and the state is
+/// kept small.
+fn chore(state: &State) -> Option<Decision> {
+    if !state.letters.is_empty() {
+        Some(Decision::Bury)
+    } else if !state.notes.is_empty() {
+        Some(Decision::Audit)
+    } else if !state.retracts.is_empty() {
+        // Before any claim: a claim leaves out the events that the ledger knows to be withdrawn.
+        Some(Decision::Retract)
+    } else if state.delivering.is_none() && state.reopening.is_some() {
+        Some(Decision::Reopen)
+    } else if state.delivering.is_none() && must_plan(state) {
+        Some(Decision::Plan)
+    } else if must_stash(state) && !is_full(state) {
+        Some(Decision::Stash)
+    } else {
+        None
     }
+}
 
-    /// Whether an event has come that moves the deadline, unless the ledger knows it.
-    fn slides(&self) -> bool {
-        let Some(open) = &self.open else { return false };
-        let last_at = self.pending.last().map(|last| last.at).or(open.stashed_at);
-        let slide = open.plan.as_ref().and_then(|plan| plan.slide);
-        slide.is_some() && last_at.is_some() && last_at != open.seen.as_ref().map(|seen| seen.last_at)
+/// The step after a cancel or a drop: everything ends without a message.
+fn wind_down(state: &State) -> Decision {
+    let doomed = state.doomed() > 0 && !state.pending.is_empty();
+    if state.delivering.is_some() {
+        Decision::Close
+    } else if state.reopening.is_some() {
+        // The ledger may have resumed the digest already, which then needs another end.
+        Decision::Reopen
+    } else if must_stash(state) && (doomed || state.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
+        Decision::Stash
+    } else if state.open.is_some() || doomed {
+        Decision::Close
+    } else {
+        chore(state).unwrap_or(Decision::Finish)
     }
+}
 
-    /// An idle run waits for the next event for a while, where it is configured to.
-    fn idle(&self, now: Timestamp) -> Decision {
-        let linger = self.linger.and_then(|linger| SignedDuration::try_from(linger).ok());
-        let until = self.idle_since.zip(linger).and_then(|(since, linger)| since.checked_add(linger).ok());
-        until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
-    }
+/// The step of a run that has nothing to do: it waits for the next event as long as configured.
+fn idle(state: &State, now: Timestamp) -> Decision {
+    let linger = state.linger.and_then(|linger| SignedDuration::try_from(linger).ok());
+    let until = state.idle_since.zip(linger).and_then(|(since, linger)| since.checked_add(linger).ok());
+    until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
+}
 
-    fn wind_down(&self) -> Decision {
-        let doomed = self.doomed() > 0 && !self.pending.is_empty();
-        if self.delivering.is_some() {
-            Decision::Close
-        } else if self.reopening.is_some() {
-            // The ledger may have taken the digest up again already, and it needs another end.
-            Decision::Reopen
-        } else if self.must_stash() && (doomed || self.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
-            Decision::Stash
-        } else if self.open.is_some() || doomed {
-            Decision::Close
-        } else {
-            self.chore().unwrap_or(Decision::Finish)
-        }
-    }
+fn must_plan(state: &State) -> bool {
+    let Some(open) = &state.open else { return !state.pending.is_empty() };
+    let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
+    let came = open.urgent_at.or_else(|| state.pending.urgent_at(usize::MAX));
+    let urgent = seen.urgent_at.is_none() && came.is_some();
+    state.changed || state.unanswered || state.retiming.is_some() || urgent || (has_slid(state) && must_stash(state))
+}
 
-    fn must_stash(&self) -> bool {
-        let open = self.open.as_ref();
-        let takes_more = open.is_none_or(|open| !open.sealed);
-        (takes_more && self.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
-    }
+/// Reports an event since the plan that moves a sliding deadline, unless the ledger knows the event.
+fn has_slid(state: &State) -> bool {
+    let Some(open) = &state.open else { return false };
+    let last_at = state.pending.last().map(|last| last.at).or(open.stashed_at);
+    let slide = open.plan.as_ref().and_then(|plan| plan.slide);
+    slide.is_some() && last_at.is_some() && last_at != open.seen.as_ref().map(|seen| seen.last_at)
+}
 
-    /// A full window claims its first events only; every other claim needs each event in the ledger or in its input.
-    fn is_full(&self) -> bool {
-        self.limit().is_some_and(|most| self.pending.len() >= most)
-    }
+fn must_stash(state: &State) -> bool {
+    let open = state.open.as_ref();
+    let takes_more = open.is_none_or(|open| !open.sealed);
+    (takes_more && state.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
+}
 
-    fn is_due(&self, plan: &Plan, now: Timestamp) -> bool {
-        let Some(open) = &self.open else { return false };
-        let admitted = open.not_before.is_none_or(|at| at <= now);
-        let full = plan.max_events.is_some_and(|most| self.collected() >= u64::from(most));
-        // All that a window held was taken back: its end says so.
-        let emptied = self.collected() == 0;
-        self.flushed || (admitted && (full || emptied || plan.due_at <= now))
-    }
+/// A full window claims its first events only; every other claim needs each event in the ledger or in its input.
+fn is_full(state: &State) -> bool {
+    event_limit(state).is_some_and(|most| state.pending.len() >= most)
+}
 
-    /// When the open window is due, as far as it is planned and nothing more comes.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        let plan = self.open.as_ref()?.plan.as_ref()?;
-        let at = self.slid(plan).unwrap_or_else(|| self.due_at(plan));
-        Some(plan.paused_until.map_or(at, |until| at.max(until)))
-    }
-
-    /// Why then, in words.
-    pub fn why(&self) -> String {
-        let Some(open) = &self.open else { return String::new() };
-        let Some(plan) = &open.plan else { return open.why.clone() };
-        let slid = self.slid(plan).zip(plan.slide);
-        let why = slid.map_or_else(
-            || open.why.clone(),
-            |(at, slide)| format!("{} after the latest event -> {at:.0}", words::written(slide.by)),
-        );
-        match plan.paused_until.filter(|until| *until > self.due_at(plan)) {
-            Some(until) => format!("{why}; paused until {until:.0}"),
-            None => why,
-        }
-    }
-
-    /// Where events that came since the plan was made would move its deadline.
-    fn slid(&self, plan: &Plan) -> Option<Timestamp> {
-        let at = plan.slide?.due_at(self.pending.last()?.at);
-        Some(at).filter(|at| *at > self.due_at(plan))
-    }
-
-    fn due_at(&self, plan: &Plan) -> Timestamp {
-        let not_before = self.open.as_ref().and_then(|open| open.not_before);
-        not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
-    }
+fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {
+    let Some(open) = &state.open else { return false };
+    let admitted = open.not_before.is_none_or(|at| at <= now);
+    let full = plan.max_events.is_some_and(|most| state.collected() >= u64::from(most));
+    // A window whose events were all withdrawn ends at once, as skipped.
+    let emptied = state.collected() == 0;
+    state.flushed || (admitted && (full || emptied || plan.due_at <= now))
 }

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use tidings_model::command::Hold;
 use uuid::Uuid;
 
-use super::{Decision, State};
+use super::{
+    deadline::{deadline, why},
+    decide::{Decision, decide},
+    state::State,
+};
 
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +62,8 @@ impl Status {
             state: name(state, now).to_owned(),
             pending: state.collected(),
             digest_id: open.map(|open| open.window.digest_id),
-            due_at: state.deadline(),
-            why: state.why(),
+            due_at: deadline(state),
+            why: why(state),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
                 digest_id: digest.window.digest_id,
@@ -85,7 +89,7 @@ fn name(state: &State, now: Timestamp) -> &'static str {
     if state.held_until(now).is_some() {
         return "held";
     }
-    match state.decide(now) {
+    match decide(state, now) {
         Decision::Wait(_) if state.delivering.is_some() => "retrying",
         Decision::Wait(_) if state.idle_since.is_some() => "idle",
         Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => "collecting",

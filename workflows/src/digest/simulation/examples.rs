@@ -12,7 +12,12 @@ use super::{
     step::{Answer, Step},
     world::{EVERY_EVENT, Model, SLIDING, World, order},
 };
-use crate::digest::Decision;
+use crate::digest::{
+    claim, commands,
+    deadline::{deadline, why},
+    decide::{Decision, clear_finished_commands, decide},
+    plan, retract,
+};
 
 #[test]
 fn a_window_opens_with_its_first_new_event() {
@@ -23,7 +28,7 @@ fn a_window_opens_with_its_first_new_event() {
 
     world.add(1, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
-    assert_eq!(world.state.decide(world.now), Decision::Finish, "a known event opened a window");
+    assert_eq!(decide(&world.state, world.now), Decision::Finish, "a known event opened a window");
 
     world.add(1, 0);
     world.add(2, 0);
@@ -44,7 +49,7 @@ fn a_window_opens_when_its_run_was_started_whichever_of_the_first_events_is_new(
     world.add(2, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
     assert_eq!(world.state.open.as_ref().unwrap().window.opened_at, world.now - 5.minutes());
-    assert!(matches!(world.state.decide(world.now), Decision::Wait(_)), "planned once more");
+    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "planned once more");
 }
 
 #[test]
@@ -52,10 +57,10 @@ fn later_events_never_move_the_deadline_of_after() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
-    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.take(&Step::Tick { minutes: 29 });
     world.add(2, 0);
-    assert_eq!(world.state.decide(world.now), Decision::Wait(due_at));
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(due_at));
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn each_event_moves_a_sliding_deadline_and_none_past_max() {
     let mut mails = Vec::new();
     for id in 2..20 {
         while world.ledger.mails.is_empty() && world.now.as_second() < 60 * 9 * (i64::from(id) - 1) {
-            match world.state.decide(world.now) {
+            match decide(&world.state, world.now) {
                 Decision::Wait(until) => {
                     world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap())
                 }
@@ -88,13 +93,13 @@ fn an_event_that_the_ledger_knows_moves_no_sliding_deadline() {
     world.settle();
     world.add(2, 0);
     world.act(false, Answer::Good);
-    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.take(&Step::Tick { minutes: 5 });
     world.add(1, 0);
     world.now = due_at;
-    assert_eq!(world.state.decide(world.now), Decision::Plan, "something came, and is looked at");
+    assert_eq!(decide(&world.state, world.now), Decision::Plan, "something came, and is looked at");
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
 }
 
 #[test]
@@ -104,9 +109,9 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
     world.act(false, Answer::Good);
     world.take(&Step::Tick { minutes: 1 });
     world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
-    assert_eq!(world.state.decide(world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), Decision::Plan);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
 }
@@ -116,8 +121,8 @@ fn a_window_is_urgent_although_its_urgent_event_was_stashed_behind_a_digest() {
     for rolls in [false, true] {
         let mut world = World::new(Model::default());
         world.add(1, 0);
-        while !matches!(world.state.decide(world.now), Decision::Send) {
-            match world.state.decide(world.now) {
+        while !matches!(decide(&world.state, world.now), Decision::Send) {
+            match decide(&world.state, world.now) {
                 Decision::Wait(until) => world.now = until,
                 _ => world.act(false, Answer::Good),
             }
@@ -131,12 +136,12 @@ fn a_window_is_urgent_although_its_urgent_event_was_stashed_behind_a_digest() {
             world.take(&Step::Roll);
         }
         while world.state.delivering.is_some() {
-            match world.state.decide(world.now) {
+            match decide(&world.state, world.now) {
                 Decision::Wait(until) => world.now = until,
                 _ => world.act(false, Answer::Good),
             }
         }
-        let signs = world.state.plan_input(world.now).unwrap().signs;
+        let signs = plan::begin(&mut world.state, world.now).unwrap().signs;
         assert!(signs.urgent_at.is_some() && signs.category.is_some(), "{rolls} {signs:?}");
         assert!(world.state.pending.first().is_none_or(|first| !first.event.urgent), "it was not stashed");
     }
@@ -149,12 +154,12 @@ fn an_urgent_event_that_the_ledger_knows_moves_nothing() {
     world.settle();
     world.add(2, 0);
     world.act(false, Answer::Good);
-    let waiting = world.state.decide(world.now);
+    let waiting = decide(&world.state, world.now);
     world.take(&Step::Add { id: 1, kilobytes: 0, urgent: true });
     for _ in 0..2 {
         world.act(false, Answer::Good);
     }
-    assert_eq!(world.state.decide(world.now), waiting);
+    assert_eq!(decide(&world.state, world.now), waiting);
 }
 
 #[test]
@@ -194,7 +199,7 @@ fn a_dropped_digest_is_taken_up_again_under_its_id_and_collects_nothing_new() {
     let digest_id = *world.ledger.ended.keys().next().unwrap();
     world.add(2, 0);
     let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
-    assert_eq!(world.state.reopen(reopen, world.now), None);
+    assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
     world.settle();
     assert_eq!(world.ledger.ended[&digest_id].outcome, Outcome::Sent);
     assert_eq!(world.ledger.mails[&digest_id], BTreeSet::from(["1".to_owned()]));
@@ -207,13 +212,13 @@ fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
     world.add(1, 0);
     world.act(false, Answer::Good);
     let at = world.now.checked_add(5.minutes()).unwrap();
-    let retimed = world.state.retime(Retime { order: order(), at: Some(at) }, world.now);
+    let retimed = commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
     assert_eq!((retimed.was.map(|was| was.as_second()), retimed.due_at), (Some(1800), Some(at)));
     let note = world.state.notes[0].clone();
     assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
     assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Wait(at));
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
 }
 
 #[test]
@@ -222,11 +227,11 @@ fn an_idle_run_lingers_and_then_ends() {
     world.add(1, 0);
     world.settle();
     world.state.linger = Some(Duration::from_secs(600));
-    world.state.tidy(world.now);
+    clear_finished_commands(&mut world.state, world.now);
     let until = world.now.checked_add(10.minutes()).unwrap();
-    assert_eq!(world.state.decide(world.now), Decision::Wait(until));
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(until));
     world.now = until;
-    assert_eq!(world.state.decide(world.now), Decision::Finish);
+    assert_eq!(decide(&world.state, world.now), Decision::Finish);
 }
 
 #[test]
@@ -245,7 +250,7 @@ fn a_flush_takes_all_that_is_pending_also_under_an_instant_cadence() {
     for id in 0..20 {
         world.add(id, 0);
     }
-    assert_eq!(world.state.flush(order(), world.now).events, 20);
+    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 20);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [20]);
 }
@@ -257,10 +262,10 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
     world.act(false, Answer::Good);
     world.take(&Step::Retract { id: 1, entity: false });
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
     world.act(true, Answer::Good);
     world.add(2, 0);
-    assert_eq!(world.state.flush(order(), world.now).events, 1);
+    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
     let now = world.now;
     world.settle();
     assert_eq!((world.now, world.ledger.mails.len()), (now, 1));
@@ -275,12 +280,12 @@ fn the_status_says_what_a_later_event_and_a_pause_make_of_the_deadline() {
     world.take(&Step::Tick { minutes: 5 });
     world.add(2, 0);
     let slid = world.now.checked_add(10.minutes()).unwrap();
-    assert_eq!(world.state.deadline(), Some(slid));
-    assert_eq!(world.state.why(), format!("10m after the latest event -> {slid}"));
+    assert_eq!(deadline(&world.state), Some(slid));
+    assert_eq!(why(&world.state), format!("10m after the latest event -> {slid}"));
     let until = world.now.checked_add(90.minutes()).unwrap();
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(until);
-    assert_eq!(world.state.deadline(), Some(until));
-    assert!(world.state.why().ends_with(&format!("; paused until {until}")), "{}", world.state.why());
+    assert_eq!(deadline(&world.state), Some(until));
+    assert!(why(&world.state).ends_with(&format!("; paused until {until}")), "{}", why(&world.state));
 }
 
 #[test]
@@ -307,7 +312,7 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     world.add(1, 0);
     let mut waits = Vec::new();
     while world.ledger.ended.is_empty() {
-        match world.state.decide(world.now) {
+        match decide(&world.state, world.now) {
             Decision::Wait(until) => {
                 waits.push(until.duration_since(world.now).as_mins());
                 world.now = until;
@@ -324,19 +329,19 @@ fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
-    let held = world.state.hold(Hold { order: order(), until: None }, world.now);
+    let held = commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now);
     assert_eq!((held.events, held.delivering), (1, None));
-    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);
     world.take(&Step::Tick { minutes: 90 });
     world.add(2, 0);
     world.roll();
-    assert_eq!(world.state.flush(order(), world.now).events, 2);
+    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 2);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
-    assert!(world.state.release(order(), world.now).held);
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
+    assert!(commands::release(&mut world.state, order(), world.now).held);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
     world.settle();
     assert_eq!(world.ledger.mails.len(), 1);
 }
@@ -348,32 +353,32 @@ fn a_hold_with_an_end_ends_by_itself() {
     world.act(false, Answer::Good);
     world.take(&Step::Hold { minutes: Some(60) });
     world.act(false, Answer::Good);
-    let Decision::Wait(until) = world.state.decide(world.now) else { panic!("not on hold") };
+    let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not on hold") };
     assert_eq!(until.duration_since(world.now).as_mins(), 60);
     world.now = until;
-    assert_eq!(world.state.decide(world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
 }
 
 #[test]
 fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_later() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    while !matches!(world.state.decide(world.now), Decision::Send) {
-        match world.state.decide(world.now) {
+    while !matches!(decide(&world.state, world.now), Decision::Send) {
+        match decide(&world.state, world.now) {
             Decision::Wait(until) => world.now = until,
             _ => world.act(false, Answer::Good),
         }
     }
     world.act(false, Answer::Deferred);
     world.add(2, 0);
-    let dropped = world.state.discard(order());
+    let dropped = commands::discard(&mut world.state, order());
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
     for _ in 0..2 {
-        assert_eq!(world.state.decide(world.now), Decision::Close);
+        assert_eq!(decide(&world.state, world.now), Decision::Close);
         world.act(false, Answer::Good);
     }
-    world.state.tidy(world.now);
-    assert_eq!(world.state.decide(world.now), Decision::Finish);
+    clear_finished_commands(&mut world.state, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Finish);
     world.add(3, 0);
     world.settle();
     let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
@@ -385,8 +390,8 @@ fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_lat
 fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    while !matches!(world.state.decide(world.now), Decision::Send) {
-        match world.state.decide(world.now) {
+    while !matches!(decide(&world.state, world.now), Decision::Send) {
+        match decide(&world.state, world.now) {
             Decision::Wait(until) => world.now = until,
             _ => world.act(false, Answer::Good),
         }
@@ -423,15 +428,15 @@ fn a_digest_on_its_way_is_named_when_a_repeated_event_of_it_is_taken_back() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     while world.state.delivering.is_none() {
-        match world.state.decide(world.now) {
+        match decide(&world.state, world.now) {
             Decision::Wait(until) => world.now = until,
             _ => world.act(false, Answer::Good),
         }
     }
     world.add(1, 0);
     world.take(&Step::Retract { id: 1, entity: false });
-    assert_eq!(world.state.decide(world.now), Decision::Retract);
-    let input = world.state.retract_input(world.now).unwrap();
+    assert_eq!(decide(&world.state, world.now), Decision::Retract);
+    let input = retract::input(&world.state, world.now).unwrap();
     assert_eq!(input.events.len(), 1);
     assert_eq!(input.delivering, world.state.delivering.map(|digest| digest.window.digest_id));
 }
@@ -447,12 +452,12 @@ fn a_change_counts_although_a_known_event_comes_with_it() {
     world.add(1, 0);
     world.take(&Step::Choose { signalled: true });
     for _ in 0..2 {
-        assert_eq!(world.state.decide(world.now), Decision::Plan);
+        assert_eq!(decide(&world.state, world.now), Decision::Plan);
         world.act(false, Answer::Good);
     }
     let plan = world.state.open.as_ref().unwrap().plan.as_ref().unwrap();
     assert_eq!(plan.revision, world.ledger.revision);
-    assert!(matches!(world.state.decide(world.now), Decision::Wait(_)));
+    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)));
 }
 
 #[test]
@@ -461,9 +466,9 @@ fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
     world.add(1, 0);
     world.act(false, Answer::Good);
     world.take(&Step::Choose { signalled: true });
-    world.state.plan_input(world.now).unwrap();
+    plan::begin(&mut world.state, world.now).unwrap();
     world.roll();
-    assert_eq!(world.state.decide(world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), Decision::Plan);
 }
 
 #[test]
@@ -471,16 +476,16 @@ fn a_flush_that_comes_while_a_claim_is_put_off_is_carried_out() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
-    let Decision::Wait(due_at) = world.state.decide(world.now) else { panic!("not collecting") };
+    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.now = due_at;
-    let asked = world.state.load_input(world.now).unwrap();
-    world.state.flush(order(), world.now);
+    let asked = claim::input(&world.state, world.now).unwrap();
+    commands::flush(&mut world.state, order(), world.now);
     let later = Loaded::Later { until: world.now + 10.hours(), why: String::new() };
-    world.state.loaded(&asked, later, world.now);
-    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    claim::apply(&mut world.state, &asked, later, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Load);
-    assert!(world.state.load_input(world.now).unwrap().flushed);
+    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert!(claim::input(&world.state, world.now).unwrap().flushed);
 }
 
 #[test]
@@ -489,23 +494,23 @@ fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
     world.add(1, 0);
     world.act(false, Answer::Good);
     world.take(&Step::Choose { signalled: true });
-    let asked = world.state.plan_input(world.now).unwrap();
+    let asked = plan::begin(&mut world.state, world.now).unwrap();
     let answer = world.plan(&asked);
     let at = world.now + 5.hours();
-    world.state.retime(Retime { order: order(), at: Some(at) }, world.now);
-    world.state.planned(&asked, answer, world.now);
-    assert_eq!(world.state.decide(world.now), Decision::Audit);
+    commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
+    plan::apply(&mut world.state, &asked, answer, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);
-    assert_eq!(world.state.decide(world.now), Decision::Wait(at));
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
     assert_eq!(world.state.open.unwrap().plan.unwrap().revision, world.ledger.revision);
 }
 
 #[test]
 fn a_command_with_nothing_to_act_on_does_nothing() {
     let mut world = World::new(Model::default());
-    assert_eq!(world.state.flush(order(), world.now).events, 0);
-    assert_eq!(world.state.hold(Hold { order: order(), until: None }, world.now).events, 0);
-    assert!(!world.state.release(order(), world.now).held);
-    assert_eq!(world.state.discard(order()).events, 0);
-    assert_eq!(world.state.decide(world.now), Decision::Finish);
+    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 0);
+    assert_eq!(commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now).events, 0);
+    assert!(!commands::release(&mut world.state, order(), world.now).held);
+    assert_eq!(commands::discard(&mut world.state, order()).events, 0);
+    assert_eq!(decide(&world.state, world.now), Decision::Finish);
 }

@@ -14,7 +14,12 @@ use super::{
     ledger::{Ledger, event, ids, key},
     step::{Answer, Choice, Step},
 };
-use crate::digest::{Decision, State};
+use crate::digest::{
+    audit, claim, close, commands,
+    decide::{Decision, clear_finished_commands, decide},
+    plan, render, reopen, retract, send, stash,
+    state::State,
+};
 
 pub(super) struct World {
     pub(super) state: State,
@@ -120,26 +125,26 @@ impl World {
             Step::Retract { id, entity } => self.retract(*id, *entity),
             Step::Choose { signalled } => {
                 if *signalled {
-                    self.state.change();
+                    commands::preferences_changed(&mut self.state);
                 }
             }
             Step::Retime { minutes } => {
                 let to = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
-                self.state.retime(Retime { order: order(), at: to }, at);
+                commands::retime(&mut self.state, Retime { order: order(), at: to }, at);
             }
             Step::Reopen { digest } => {
                 if let Some(digest_id) = digest.chosen {
-                    self.state.reopen(Reopen { order: order(), digest_id, may_duplicate: true }, at);
+                    commands::reopen(&mut self.state, Reopen { order: order(), digest_id, may_duplicate: true }, at);
                 }
             }
-            Step::Flush => drop(self.state.flush(order(), at)),
+            Step::Flush => drop(commands::flush(&mut self.state, order(), at)),
             Step::Hold { minutes } => {
                 let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
-                self.state.hold(Hold { order: order(), until }, at);
+                commands::hold(&mut self.state, Hold { order: order(), until }, at);
             }
-            Step::Release => drop(self.state.release(order(), at)),
+            Step::Release => drop(commands::release(&mut self.state, order(), at)),
             Step::Drop => {
-                self.dropped.extend(self.state.discard(order()).delivering);
+                self.dropped.extend(commands::discard(&mut self.state, order()).delivering);
                 self.before_an_end.clone_from(&self.accepted);
             }
             Step::Cancel => {
@@ -180,7 +185,7 @@ impl World {
     }
 
     pub(super) fn roll(&mut self) {
-        self.state.roll(&(self.histories.len() - 1).to_string(), self.now);
+        self.state.leave_behind(&(self.histories.len() - 1).to_string(), self.now);
         self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
         let carried = ids(&self.state.pending.clone().into_events()).into_iter().collect();
         self.histories.push((carried, self.state.retracts.clone()));
@@ -190,10 +195,10 @@ impl World {
     pub(super) fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
         self.acted = true;
-        self.state.tidy(now);
-        let decision = self.state.decide(now);
+        clear_finished_commands(&mut self.state, now);
+        let decision = decide(&self.state, now);
         for minutes in [1, 90, 10_000] {
-            let later = self.state.decide(now.checked_add(minutes.minutes()).unwrap());
+            let later = decide(&self.state, now.checked_add(minutes.minutes()).unwrap());
             assert!(matches!(decision, Decision::Wait(_)) || later == decision, "{decision:?}, and later {later:?}");
         }
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
@@ -205,14 +210,14 @@ impl World {
             Decision::Wait(until) => self.wait(until),
             Decision::Finish => {}
             Decision::Plan => {
-                let input = self.state.plan_input(now).unwrap();
+                let input = plan::begin(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
-                    self.state.planned(&input, plan, now);
+                    plan::apply(&mut self.state, &input, plan, now);
                 }
             }
             Decision::Retract => {
-                let input = self.state.retract_input(now).unwrap();
+                let input = retract::input(&self.state, now).unwrap();
                 self.ledger.retracts.extend(input.retracts.iter().cloned());
                 if let Some(window) = &input.window {
                     let new = |id: &String| !self.ledger.events.contains_key(id);
@@ -220,28 +225,28 @@ impl World {
                     self.ledger.take_back(window.digest_id, left);
                 }
                 if !lost {
-                    self.state.retracted(&input, (), now);
+                    retract::apply(&mut self.state, &input, (), now);
                 }
             }
             Decision::Reopen => {
-                let input = self.state.reopen_input(now).unwrap();
+                let input = reopen::input(&self.state, now).unwrap();
                 let answer = self.ledger.reopen(input.reopen.digest_id);
                 if matches!(answer, Resumed::Claimed { .. }) {
                     self.dropped.remove(&input.reopen.digest_id);
                 }
                 if !lost {
-                    self.state.resumed(&input, answer, now);
+                    reopen::apply(&mut self.state, &input, answer, now);
                 }
             }
             Decision::Stash => {
-                let input = self.state.stash_input(now).unwrap();
+                let input = stash::begin(&mut self.state, now).unwrap();
                 let taken = self.stash(&input);
                 if !lost {
-                    self.state.stashed(&input, Stashed { taken }, now);
+                    stash::apply(&mut self.state, &input, Stashed { taken }, now);
                 }
             }
             Decision::Load => {
-                let input = self.state.load_input(now).unwrap();
+                let input = claim::input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 self.check_load();
                 let loaded = if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
@@ -258,42 +263,42 @@ impl World {
                     }
                 };
                 if !lost {
-                    self.state.loaded(&input, loaded, now);
+                    claim::apply(&mut self.state, &input, loaded, now);
                 }
             }
             Decision::Render => {
-                let input = self.state.render_input(now).unwrap();
+                let input = render::input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let content = self.ledger.of(digest_id);
                 self.ledger.mails.entry(digest_id).or_insert(content);
                 if !lost {
-                    self.state.rendered(&input, Rendered::Stored, now);
+                    render::apply(&mut self.state, &input, Rendered::Stored, now);
                 }
             }
             Decision::Send => {
                 // A remote activity starts when its workflow task has ended.
                 self.commit();
-                let input = self.state.send_input(now).unwrap();
+                let input = send::input(&self.state, now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 let sent = self.send(input.window.digest_id, input.failed >= 5, answer);
                 if !lost {
-                    self.state.sent(&input, sent, now);
+                    send::apply(&mut self.state, &input, sent, now);
                     self.commit();
                 }
             }
             Decision::Close => {
-                let input = self.state.close_input(now).unwrap();
+                let input = close::begin(&mut self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let taken = self.ledger.write(digest_id, ids(&input.events), Some(input.closed.outcome));
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 if !lost {
-                    self.state.closed(&input, Ending { closed, taken }, now);
+                    close::apply(&mut self.state, &input, Ending { closed, taken }, now);
                 }
             }
             Decision::Audit => {
-                let input = self.state.audit_input(now).unwrap();
+                let input = audit::input(&self.state, now).unwrap();
                 if !lost {
-                    self.state.audited(&input, (), now);
+                    audit::apply(&mut self.state, &input, (), now);
                 }
             }
             Decision::Bury => unreachable!("nothing malformed is sent here"),
@@ -373,16 +378,16 @@ impl World {
 
     /// Lets the workflow come to its end in good weather.
     pub(super) fn settle(&mut self) {
-        self.state.release(order(), self.now);
+        commands::release(&mut self.state, order(), self.now);
         for _ in 0..5_000 {
-            self.state.tidy(self.now);
-            match self.state.decide(self.now) {
+            clear_finished_commands(&mut self.state, self.now);
+            match decide(&self.state, self.now) {
                 Decision::Finish => return,
                 Decision::Wait(until) => self.now = until,
                 _ => self.act(false, Answer::Good),
             }
         }
-        panic!("the workflow does not come to an end: {:?}", self.state.decide(self.now));
+        panic!("the workflow does not come to an end: {:?}", decide(&self.state, self.now));
     }
 
     pub(super) fn check(&self) {

@@ -1,0 +1,57 @@
+//! Step `load`: the window is due. Its events become a digest, or admission says why not yet.
+
+use jiff::Timestamp;
+use tidings_model::contract::{Ending, LoadInput, Loaded};
+
+use super::state::{Delivering, State, count};
+
+/// The input, if a planned window is open.
+pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<LoadInput> {
+    let open = state.open.as_ref()?;
+    let plan = open.plan.as_ref()?;
+    let count = state.pending.page_len(event_limit(state).unwrap_or(usize::MAX));
+    Some(LoadInput {
+        asked_at,
+        window: open.window.clone(),
+        events: state.pending.head(count),
+        flushed: state.flushed,
+        urgent: plan.urgent,
+        revision: plan.revision,
+    })
+}
+
+/// Starts the delivery, defers the window, or ends it.
+pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Timestamp) {
+    // Events that a claim of an ended window did not take belong to the next window.
+    let left = |ending: &Ending| count(ending.taken) < asked.events.len();
+    state.flushed &= match &answer {
+        Loaded::Nothing(ending) => left(ending),
+        // A flush that came while the claim was asked is still to be carried out.
+        Loaded::Later { .. } | Loaded::Changed => !asked.flushed,
+        Loaded::Claimed { .. } => false,
+    };
+    match answer {
+        Loaded::Later { until, why } => {
+            if let Some(open) = &mut state.open {
+                open.not_before = Some(until);
+                open.why = why;
+            }
+        }
+        Loaded::Changed => state.changed = true,
+        Loaded::Claimed { items, groups, taken } => {
+            state.close_window(taken);
+            state.delivering = Some(Delivering::new(asked.window.clone(), items, groups));
+        }
+        Loaded::Nothing(Ending { closed, taken }) => {
+            state.close_window(taken);
+            state.end(asked.window.digest_id, closed);
+        }
+    }
+}
+
+/// The largest number of events that the open window takes while none of them is stashed.
+pub(super) fn event_limit(state: &State) -> Option<usize> {
+    // A flush takes all pending events.
+    let open = state.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty() && !state.flushed)?;
+    open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
+}

@@ -1,0 +1,32 @@
+//! Step `close`: after a cancel or a drop, the ledger records the end of a delivery or of a window.
+
+use jiff::Timestamp;
+use tidings_model::{
+    command::Order,
+    contract::{CloseInput, Closed, Ending, Outcome},
+};
+
+use super::state::State;
+
+/// The input. Opens the window if pending events have none.
+pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
+    let (by, why) = match &state.dropping {
+        Some(Order { by, why }) => (by.clone(), why.clone()),
+        None => (String::new(), "cancelled".to_owned()),
+    };
+    let closed = Closed { outcome: Outcome::Dropped, why };
+    if let Some(digest) = &state.delivering {
+        return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed, by });
+    }
+    state.ensure_open(asked_at);
+    let events = state.pending.head(state.pending.page_len(state.doomed()));
+    Some(CloseInput { asked_at, window: state.open.as_ref()?.window.clone(), events, closed, by })
+}
+
+/// Ends the delivery, or the window if nothing was being delivered.
+pub(super) fn apply(state: &mut State, asked: &CloseInput, Ending { closed, taken }: Ending, _: Timestamp) {
+    if state.delivering.take().is_none() {
+        state.close_window(taken);
+    }
+    state.end(asked.window.digest_id, closed);
+}

@@ -1,0 +1,35 @@
+//! Step `bury`: the store records signals and events that could not be decoded.
+
+use jiff::Timestamp;
+use tidings_model::contract::{BuryInput, DeadLetter};
+
+use super::state::State;
+
+/// Bytes of dead letters that the state keeps while the store cannot take them. Later ones lose their `head`.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Dead letters that the state keeps. Later ones are only counted; the run's history has them.
+const MAX_LETTERS: usize = 500;
+
+/// Counts a dead letter, and keeps the letter while there is room.
+pub(super) fn keep(state: &mut State, mut letter: DeadLetter) {
+    state.malformed += 1;
+    if state.letters.len() >= MAX_LETTERS {
+        return;
+    }
+    let kept: usize = state.letters.iter().map(|letter| letter.head.len()).sum();
+    if kept + letter.head.len() > MAX_BYTES {
+        letter.head.clear();
+    }
+    state.letters.push(letter);
+}
+
+/// The input: all dead letters that the store does not have yet.
+pub(super) fn input(state: &State, workflow_id: String) -> Option<BuryInput> {
+    Some(BuryInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.letters.clone() })
+}
+
+/// Removes the recorded dead letters from the state.
+pub(super) fn apply(state: &mut State, done: &BuryInput, (): (), _: Timestamp) {
+    state.letters.drain(..done.letters.len().min(state.letters.len()));
+}

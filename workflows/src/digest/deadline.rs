@@ -1,0 +1,45 @@
+//! The time at which the open window is due, and its reason: for the decision, the status and the commands.
+
+use jiff::Timestamp;
+use tidings_model::{contract::Plan, words};
+
+use super::state::State;
+
+/// The time at which the open window is due if nothing more arrives. `None` while the window is not planned.
+pub(super) fn deadline(state: &State) -> Option<Timestamp> {
+    let plan = state.open.as_ref()?.plan.as_ref()?;
+    let at = slid(state, plan).unwrap_or_else(|| due_at(state, plan));
+    Some(plan.paused_until.map_or(at, |until| at.max(until)))
+}
+
+/// The reason for [`deadline`], in words.
+pub(super) fn why(state: &State) -> String {
+    let Some(open) = &state.open else { return String::new() };
+    let Some(plan) = &open.plan else { return open.why.clone() };
+    let slid = slid(state, plan).zip(plan.slide);
+    let why = slid.map_or_else(
+        || open.why.clone(),
+        |(at, slide)| format!("{} after the latest event -> {at:.0}", words::written(slide.by)),
+    );
+    match plan.paused_until.filter(|until| *until > due_at(state, plan)) {
+        Some(until) => format!("{why}; paused until {until:.0}"),
+        None => why,
+    }
+}
+
+/// The planned time, or the later one that admission gave.
+pub(super) fn due_at(state: &State, plan: &Plan) -> Timestamp {
+    let not_before = state.open.as_ref().and_then(|open| open.not_before);
+    not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
+}
+
+/// The later time to which events since the plan move a sliding deadline.
+fn slid(state: &State, plan: &Plan) -> Option<Timestamp> {
+    let at = plan.slide?.due_at(state.pending.last()?.at);
+    Some(at).filter(|at| *at > due_at(state, plan))
+}
+
+/// A moved deadline in the words of the audit trail.
+pub(super) fn moved(to: Timestamp, from: Timestamp) -> String {
+    format!("due at {to:.0}, was {from:.0}")
+}

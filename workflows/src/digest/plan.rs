@@ -1,0 +1,85 @@
+//! Step `plan`: asks when the pending events' window is due, and opens the window.
+
+use jiff::Timestamp;
+use tidings_model::{
+    command::Order,
+    contract::{Plan, PlanInput, Signs},
+};
+
+use super::{deadline, state::State};
+
+/// The input, if events are pending. Marks a reported change of preferences as being planned for.
+pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
+    if state.open.is_none() && state.pending.is_empty() {
+        return None;
+    }
+    let signs = deadline_inputs(state, asked_at)?;
+    state.unanswered |= std::mem::take(&mut state.changed);
+    let open = state.open.as_ref();
+    Some(PlanInput {
+        key: state.key.clone()?,
+        signs,
+        open: open.map(|open| open.window.digest_id),
+        event_ids: state.pending.event_ids(),
+        waited: state.waited,
+        before: open.and_then(|open| open.plan.clone()),
+        anew_at: state.retiming.as_ref().map(|_| asked_at),
+    })
+}
+
+/// Opens the window with its plan, or replaces the open window's plan.
+pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Timestamp) {
+    state.forget(&plan.known);
+    if state.open.is_none() && state.pending.is_empty() {
+        return;
+    }
+    // The deadline must not follow an event that the ledger knows. If it did, the window is planned again.
+    if !plan.known.is_empty() && deadline_inputs(state, now).as_ref() != Some(&asked.signs) {
+        return;
+    }
+    // A deadline that an operator gave while the plan was made stands. The rest of the plan is the new one's.
+    let retimed =
+        state.open.as_ref().and_then(|open| open.plan.clone()).filter(|plan| asked.before.as_ref() != Some(plan));
+    let before = retimed.as_ref().or(asked.before.as_ref());
+    let plan = match &retimed {
+        Some(Plan { due_at, why, slide, .. }) => Plan { due_at: *due_at, why: why.clone(), slide: *slide, ..plan },
+        None => plan,
+    };
+    note_new_deadline(state, asked.anew_at.is_some(), before, &plan, now);
+    state.waited = false;
+    state.unanswered = false;
+    state.ensure_open(now);
+    let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
+    state.linger = plan.linger;
+    if let Some(open) = &mut state.open {
+        open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
+        open.seen = Some(asked.signs.clone());
+        open.set_plan(Plan { known: Vec::new(), ..plan });
+    }
+}
+
+/// Writes both deadlines to the audit trail, with the person who wanted the new one.
+fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
+    let order = if anew { state.retiming.take() } else { None };
+    let Some(before) = before else { return };
+    let moved = deadline::moved(plan.due_at, before.due_at);
+    if let Some(Order { by, why }) = order {
+        state.note("retime", Order { by, why: format!("{why}: {moved}") }, now);
+    } else if before.revision != plan.revision && before.due_at != plan.due_at {
+        state.note("retime", Order { by: "tidings".into(), why: format!("the recipient chose: {moved}") }, now);
+    }
+}
+
+/// The times and the category of the pending events that their deadline follows.
+fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
+    let open = state.open.as_ref();
+    let opened_at = state.window(now)?.opened_at;
+    let first = state.pending.first().filter(|first| first.opens_at() == opened_at);
+    let last_at = state.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
+    Some(Signs {
+        opened_at,
+        category: first.map(|first| first.event.category.clone()).or_else(|| open?.category.clone()),
+        last_at,
+        urgent_at: open.and_then(|open| open.urgent_at).or_else(|| state.pending.urgent_at(usize::MAX)),
+    })
+}

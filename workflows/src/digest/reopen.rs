@@ -1,0 +1,26 @@
+//! Step `reopen`: an operator resumes a digest that ended without a message, or that has no end.
+
+use jiff::Timestamp;
+use tidings_model::{
+    command::Reopened,
+    contract::{ReopenInput, Resumed},
+};
+
+use super::state::{Delivering, State};
+
+/// The input, if an operator asked for it.
+pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
+    Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopening.clone()? })
+}
+
+/// Starts the delivery of the resumed digest, and keeps the answer for the operator.
+pub(super) fn apply(state: &mut State, _: &ReopenInput, answer: Resumed, _: Timestamp) {
+    state.reopening = None;
+    state.reopened = Some(match answer {
+        Resumed::Claimed { window, items, groups } => {
+            state.delivering = Some(Delivering::new(window, items, groups));
+            Reopened { events: items, refused: None }
+        }
+        Resumed::Refused { why } => Reopened { events: 0, refused: Some(why) },
+    });
+}

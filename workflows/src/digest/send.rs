@@ -1,0 +1,46 @@
+//! Step `send`: one attempt to deliver the message of a digest.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_model::{
+    contract::{SendInput, Sent},
+    settings::RETRY_DELAYS,
+};
+
+use super::state::State;
+
+/// The input, if a digest is being delivered.
+pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<SendInput> {
+    let digest = state.delivering.as_ref()?;
+    Some(SendInput { asked_at, window: digest.window.clone(), failed: digest.attempts })
+}
+
+/// Ends the digest, or sets the time of the next attempt.
+pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
+    let Some(digest) = &mut state.delivering else { return };
+    match answer {
+        Sent::Closed(closed) => state.end_delivery(closed),
+        Sent::Deferred { why, again_in } => {
+            let delay = again_in.unwrap_or_else(|| default_delay(digest.attempts));
+            digest.attempts += 1;
+            digest.not_before = Some(after(now, delay));
+            digest.why = why;
+        }
+        Sent::Waiting { until, why } => {
+            digest.not_before = Some(until);
+            digest.why = why;
+        }
+    }
+}
+
+/// The wait after the failed attempt number `attempts + 1`.
+fn default_delay(attempts: u32) -> Duration {
+    let nth = usize::try_from(attempts).unwrap_or(usize::MAX);
+    RETRY_DELAYS[nth.min(RETRY_DELAYS.len() - 1)]
+}
+
+/// A delay after `now`, or the end of time if the sum is later.
+pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
+    SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
+}

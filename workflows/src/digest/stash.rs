@@ -1,0 +1,35 @@
+//! Step `stash`: writes a page of the pending events to the ledger, so that the workflow's state stays small.
+
+use jiff::Timestamp;
+use tidings_model::contract::{StashInput, Stashed};
+
+use super::state::{State, count};
+
+/// The input. Opens the window if none is open.
+pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput> {
+    state.ensure_open(asked_at);
+    let open = state.open.as_ref()?;
+    let window = open.window.clone();
+    let delivering = state.delivering_id();
+    Some(match open.runs.first() {
+        Some(run) => StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering },
+        None => {
+            let events = state.pending.head(state.pending.page_len(state.doomed()));
+            StashInput { window, events, runs: Vec::new(), delivering }
+        }
+    })
+}
+
+/// Removes the stored events from the state.
+pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken }: Stashed, _: Timestamp) {
+    state.note_leaving(count(taken));
+    state.drop_head(count(taken));
+    if let Some(open) = &mut state.open {
+        open.stashed += taken;
+        open.sealed |= count(taken) < done.events.len();
+        open.runs.retain(|run| !done.runs.contains(run));
+        if open.runs.is_empty() {
+            open.stashed += std::mem::take(&mut open.unread);
+        }
+    }
+}
