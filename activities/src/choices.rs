@@ -18,8 +18,6 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
-use crate::namespace;
-
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -81,7 +79,7 @@ pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionE
     // `RawValue::empty()` would be one empty argument.
     match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).await {
         Err(WorkflowInteractionError::NotFound(refusal)) => {
-            namespace::is_there(&refusal).map_err(|missing| WorkflowInteractionError::Other(missing.into()))
+            tidings_client::check_namespace(&refusal).map_err(|missing| WorkflowInteractionError::Other(missing.into()))
         }
         answer => answer,
     }

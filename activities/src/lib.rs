@@ -9,7 +9,7 @@ pub mod delivery_events;
 mod digest;
 pub mod message;
 pub mod metrics;
-pub mod namespace;
+pub mod operations;
 mod preview;
 pub mod read_back;
 pub mod relays;

@@ -7,11 +7,8 @@ use serde_json::{Map, Value};
 use temporalio_client::{
     Client, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions, errors::WorkflowStartError,
 };
-use temporalio_common::{
-    UntypedWorkflow,
-    data_converters::RawValue,
-    search_attributes::{SearchAttributeKey, SearchAttributes},
-};
+use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
+use tidings_client::{message_search_attributes, message_task_queue};
 use tidings_mail::{
     mailer::{self, Draft, Of, Person, Signers},
     renderer::{self, Renderer},
@@ -21,13 +18,9 @@ use tidings_model::{
     limits::Invalid,
     names,
     records::{Message, MessageRecord, Origin, Reason, Recipient},
-    settings::{Settings, Streams, UnknownRecipients},
+    settings::{Settings, UnknownRecipients},
 };
 use tidings_store::Store;
-
-mod tell;
-
-pub use tell::Addressed;
 
 /// Bytes of the text and the HTML of ready parts together.
 pub const PARTS_BYTES: usize = 1024 * 1024;
@@ -157,24 +150,14 @@ pub async fn start(temporal: &Client, task_queue: &str, message: &MessageRecord)
     if message.closed().is_some() {
         return Ok(());
     }
-    let options = WorkflowStartOptions::new(queue(task_queue, &message.stream), key.workflow_id())
+    let options = WorkflowStartOptions::new(message_task_queue(task_queue, &message.stream), key.workflow_id())
         .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
         .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
-        .search_attributes(attributes(key))
+        .search_attributes(message_search_attributes(key))
         .build();
     let workflow = UntypedWorkflow::new(names::MESSAGE_WORKFLOW_TYPE);
     temporal.start_workflow(workflow, RawValue::default(), options).await?;
     Ok(())
-}
-
-fn attributes(key: &MessageKey) -> SearchAttributes {
-    SearchAttributes::new([SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone())])
-}
-
-/// The task queue of a stream's messages; `task_queue` is the digests'.
-#[must_use]
-pub fn queue(task_queue: &str, stream: &str) -> String {
-    if stream == Streams::TRANSACTIONAL { names::transactional(task_queue) } else { task_queue.to_owned() }
 }
 
 fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, Refused> {

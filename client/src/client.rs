@@ -7,16 +7,15 @@ use std::{
 };
 
 use serde::Serialize;
-use tidings_model::{
-    Event, Key, Retract,
-    command::{Reopen, Reopened},
-};
+use tidings_model::{Event, Key, Retract};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Config, ConnectError, Error, config,
+    Config, ConnectError, Error,
+    commands::Commands,
+    config,
     lane::{self, Kind, Lane, Next, Waiting},
-    temporal, v1,
+    signal, v1,
 };
 
 /// Requests on their way to the server, over all keys: enough to keep one server busy.
@@ -81,15 +80,10 @@ impl Client {
         self.hand_over(key, Kind::Retract, json(&keyless)?).await
     }
 
-    /// Takes a digest of the key up again that ended without a mail, or that a terminated run left behind. Starts the key's
-    /// workflow if it is idle, and returns what it answered.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] without an answer within the deadline, for example because no worker runs. Asking again is
-    /// safe.
-    pub async fn reopen(&self, key: &Key, reopen: Reopen) -> Result<Reopened, Error> {
-        let Config { task_queue, deadline, .. } = &self.0.config;
-        temporal::reopen(&self.0.temporal, task_queue, key, reopen, *deadline).await
+    /// Returns the commands to the workflows that this client's events start.
+    #[must_use]
+    pub fn commands(&self) -> Commands {
+        Commands::new(self.0.temporal.clone(), &self.0.config.task_queue)
     }
 
     /// Returns when everything that was accepted before has its answer.
@@ -176,10 +170,10 @@ async fn send(inner: &Arc<Inner>, key: &Key) {
     }
     let started = Instant::now();
     let time_left = lane::time_left(&batch, started);
-    let signal = lane::signal(&batch);
+    let payload = lane::signal(&batch);
     let call = {
         let (inner, key) = (Arc::clone(inner), key.clone());
-        async move { temporal::signal(&inner.temporal, &inner.config.task_queue, &key, signal, time_left).await }
+        async move { signal::send(&inner.temporal, &inner.config.task_queue, &key, payload, time_left).await }
     };
     // In a task of its own: a panic reaches the callers of this batch and leaves the lane running.
     let result = match tokio::spawn(call).await {

@@ -40,7 +40,7 @@ pub enum Rejection {
     )]
     SearchAttributes(String),
     /// The namespace does not exist.
-    #[error("{0}; check TEMPORAL_NAMESPACE")]
+    #[error("{}; check TEMPORAL_NAMESPACE", .0.trim_end_matches('.'))]
     Namespace(String),
     /// The credentials do not suffice.
     #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*")]
@@ -56,6 +56,16 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull | Rejection::Terminated(_)))
     }
+}
+
+/// Accepts a "not found" that means the workflow or the schedule.
+///
+/// Temporal answers the same code for a namespace that does not exist, and only the message tells them apart.
+///
+/// # Errors
+/// The namespace does not exist.
+pub fn check_namespace(not_found: &Status) -> Result<(), Error> {
+    if not_found.message().starts_with("Namespace ") { Err(Error::from(not_found)) } else { Ok(()) }
 }
 
 /// The one place that decides what a gRPC status means.

@@ -11,15 +11,20 @@
 //! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
 //! Both may be repeated after any error: an `event_id` that has arrived already changes nothing, nor does a second retract.
 
+mod byte_budget;
 mod client;
+pub mod commands;
 mod config;
 mod error;
 mod lane;
 mod pace;
-mod temporal;
+mod signal;
+mod start;
 
+pub use byte_budget::ByteBudget;
 pub use client::Client;
+pub use commands::{CommandError, Commands};
 pub use config::{Config, ConnectError, unquoted};
-pub use error::{Error, Rejection};
-pub use temporal::search_attributes;
+pub use error::{Error, Rejection, check_namespace};
+pub use start::{message_search_attributes, message_task_queue, search_attributes};
 pub use tidings_proto::v1;

@@ -1,7 +1,6 @@
 //! The binary `tidings` as a library: configuration, the worker's run loop and the commands, for `main` and for tests.
 
 mod args;
-mod byte_budget;
 pub mod cli;
 mod client;
 mod commands;
@@ -9,7 +8,6 @@ pub mod config;
 mod csv_table;
 mod dev;
 pub mod error;
-mod key_workflow;
 mod line_input;
 pub mod log;
 mod phrases;
@@ -17,10 +15,7 @@ mod preference_store;
 mod storage;
 mod worker;
 
-pub use commands::{
-    emit,
-    recover::{Recovered, Recovery},
-};
+pub use commands::emit;
 pub use config::Config;
 pub use storage::Storage;
 pub use worker::{recycle, registration, retention_schedule, run, sdk};

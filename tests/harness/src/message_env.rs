@@ -13,8 +13,9 @@ use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOption
 use tidings::registration;
 use tidings_activities::{
     MessageActivities,
-    message::{self, Accepted, Addressed, Content, Refused, Submission, To},
+    message::{self, Accepted, Content, Refused, Submission, To},
 };
+use tidings_client::{Commands, commands::MessageCommands};
 use tidings_mail::{mailer::Signers, renderer::Renderer};
 use tidings_model::{
     MessageKey,
@@ -129,11 +130,10 @@ impl MessageEnv {
         self.env.temporal.get_workflow_handle(key.workflow_id())
     }
 
-    /// The message as operators address it.
+    /// Returns the commands to the message's workflow.
     #[must_use]
-    pub fn tell<'a>(&'a self, key: &'a MessageKey) -> Addressed<'a> {
-        let (temporal, stream) = (&self.env.temporal, Streams::TRANSACTIONAL);
-        Addressed { temporal, task_queue: names::TASK_QUEUE, key, stream }
+    pub fn tell(&self, key: &MessageKey) -> MessageCommands {
+        Commands::new(self.env.temporal.clone(), names::TASK_QUEUE).message(key, Streams::TRANSACTIONAL)
     }
 
     /// Queries the message's status.

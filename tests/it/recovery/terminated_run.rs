@@ -10,7 +10,7 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::{
     common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest,
 };
-use tidings::{Recovered, Recovery};
+use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
     env::{Env, event, eventually, key, settings, signal, wait_for_emails},
@@ -126,13 +126,13 @@ async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
     let running = key("activity", "ann");
     env.events.emit(event(&running, "e1")).await?;
     let error = recovery(&env, &running).run(&order()).await.unwrap_err();
-    assert!(error.to_string().contains("goes on; --run names an earlier one"), "{error}");
+    assert!(error.to_string().contains("is still running; name an earlier run"), "{error}");
 
     let completed = key("alerts", "ann");
     env.events.emit(event(&completed, "e1")).await?;
     env.completed(&completed).await?;
     let error = recovery(&env, &completed).dry_run().await.unwrap_err();
-    assert!(error.to_string().contains("came to its end by itself"), "{error}");
+    assert!(error.to_string().contains("completed and left nothing behind"), "{error}");
 
     let error = recovery(&env, &key("alerts", "nobody")).dry_run().await.unwrap_err();
     assert!(error.to_string().contains("Temporal has no such run"), "{error}");

@@ -7,25 +7,23 @@ use tidings_model::{
     Key,
     command::{Hold, Order, Retime},
 };
-use tidings_workflows::Digest;
-use uuid::Uuid;
 
 use crate::{
     Config,
     args::{Reason, later},
+    client,
     error::Usage,
-    key_workflow::query,
 };
 
-mod answers;
+pub(crate) mod answers;
 mod bulk;
 mod key_filter;
 mod preview;
 pub(crate) mod reopen;
 mod update;
 
-use key_filter::Selection;
-pub(crate) use update::Deed;
+use key_filter::KeyFilter;
+pub(crate) use update::Update;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,17 +86,17 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Options {
     /// The key
-    #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "selection", conflicts_with = "selection")]
+    #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "filter", conflicts_with = "filter")]
     key: Option<Key>,
     /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and type=alerts`
-    #[arg(long = "where", id = "selection", value_name = "WORDS")]
-    selection: Option<Selection>,
+    #[arg(long = "where", id = "filter", value_name = "WORDS")]
+    filter: Option<KeyFilter>,
     // `requires` would not do: clap waives it where what is required conflicts with what is there.
     /// Only say which keys these are; with --where
-    #[arg(long, requires = "selection", conflicts_with = "key")]
+    #[arg(long, requires = "filter", conflicts_with = "key")]
     dry_run: bool,
     /// Keys per second, at most 1000; with --where
-    #[arg(long, value_name = "N", requires = "selection", conflicts_with = "key", default_value = "10")]
+    #[arg(long, value_name = "N", requires = "filter", conflicts_with = "key", default_value = "10")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
     #[command(flatten)]
@@ -114,53 +112,39 @@ pub struct Options {
 /// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Flush(options) => options.carry_out(config, Deed::Flush).await,
-        Command::Hold { options, until } => options.carry_out(config, |order| Deed::Hold(Hold { order, until })).await,
-        Command::Release(options) => options.carry_out(config, Deed::Release).await,
-        Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
-        Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
+        Command::Flush(options) => options.carry_out(config, Update::Flush).await,
+        Command::Hold { options, until } => {
+            options.carry_out(config, |order| Update::Hold(Hold { order, until })).await
+        }
+        Command::Release(options) => options.carry_out(config, Update::Release).await,
+        Command::Drop(options) => options.carry_out(config, Update::Drop).await,
+        Command::Retime { options, at } => {
+            options.carry_out(config, |order| Update::Retime(Retime { order, at })).await
+        }
         Command::Reopen(options) => reopen::run(options, config).await,
         Command::Preview(options) => preview::run(options, config).await,
     }
 }
 
 impl Options {
-    async fn carry_out(self, config: &Config, deed: impl FnOnce(Order) -> Deed) -> anyhow::Result<bool> {
-        let deed = deed(self.reason.order()?);
-        match (&self.key, &self.selection) {
-            (Some(key), _) => one(config, key, &deed, self.json).await,
-            (None, Some(selection)) if self.dry_run => bulk::list(config, selection, self.json).await,
-            (None, Some(selection)) => bulk::run(config, selection, &deed, self.rate, self.json).await,
+    async fn carry_out(self, config: &Config, update: impl FnOnce(Order) -> Update) -> anyhow::Result<bool> {
+        let update = update(self.reason.order()?);
+        match (&self.key, &self.filter) {
+            (Some(key), _) => one(config, key, &update, self.json).await,
+            (None, Some(filter)) if self.dry_run => bulk::list(config, filter, self.json).await,
+            (None, Some(filter)) => bulk::run(config, filter, &update, self.rate, self.json).await,
             (None, None) => Err(Usage("name a key, or several with --where".to_owned()).into()),
         }
     }
 }
 
-/// `tidings messages cancel` of a digest's message.
+/// Sends an update to one key and prints the answer.
 ///
 /// # Errors
-/// [`Usage`] where `by` or `why` will not do, or where the key has not this digest on its way: a drop would end what it has.
-/// Temporal does not answer, or no worker does.
-pub(crate) async fn drop_digest(
-    config: &Config,
-    key: &Key,
-    id: Uuid,
-    reason: Reason,
-    as_json: bool,
-) -> anyhow::Result<bool> {
-    let status = query(config, key, Digest::status).await?;
-    if status.and_then(|status| status.delivering).is_none_or(|digest| digest.digest_id != id) {
-        let why = format!(
-            "digest {id} is not on its way, see tidings status {key}; after a terminated run, tidings recover {key}"
-        );
-        return Err(Usage(why).into());
-    }
-    one(config, key, &Deed::Drop(reason.order()?), as_json).await
-}
-
-pub(crate) async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
-    let answer = deed.tell(config, &config.temporal.connect().await?, key).await?;
-    let text = if as_json { answer.json.to_string() } else { answer.words };
+/// Temporal or the worker does not answer, or the workflow refuses the update.
+pub(crate) async fn one(config: &Config, key: &Key, update: &Update, as_json: bool) -> anyhow::Result<bool> {
+    let answer = update.send(&client::commands(config).await?, key).await?;
+    let text = if as_json { answer.json.to_string() } else { answer.text };
     anstream::println!("{text}");
     Ok(true)
 }

@@ -9,14 +9,12 @@ use std::{
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
-use tidings_client::Client;
+use tidings_client::{ByteBudget, Client};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
 use crate::{
-    Config,
-    byte_budget::Room,
-    client,
+    Config, client,
     error::Usage,
     line_input::{self, Report},
 };
@@ -90,7 +88,7 @@ impl<'a> Emitting<'a> {
     }
 
     async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
-        let room = &Room::new();
+        let budget = &ByteBudget::default();
         let mut on_their_way = FuturesUnordered::new();
         let mut open = true;
         while open || !on_their_way.is_empty() {
@@ -100,7 +98,7 @@ impl<'a> Emitting<'a> {
                     Some(Err(rejection)) => self.report.rejected(&rejection),
                     Some(Ok((line, event))) => {
                         let client = self.client().await?;
-                        on_their_way.push(async move { (line, room.emit(&client, event.clone()).await, event) });
+                        on_their_way.push(async move { (line, budget.emit(&client, event.clone()).await, event) });
                     }
                 },
                 Some((line, result, event)) = on_their_way.next() => self.ended(line, result, &event)?,

@@ -5,14 +5,14 @@ use tidings_model::{Key, command::Order};
 use crate::{
     Config,
     args::login,
-    commands::digest::{Deed, one},
+    commands::digest::{Update, one},
 };
 
-/// `tidings flush`, which asks neither who nor why.
+/// Flushes the key, without a reason for the audit trail.
 ///
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let order = Order { by: login().unwrap_or_else(|| "unknown".to_owned()), why: "tidings flush".to_owned() };
-    one(config, key, &Deed::Flush(order), as_json).await
+    one(config, key, &Update::Flush(order), as_json).await
 }

@@ -1,35 +1,28 @@
 //! `tidings messages`: what became of each e-mail, and what an operator can do about it. Reading asks the outbox; commands go
 //! to the workflow that owns the message, which for a digest's is the key's.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
-use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use temporalio_client::errors::{WorkflowUpdateError, WorkflowUpdateWithStartError};
-use tidings_activities::message::Addressed;
+use tidings_activities::operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_model::{
-    command::Reopen,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
     records::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin},
 };
 use tidings_store::Store;
-use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::{
     Config,
     args::Reason,
-    commands::digest::{drop_digest, reopen::reopen},
+    client,
+    commands::digest::{answers, reopen},
     error::Usage,
-    key_workflow::PATIENCE,
     storage::Storage,
 };
-
-/// Between two looks at a message that is about to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -129,7 +122,7 @@ async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyho
 }
 
 async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool> {
-    let message = known(store, id).await?;
+    let message = message::find(store, id).await.map_err(usage)?;
     let attempts = store.attempts(id).await?;
     let reports = store.delivery_events(id).await?;
     let text = match as_json {
@@ -142,90 +135,58 @@ async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool
 
 async fn retry(store: &dyn Store, config: &Config, ordered: Ordered, may_duplicate: bool) -> anyhow::Result<bool> {
     let Ordered { id, reason, json: as_json } = ordered;
-    let message = known(store, id).await?;
-    let order = reason.order()?;
-    let key = match &message.origin {
-        Origin::Digest(key) => {
-            return reopen(config, key, Reopen { order, digest_id: id, may_duplicate }, as_json).await;
+    let retry = Retry { order: reason.order()?, may_duplicate };
+    match message::retry(store, &client::commands(config).await?, id, retry).await.map_err(usage)? {
+        RetryAnswer::Digest { key, reopened } => {
+            anstream::println!("{}", reopen::text(&key, id, &reopened, as_json));
+            Ok(reopened.refused.is_none())
         }
-        Origin::Single { key, .. } => key,
-    };
-    let retry = Retry { order, may_duplicate };
-    let temporal = config.temporal.connect().await?;
-    let workflow = Addressed { temporal: &temporal, task_queue: &config.task_queue, key, stream: &message.stream };
-    let answer = answered(config, timeout(PATIENCE, workflow.retry(retry)).await)?;
-    let text = match &answer {
-        _ if as_json => json!(answer).to_string(),
-        Retried::Queued => format!("message {id} is sent again"),
-        Retried::Refused { why } => format!("message {id} stays as it is: {why}"),
-    };
-    anstream::println!("{text}");
-    Ok(answer == Retried::Queued)
+        RetryAnswer::Single(answer) => {
+            let text = match &answer {
+                _ if as_json => json!(answer).to_string(),
+                Retried::Queued => format!("message {id} is sent again"),
+                Retried::Refused { why } => format!("message {id} stays as it is: {why}"),
+            };
+            anstream::println!("{text}");
+            Ok(answer == Retried::Queued)
+        }
+    }
 }
 
 async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow::Result<bool> {
     let Ordered { id, reason, json: as_json } = ordered;
-    let message = known(store, id).await?;
-    let key = match &message.origin {
-        Origin::Digest(key) => {
-            if message.closed().is_some() {
-                return Err(Usage(format!("message {id} is {} already", message.state.name())).into());
-            }
-            drop_digest(config, key, id, reason, as_json).await?;
-            return is_cancelled(store, id).await;
-        }
-        Origin::Single { key, .. } => key,
-    };
     let order = reason.order()?;
-    let temporal = config.temporal.connect().await?;
-    let workflow = Addressed { temporal: &temporal, task_queue: &config.task_queue, key, stream: &message.stream };
-    let answer = answered(config, timeout(PATIENCE, workflow.cancel(order)).await)?;
-    let state = answer.closed.as_ref().map(|closed| MessageState::after(closed.outcome));
-    let text = match state {
-        _ if as_json => json!(answer).to_string(),
-        Some(state) => format!("message {id} is {}", state.name()),
-        None => format!("message {id} is as it was"),
-    };
-    anstream::println!("{text}");
-    Ok(state == Some(MessageState::Cancelled))
-}
-
-/// Whether a digest's message ended without a mail. An attempt past the dot comes to its own end, and a digest may have come
-/// to one before it was dropped.
-async fn is_cancelled(store: &dyn Store, id: Uuid) -> anyhow::Result<bool> {
-    let until = Instant::now() + PATIENCE;
-    let message = loop {
-        let message = known(store, id).await?;
-        if message.closed().is_some() || Instant::now() >= until {
-            break message;
+    match message::cancel(store, &client::commands(config).await?, id, order).await.map_err(usage)? {
+        CancelAnswer::Digest { key, dropped, state } => {
+            let text = if as_json { json!(dropped).to_string() } else { answers::dropped(&key, &dropped) };
+            anstream::println!("{text}");
+            let cancelled = state == MessageState::Cancelled;
+            if !cancelled {
+                let state = state.name();
+                anstream::eprintln!("message {id} is not cancelled but {state}, see tidings messages show {id}");
+            }
+            Ok(cancelled)
         }
-        sleep(LOOK_AGAIN).await;
-    };
-    let cancelled = message.state == MessageState::Cancelled;
-    if !cancelled {
-        anstream::eprintln!(
-            "message {id} is not cancelled but {}, see tidings messages show {id}",
-            message.state.name()
-        );
+        CancelAnswer::Single(answer) => {
+            let state = answer.closed.as_ref().map(|closed| MessageState::after(closed.outcome));
+            let text = match state {
+                _ if as_json => json!(answer).to_string(),
+                Some(state) => format!("message {id} is {}", state.name()),
+                None => format!("message {id} is unchanged"),
+            };
+            anstream::println!("{text}");
+            Ok(state == Some(MessageState::Cancelled))
+        }
     }
-    Ok(cancelled)
 }
 
-async fn known(store: &dyn Store, id: Uuid) -> anyhow::Result<MessageRecord> {
-    let unknown = || Usage(format!("the outbox has no message {id}; see tidings messages list"));
-    Ok(store.message(id).await?.ok_or_else(unknown)?)
-}
-
-type Told<T> = Result<Result<T, WorkflowUpdateWithStartError>, tokio::time::error::Elapsed>;
-
-fn answered<T>(config: &Config, told: Told<T>) -> anyhow::Result<T> {
-    let silent =
-        || format!("no answer; is a worker running beside task queue {:?}? It may obey yet", config.task_queue);
-    match told.with_context(silent)? {
-        Err(WorkflowUpdateWithStartError::Update(WorkflowUpdateError::Failed(failure))) => {
-            bail!("the message's workflow refuses: {}", failure.message)
+/// Turns the errors of a wrong id into [`Usage`].
+fn usage(error: MessageError) -> anyhow::Error {
+    match error {
+        MessageError::Unknown(_) | MessageError::Ended { .. } | MessageError::NotInDelivery { .. } => {
+            Usage(error.to_string()).into()
         }
-        answer => answer.with_context(silent),
+        MessageError::Command(_) | MessageError::Store(_) => error.into(),
     }
 }
 

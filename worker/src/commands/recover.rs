@@ -4,12 +4,9 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use tidings_activities::operations::recover::{OpenDigest, Recovered, Recovery};
 use tidings_model::{Key, command::Reopened};
 use uuid::Uuid;
-
-mod recovery;
-
-pub use recovery::{OpenDigest, Recovered, Recovery};
 
 use crate::{Config, Storage, args::Reason, client, commands::digest::reopen, phrases::counted};
 

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_model::{Key, command::Hold};
-use tidings_workflows::{Digest, Status};
+use tidings_workflows::Status;
 
 use crate::{
-    Config,
-    key_workflow::query,
+    Config, client,
     phrases::{counted, nothing_pending},
 };
 
@@ -18,7 +17,7 @@ use crate::{
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let status = query(config, key, Digest::status).await?;
+    let status = client::commands(config).await?.digest(key).status::<Status>().await?;
     let text = match &status {
         _ if as_json => json!(status).to_string(),
         None => nothing_pending(key),

@@ -21,7 +21,7 @@ pub const CACHED: usize = 4_000;
 
 /// A workflow task waits for so long for the worker that has its workflow in memory; then any worker may take it, with all of
 /// the history to be read and replayed. The SDK's 10 s made the server do that for the end of every herd (docs/benchmarks.md).
-/// After a kill -9 some tasks wait for so long, so it is less than commands (`key_workflow::PATIENCE`) and clients do by default.
+/// After a kill -9 some tasks wait for so long, so it is less than commands (30 s, `tidings_client::Commands`) and clients do by default.
 pub const STICKY: Duration = Duration::from_secs(25);
 
 /// Deliveries that a worker has at a time. As long as one of these slots is free, a delivery comes with the answer to the

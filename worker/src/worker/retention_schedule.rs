@@ -13,7 +13,7 @@ use temporalio_client::{
     tonic::Code,
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
-use tidings_activities::namespace;
+use tidings_client::check_namespace;
 use tidings_model::names;
 use tidings_workflows::Upkeep;
 
@@ -126,7 +126,7 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     let schedule = client.get_schedule_handle(&id);
     let before = match schedule.describe(RpcOptions::default()).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
-            namespace::is_there(&status)?;
+            check_namespace(&status)?;
             bail!("there is no schedule {id}: `tidings worker` makes it when it starts")
         }
         found => found.with_context(|| format!("schedule {id}"))?,

@@ -46,7 +46,7 @@ pub(super) fn released(key: &Key, released: &Released, now: Timestamp) -> String
     }
 }
 
-pub(super) fn dropped(key: &Key, dropped: &Dropped) -> String {
+pub(crate) fn dropped(key: &Key, dropped: &Dropped) -> String {
     if *dropped == Dropped::default() {
         return nothing_pending(key);
     }

@@ -7,12 +7,13 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
+use tidings_client::Commands;
 use tidings_model::Key;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    key_filter::Selection,
-    update::{Answer, Deed},
+    key_filter::KeyFilter,
+    update::{Answer, Update},
 };
 use crate::{Config, phrases::counted};
 
@@ -25,13 +26,14 @@ const IN_FLIGHT: usize = 32;
 /// Temporal does not answer at all.
 pub(super) async fn run(
     config: &Config,
-    selection: &Selection,
-    deed: &Deed,
+    filter: &KeyFilter,
+    update: &Update,
     rate: u32,
     json: bool,
 ) -> anyhow::Result<bool> {
     let temporal = config.temporal.connect().await?;
-    let keys = selection.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
     let mut keys = keys.into_iter();
     let mut turn = interval(Duration::from_secs(1) / rate);
@@ -40,7 +42,7 @@ pub(super) async fn run(
     while keys.len() > 0 || !told.is_empty() {
         tokio::select! {
             _ = turn.tick(), if keys.len() > 0 && told.len() < IN_FLIGHT => {
-                told.extend(keys.next().map(async |key| (deed.tell(config, &temporal, &key).await, key)));
+                told.extend(keys.next().map(async |key| (update.send(commands, &key).await, key)));
             }
             Some((answer, key)) = told.next() => report.told(&key, answer),
         }
@@ -52,9 +54,9 @@ pub(super) async fn run(
 ///
 /// # Errors
 /// Temporal does not answer.
-pub(super) async fn list(config: &Config, selection: &Selection, as_json: bool) -> anyhow::Result<bool> {
+pub(super) async fn list(config: &Config, filter: &KeyFilter, as_json: bool) -> anyhow::Result<bool> {
     let temporal = config.temporal.connect().await?;
-    let keys = selection.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     anstream::println!("{}", listed(&keys, as_json));
     Ok(true)
 }
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn a_key_that_failed_is_the_only_one_that_spoils_the_run() {
         let key: Key = "acme/alerts/ann".parse().unwrap();
-        let answer = |nothing| Ok(Answer { json: json!({}), words: String::new(), nothing });
+        let answer = |nothing| Ok(Answer { json: json!({}), text: String::new(), nothing });
         let mut report = Report::new(3, false).unwrap();
         report.told(&key, answer(false));
         report.told(&key, answer(true));

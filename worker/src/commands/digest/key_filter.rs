@@ -9,7 +9,7 @@ use tidings_model::{Key, names};
 
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(super) struct KeyFilter {
     tenant: Option<String>,
     digest_type: Option<String>,
     user: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Invalid {
     problem: String,
 }
 
-impl Selection {
+impl KeyFilter {
     /// The running keys that it selects, as far as visibility knows them: that is a moment behind.
     ///
     /// # Errors
@@ -70,16 +70,16 @@ impl Selection {
 
 const EXPECTED: &str = "write tenant=, type= or user=, joined by `and`";
 
-impl FromStr for Selection {
+impl FromStr for KeyFilter {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let mut words = Words { text, at: 0 };
-        let mut selection = Self::default();
+        let mut words = Scanner { text, at: 0 };
+        let mut filter = Self::default();
         loop {
             let start = words.skip_spaces();
             let name = words.take_until(|c| c == '=' || c.is_whitespace());
-            let part = match selection.part(name) {
+            let part = match filter.part(name) {
                 None if name.is_empty() => return Err(words.wrong(start, EXPECTED)),
                 None => return Err(words.wrong(start, &format!("{name:?} selects nothing; {EXPECTED}"))),
                 Some(Some(_)) => return Err(words.wrong(start, &format!("{name} is here twice"))),
@@ -88,7 +88,7 @@ impl FromStr for Selection {
             *part = Some(words.value(name)?);
             let start = words.skip_spaces();
             if words.rest().is_empty() {
-                return Ok(selection);
+                return Ok(filter);
             }
             let and = words.take_until(char::is_whitespace);
             if !and.eq_ignore_ascii_case("and") {
@@ -99,12 +99,12 @@ impl FromStr for Selection {
 }
 
 /// What is left to read.
-struct Words<'a> {
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Scanner<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn query(words: &str) -> String {
-        let query = words.parse::<Selection>().unwrap().query();
+        let query = words.parse::<KeyFilter>().unwrap().query();
         query.strip_prefix("WorkflowType = 'digest' AND ExecutionStatus = 'Running' AND ").unwrap().to_owned()
     }
 
@@ -192,7 +192,7 @@ mod tests {
             ("tenant=acme and user=bob", false),
             ("user=an", false),
         ] {
-            assert_eq!(words.parse::<Selection>().unwrap().selects(&key), selects, "{words}");
+            assert_eq!(words.parse::<KeyFilter>().unwrap().selects(&key), selects, "{words}");
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
             ("tenant='ü and type=alerts", 7, "this quote has no end"),
             ("tenant='ü' type=alerts", 11, "expected `and`"),
         ] {
-            let error = words.parse::<Selection>().unwrap_err();
+            let error = words.parse::<KeyFilter>().unwrap_err();
             assert!(error.problem.contains(problem) && error.at == at, "{words}: {error:?}");
             assert!(error.to_string().ends_with(&format!("\n    {}^", " ".repeat(at))), "{error}");
         }

@@ -2,17 +2,15 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{DigestActivities, Preview, relays::Relays};
+use tidings_activities::{DigestActivities, Preview, operations::preview::preview, relays::Relays};
 use tidings_mail::{
     mailer::{Signers, Timeouts},
     renderer::{Rendered, Renderer},
 };
-use tidings_model::{Key, command::Due, contract::LoadInput, settings::UnknownRecipients};
-use tidings_workflows::Digest;
+use tidings_model::{Key, command::Due, settings::UnknownRecipients};
 
-use crate::{Config, Storage, commands::template, key_workflow::query, phrases::counted};
+use crate::{Config, Storage, client, commands::template, phrases::counted};
 
 /// Which key, and what of its mail.
 #[derive(Debug, clap::Args)]
@@ -47,20 +45,17 @@ enum Part {
 /// # Errors
 /// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Some(due) = query(config, &options.key, Digest::due).await?.flatten() else {
+    let (commands, digests) = (client::commands(config).await?, activities(config).await?);
+    let Some((due, preview)) = preview(&commands, &digests, &options.key).await? else {
         let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
         anstream::println!("{nothing}");
         return Ok(true);
     };
-    let Due { window, events, more } = due.clone();
-    let asked_at = Timestamp::now();
-    let input = LoadInput { asked_at, window, events, flushed: true, urgent: false, revision: 0 };
-    let preview = activities(config).await?.preview(input).await?;
     if options.json {
         anstream::println!("{}", as_json(&due, &preview));
         return Ok(true);
     }
-    for note in notes(&preview, more) {
+    for note in notes(&preview, due.more) {
         anstream::eprintln!("{}: {note}", options.key);
     }
     match (&preview.mail, options.part) {

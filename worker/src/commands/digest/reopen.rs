@@ -1,19 +1,16 @@
 //! `tidings digest reopen`: a digest that came to nothing is sent after all.
 
-use anyhow::Context as _;
 use serde_json::json;
 use tidings_model::{
     Key,
     command::{Reopen, Reopened},
 };
-use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::{
     Config,
     args::Reason,
-    client,
-    key_workflow::{PATIENCE, heard_later},
+    client::{self, explain},
     phrases::counted,
 };
 
@@ -45,27 +42,22 @@ pub struct Options {
 /// [`crate::error::Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { key, digest_id, reason, may_duplicate, json } = options;
-    reopen(config, &key, Reopen { order: reason.order()?, digest_id, may_duplicate }, json).await
+    let reopen = Reopen { order: reason.order()?, digest_id, may_duplicate };
+    let answer = client::commands(config).await?.digest(&key).reopen(reopen).await;
+    let reopened = answer.map_err(|error| explain(&key, error))?;
+    anstream::println!("{}", text(&key, digest_id, &reopened, json));
+    Ok(reopened.refused.is_none())
 }
 
-/// The same for whoever has found the key by other ways. `false`: the digest stays as it is.
-///
-/// # Errors
-/// Temporal does not answer, or no worker does.
-pub(crate) async fn reopen(config: &Config, key: &Key, reopen: Reopen, as_json: bool) -> anyhow::Result<bool> {
-    let digest_id = reopen.digest_id;
-    let client = client::connect(config).await?;
-    let asking = timeout(PATIENCE, client.reopen(key, reopen)).await;
-    let reopened = asking.map_err(anyhow::Error::from).and_then(|answer| Ok(answer?));
-    let reopened = reopened.with_context(|| heard_later(config, key))?;
-    let text = in_words(digest_id, &reopened);
-    let text = match text.starts_with(&key.to_string()) {
+/// Returns the answer of a reopen as text or JSON, with the key.
+pub(crate) fn text(key: &Key, digest_id: Uuid, reopened: &Reopened, as_json: bool) -> String {
+    let text = in_words(digest_id, reopened);
+    // The workflow's reason may start with the key.
+    match text.starts_with(&key.to_string()) {
         _ if as_json => json!(reopened).to_string(),
         true => text,
         false => format!("{key}: {text}"),
-    };
-    anstream::println!("{text}");
-    Ok(reopened.refused.is_none())
+    }
 }
 
 pub(crate) fn in_words(digest_id: Uuid, reopened: &Reopened) -> String {

@@ -1,8 +1,9 @@
-//! Finds the run, reopens what it had on its way, and emits again what it was told. Its terminal is elsewhere.
+//! Recovery of a run that was terminated, timed out or failed (rule 31). Such a run executes no code of its own any more.
+//!
+//! The recovery finds the run, reopens the digests that it left without an end, and emits the events of its history again.
 
 use std::{collections::BTreeSet, mem, pin::pin, time::Duration};
 
-use anyhow::{Context as _, bail};
 use futures::{
     TryStreamExt as _,
     future::{try_join, try_join_all},
@@ -12,107 +13,153 @@ use serde::Serialize;
 use serde_json::json;
 use temporalio_client::{
     Client as Temporal, NamespacedClient as _, WorkflowDescribeOptions, WorkflowExecutionInfo, WorkflowExecutionStatus,
-    WorkflowQueryOptions, errors::WorkflowInteractionError,
+    errors::WorkflowInteractionError,
 };
-use tidings_activities::{Error, namespace, read_back::told};
-use tidings_client::{Client, v1};
+use temporalio_common::UntypedWorkflow;
+use tidings_client::{ByteBudget, Client, CommandError, check_namespace, v1};
 use tidings_model::{
     Event, Key, Retract,
     command::{Order, Reopen},
     contract::{AuditInput, Note},
 };
 use tidings_store::Store;
-use tidings_workflows::{Delivery, Digest, Told};
-use tokio::time::{sleep, timeout};
+use tidings_workflows::{Delivery, Status, Told};
+use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::{byte_budget::Room, key_workflow::PATIENCE};
+use crate::{Error, read_back::told};
 
-/// Digests of a key that are looked at; of those without an end there are hardly more than two.
+/// The most digests of a key that a recovery reads. Few keys have more than two without an end.
 const DIGESTS: u32 = 1_000;
-/// Events and retracts on their way at once.
+/// Events and retracts in flight together.
 const PAGE: usize = 2_000;
-/// How long one digest may be on its way before the next is asked for; the workflow refuses it, if that was too soon.
+/// The longest wait for one delivery before the next digest is reopened. The workflow refuses a digest that comes too early.
 const DELIVERY: Duration = Duration::from_secs(60);
 
-/// What a recovery works with.
+/// A recovery of one run.
 #[derive(Clone, Copy)]
 pub struct Recovery<'a> {
-    /// Where the history is.
+    /// The server with the history.
     pub temporal: &'a Temporal,
-    /// What hands the events over again.
+    /// The client that emits the events again.
     pub events: &'a Client,
-    /// Where the digests are.
+    /// The store with the ledger.
     pub store: &'a dyn Store,
-    /// Whose events.
+    /// The key of the run.
     pub key: &'a Key,
-    /// The run that came to a bad end; `None`: the latest.
+    /// The id of the run; `None` for the latest.
     pub run_id: Option<&'a str>,
 }
 
-/// What a recovery did, or would do.
+/// The result of a recovery, or of its dry run.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Recovered {
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
-    /// How it ended: `terminated`, `timed out` or `failed`.
+    /// The end of the run: `terminated`, `timed out` or `failed`.
     pub ended: &'static str,
-    /// The key's digests without an end, but for one that a later run has on its way.
+    /// The key's digests without an end, except the one that a later run is delivering.
     pub digests: Vec<OpenDigest>,
-    /// Events in the run's history, as often as they are there.
+    /// Events in the run's history, with duplicates.
     pub events: u64,
-    /// Retracts there.
+    /// Retracts in the run's history.
     pub retracts: u64,
-    /// Earlier runs that left theirs unread, and whose histories Temporal has no more: what only they were told is lost.
+    /// Earlier runs that left events unread, and whose histories Temporal has deleted. Their events are lost.
     pub gone: Vec<String>,
 }
 
-/// A digest that nobody ended.
+/// A digest without an end.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct OpenDigest {
-    /// Which one.
+    /// The id of the digest.
     pub digest_id: Uuid,
-    /// Its events.
+    /// Events in the digest.
     pub events: u64,
-    /// Why it was not taken up again, in words.
+    /// The reason why the workflow did not reopen the digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
+/// A recovery that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// Temporal does not know the run.
+    #[error("{0}: Temporal has no such run, or has deleted it")]
+    NoSuchRun(Key),
+    /// The run needs no recovery.
+    #[error("{key}: run {run_id} {why}")]
+    NotNeeded {
+        /// The key of the run.
+        key: Key,
+        /// The id of the run.
+        run_id: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The recovery started, and must run again.
+    #[error("run {run_id} is only partly recovered; recover the run again")]
+    Unfinished {
+        /// The id of the run.
+        run_id: String,
+        /// The cause.
+        source: Box<Self>,
+    },
+    /// A workflow did not carry out a command.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// Temporal did not take an event or a retract.
+    #[error(transparent)]
+    Emit(#[from] tidings_client::Error),
+    /// Temporal does not describe a run.
+    #[error("Temporal does not describe the run")]
+    Describe(#[from] WorkflowInteractionError),
+    /// The history cannot be read.
+    #[error(transparent)]
+    History(#[from] Error),
+    /// The store cannot answer.
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+    /// An event cannot be emitted as it was recorded.
+    #[error(transparent)]
+    Event(#[from] serde_json::Error),
+}
+
 impl Recovery<'_> {
-    /// Says what [`Recovery::run`] would do.
+    /// Returns what [`Recovery::run`] would do.
     ///
     /// # Errors
-    /// The run came to no bad end, its history is gone, or Temporal or the store do not answer; or a later run goes on
-    /// and no worker answers.
-    pub async fn dry_run(&self) -> anyhow::Result<Recovered> {
+    /// The run needs no recovery, its history is gone, or Temporal, the store or a worker does not answer.
+    pub async fn dry_run(&self) -> Result<Recovered, RecoverError> {
         let mut recovered = self.find().await?;
         self.read(&mut recovered, async |_| Ok(())).await?;
         Ok(recovered)
     }
 
-    /// Reopens the key's digests without an end first, so that nobody claims what they hold, and then emits the run's
-    /// events again. What the ledger knows changes nothing (rule 3): all of it may be done twice. What a call of the run
-    /// writes later still, the window of these events takes over ([`Store::stash`]).
+    /// Reopens the key's digests without an end, then emits the run's events again. Digests come first, so that no other
+    /// digest claims their events. Running a recovery twice is safe, because known events change nothing (rule 3). A late
+    /// write of the old run joins the window of these events ([`Store::stash`]).
     ///
     /// # Errors
-    /// As for [`Recovery::dry_run`]; or no worker answers.
-    pub async fn run(&self, order: &Order) -> anyhow::Result<Recovered> {
+    /// As for [`Recovery::dry_run`].
+    pub async fn run(&self, order: &Order) -> Result<Recovered, RecoverError> {
         let mut recovered = self.find().await?;
-        let again = format!("once more: tidings recover {} --run {} --why ...", self.key, recovered.run_id);
         self.audit(order).await?;
-        for digest in &mut recovered.digests {
-            self.until_delivered().await.with_context(|| again.clone())?;
-            let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
-            let asking = timeout(PATIENCE, self.events.reopen(self.key, reopen)).await;
-            let reopened = asking.with_context(|| self.silent()).and_then(|answer| Ok(answer?));
-            digest.refused = reopened.with_context(|| again.clone())?.refused;
+        match self.resume(&mut recovered, order).await {
+            Ok(()) => Ok(recovered),
+            Err(error) => Err(RecoverError::Unfinished { run_id: recovered.run_id, source: Box::new(error) }),
         }
-        self.read(&mut recovered, async |page| self.emit(page).await).await.with_context(|| again)?;
-        Ok(recovered)
     }
 
-    async fn find(&self) -> anyhow::Result<Recovered> {
+    async fn resume(&self, recovered: &mut Recovered, order: &Order) -> Result<(), RecoverError> {
+        for digest in &mut recovered.digests {
+            self.until_delivered().await?;
+            let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
+            digest.refused = self.events.commands().digest(self.key).reopen(reopen).await?.refused;
+        }
+        self.read(recovered, async |page| self.emit(page).await).await
+    }
+
+    async fn find(&self) -> Result<Recovered, RecoverError> {
         let Self { temporal, store, key, .. } = self;
         let execution = WorkflowExecutionInfo::builder()
             .namespace(temporal.namespace())
@@ -121,31 +168,32 @@ impl Recovery<'_> {
             .build();
         let run = match execution.bind_untyped((*temporal).clone()).describe(WorkflowDescribeOptions::default()).await {
             Err(WorkflowInteractionError::NotFound(refusal)) => {
-                namespace::is_there(&refusal)?;
-                bail!("{key}: Temporal has no such run (any more)")
+                check_namespace(&refusal)?;
+                return Err(RecoverError::NoSuchRun((*key).clone()));
             }
-            run => run.context("Temporal does not describe the run")?,
+            run => run?,
         };
-        let ended = bad_end(run.status()).map_err(|why| anyhow::anyhow!("{key}: run {} {why}", run.run_id()))?;
-        let on_its_way = self.on_its_way().await?.map(|delivery| delivery.digest_id);
+        let not_needed = |why| RecoverError::NotNeeded { key: (*key).clone(), run_id: run.run_id().to_owned(), why };
+        let ended = bad_end(run.status()).map_err(not_needed)?;
+        let in_delivery = self.in_delivery().await?.map(|delivery| delivery.digest_id);
         let digests = store.digests(key, DIGESTS).await?.into_iter();
-        // One without events is a call that came through after its run was recovered.
+        // A digest without events is a late write of a run that was already recovered.
         let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
-        let digests = digests.filter(|digest| Some(digest.digest_id) != on_its_way);
+        let digests = digests.filter(|digest| Some(digest.digest_id) != in_delivery);
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         let (run_id, digests) = (run.run_id().to_owned(), digests.collect());
         Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, gone: Vec::new() })
     }
 
-    async fn audit(&self, Order { by, why }: &Order) -> anyhow::Result<()> {
+    async fn audit(&self, Order { by, why }: &Order) -> Result<(), RecoverError> {
         let note = Note { at: Timestamp::now(), by: by.clone(), action: "recover".to_owned(), why: why.clone() };
         Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
-    /// A key has at most one digest on its way.
-    async fn until_delivered(&self) -> anyhow::Result<()> {
+    /// Waits for the delivery of the key's other digest, of which there is at most one.
+    async fn until_delivered(&self) -> Result<(), RecoverError> {
         let until = Timestamp::now() + DELIVERY;
-        while let Some(delivery) = self.on_its_way().await? {
+        while let Some(delivery) = self.in_delivery().await? {
             if !may_end(delivery.next_attempt_at, Timestamp::now(), until) {
                 break;
             }
@@ -154,28 +202,23 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// What a run that goes on has on its way.
-    async fn on_its_way(&self) -> anyhow::Result<Option<Delivery>> {
-        let workflow = self.temporal.get_workflow_handle::<Digest>(self.key.workflow_id());
+    /// Returns the digest that a later, running run is delivering.
+    async fn in_delivery(&self) -> Result<Option<Delivery>, RecoverError> {
+        let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
         let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
         if run.status() != WorkflowExecutionStatus::Running {
             return Ok(None);
         }
-        let asking = workflow.query(Digest::status, (), WorkflowQueryOptions::default());
-        let answer = timeout(PATIENCE, asking).await.with_context(|| self.silent())?;
-        Ok(answer.with_context(|| self.silent())?.delivering)
+        let status = self.events.commands().digest(self.key).status::<Status>().await?;
+        Ok(status.and_then(|status| status.delivering))
     }
 
-    fn silent(&self) -> String {
-        format!("{} does not answer; is a worker running?", self.key)
-    }
-
-    /// Counts what the run was told, with what earlier runs had left to it unread, and hands it on in pages.
+    /// Counts the events and retracts of the run, and of earlier runs that left theirs unread. Passes them on in pages.
     async fn read(
         &self,
         recovered: &mut Recovered,
-        mut take: impl AsyncFnMut(Told) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        mut take: impl AsyncFnMut(Told) -> Result<(), RecoverError>,
+    ) -> Result<(), RecoverError> {
         let mut runs = vec![recovered.run_id.clone()];
         let mut seen = BTreeSet::new();
         let mut page = Told::default();
@@ -208,34 +251,34 @@ impl Recovery<'_> {
         take(page).await
     }
 
-    async fn emit(&self, page: Told) -> anyhow::Result<()> {
+    async fn emit(&self, page: Told) -> Result<(), RecoverError> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
-        let room = Room::new();
-        let events = events.into_iter().map(|event| room.emit(self.events, event));
+        let budget = ByteBudget::default();
+        let events = events.into_iter().map(|event| budget.emit(self.events, event));
         let retracts = page.retracts.into_iter().map(|retract| self.events.retract(retract_of(self.key, retract)));
         try_join(try_join_all(events), try_join_all(retracts)).await?;
         Ok(())
     }
 }
 
-/// How a run ended that needs a recovery; or why it needs none.
+/// Names the end of a run that needs a recovery; otherwise, says why the run needs none.
 fn bad_end(status: WorkflowExecutionStatus) -> Result<&'static str, &'static str> {
     match status {
         WorkflowExecutionStatus::Terminated => Ok("terminated"),
         WorkflowExecutionStatus::TimedOut => Ok("timed out"),
         WorkflowExecutionStatus::Failed => Ok("failed"),
         WorkflowExecutionStatus::Completed => {
-            Err("came to its end by itself and left nothing behind; --run names an earlier one that was terminated")
+            Err("completed and left nothing behind; name an earlier run that was terminated with --run")
         }
-        WorkflowExecutionStatus::Canceled => {
-            Err("was cancelled, and all of it is in the ledger; `tidings digest reopen` takes a digest of it up again")
-        }
-        _ => Err("goes on; --run names an earlier one that was terminated"),
+        WorkflowExecutionStatus::Canceled => Err(
+            "was cancelled, and the ledger has all its events; reopen a digest of the run with `tidings digest reopen`",
+        ),
+        _ => Err("is still running; name an earlier run that was terminated with --run"),
     }
 }
 
-/// Whether it is worth while to wait for a digest. Its next attempt may be too far away, and that of one on hold stays in the
-/// past; without one an attempt is under way.
+/// Reports if a delivery may end in time. Without a next attempt, one is in progress. For a digest on hold, the next attempt
+/// stays in the past.
 fn may_end(next_attempt_at: Option<Timestamp>, now: Timestamp, until: Timestamp) -> bool {
     next_attempt_at.map_or(now, |at| at.max(now)) < until
 }
@@ -265,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_run_that_came_to_a_bad_end_is_recovered() {
+    fn only_a_terminated_timed_out_or_failed_run_is_recovered() {
         for (status, says) in [
             (WorkflowExecutionStatus::Terminated, Ok("terminated")),
             (WorkflowExecutionStatus::TimedOut, Ok("timed out")),
             (WorkflowExecutionStatus::Failed, Ok("failed")),
-            (WorkflowExecutionStatus::Running, Err("goes on")),
-            (WorkflowExecutionStatus::ContinuedAsNew, Err("goes on")),
-            (WorkflowExecutionStatus::Completed, Err("came to its end by itself")),
+            (WorkflowExecutionStatus::Running, Err("is still running")),
+            (WorkflowExecutionStatus::ContinuedAsNew, Err("is still running")),
+            (WorkflowExecutionStatus::Completed, Err("completed")),
             (WorkflowExecutionStatus::Canceled, Err("was cancelled")),
         ] {
             match (bad_end(status), says) {
@@ -284,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_on_its_way_is_waited_for_unless_its_attempt_is_far_away_and_never_for_ever() {
+    fn a_recovery_waits_for_a_delivery_only_within_its_deadline() {
         let at = |second| Timestamp::from_second(second).unwrap();
         for (next_attempt_at, now, waits) in [
             (None, 0, true),
@@ -299,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emitted_again_is_what_was_read() {
+    fn an_emitted_event_equals_the_recorded_one() {
         let json = r#"{"event_id":"e1","category":"comment","entity_type":"page","actor":"Ann","counts":{"critical":2},
                        "occurred_at":"2026-01-31T08:00:00.5Z","urgent":true,"payload":{"title":"Plan","n":3}}"#;
         let event: Event = serde_json::from_str(json).unwrap();

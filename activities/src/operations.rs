@@ -1,0 +1,7 @@
+//! Operations that need both the store and Temporal. The command line and the gateway call them; workflows do not.
+//!
+//! Commands that need only Temporal are in `tidings_client::commands`.
+
+pub mod message;
+pub mod preview;
+pub mod recover;

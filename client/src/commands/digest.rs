@@ -1,0 +1,160 @@
+//! Commands to the workflow of a key.
+
+use serde::{Serialize, de::DeserializeOwned};
+use temporalio_client::{
+    QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowHandle, WorkflowQueryOptions,
+    errors::WorkflowQueryError,
+};
+use temporalio_common::UntypedWorkflow;
+use tidings_model::{
+    Key,
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    names,
+};
+use tokio::time::timeout;
+
+use super::{
+    error::{CommandError, Failure},
+    update::{Caller, Named, Target, until_taken},
+};
+use crate::{error::check_namespace, start::search_attributes};
+
+const FLUSH: Named<Order, Flushed> = Named::new("flush");
+const HOLD: Named<Hold, Held> = Named::new("hold");
+const RELEASE: Named<Order, Released> = Named::new("release");
+const DROP: Named<Order, Dropped> = Named::new("drop");
+const RETIME: Named<Retime, Retimed> = Named::new("retime");
+const REOPEN: Named<Reopen, Reopened> = Named::new("reopen");
+const DUE: Named<(), Option<Due>> = Named::new("due");
+
+/// The commands to the workflow of one key.
+///
+/// A key whose workflow does not run has nothing pending. Every command but [`DigestCommands::reopen`] then does nothing,
+/// and returns the default answer.
+#[derive(Clone, Copy)]
+pub struct DigestCommands<'a> {
+    caller: &'a Caller,
+    key: &'a Key,
+}
+
+impl<'a> DigestCommands<'a> {
+    pub(super) const fn new(caller: &'a Caller, key: &'a Key) -> Self {
+        Self { caller, key }
+    }
+
+    /// Sends the pending events now. Holds, pauses, consent and suppressions still apply.
+    ///
+    /// # Errors
+    /// See [`CommandError`]. Sending the command again is safe.
+    pub async fn flush(self, order: Order) -> Result<Flushed, CommandError> {
+        self.update(FLUSH, order).await
+    }
+
+    /// Stops the key from sending until the hold ends.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn hold(self, hold: Hold) -> Result<Held, CommandError> {
+        self.update(HOLD, hold).await
+    }
+
+    /// Ends a hold.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn release(self, order: Order) -> Result<Released, CommandError> {
+        self.update(RELEASE, order).await
+    }
+
+    /// Drops the pending events and the digest in delivery. The ledger keeps the events.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn drop_pending(self, order: Order) -> Result<Dropped, CommandError> {
+        self.update(DROP, order).await
+    }
+
+    /// Gives the open window another deadline.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn retime(self, retime: Retime) -> Result<Retimed, CommandError> {
+        self.update(RETIME, retime).await
+    }
+
+    /// Reopens a digest that ended without a message, or that a terminated run left behind. Starts the key's workflow if
+    /// the key is idle.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn reopen(self, reopen: Reopen) -> Result<Reopened, CommandError> {
+        let target = Target {
+            workflow_type: names::WORKFLOW_TYPE,
+            workflow_id: self.key.workflow_id(),
+            task_queue: self.caller.task_queue.clone(),
+            search_attributes: search_attributes(self.key),
+        };
+        let answer = target.update(self.caller, REOPEN, reopen).await.ok_or_else(|| self.unanswered())?;
+        answer.map_err(|failure| failure.of(&self.key.to_string()))
+    }
+
+    /// Returns the window that a claim would take now; `None` if no window is open.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn due(self) -> Result<Option<Due>, CommandError> {
+        Ok(self.query(DUE).await?.flatten())
+    }
+
+    /// Returns the status of the key; `None` if its workflow does not run. `S` is the workflow's type of a status.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn status<S: Serialize + DeserializeOwned + 'static>(self) -> Result<Option<S>, CommandError> {
+        self.query(Named::<(), S>::new("status")).await
+    }
+
+    async fn query<O: Serialize + DeserializeOwned + 'static>(
+        self,
+        query: Named<(), O>,
+    ) -> Result<Option<O>, CommandError> {
+        let open_only = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
+        let workflow = self.workflow();
+        let answer = timeout(self.caller.patience, workflow.query(query, (), open_only)).await;
+        match answer.map_err(|_| self.unanswered())? {
+            Ok(answer) => Ok(Some(answer)),
+            Err(WorkflowQueryError::Rejected { .. }) => Ok(None),
+            Err(error) => self.unless_missing(error.into()).map(|()| None),
+        }
+    }
+
+    async fn update<I, O>(self, update: Named<I, O>, input: I) -> Result<O, CommandError>
+    where
+        I: Serialize + DeserializeOwned + Clone + Send + 'static,
+        O: Serialize + DeserializeOwned + Default + 'static,
+    {
+        let workflow = self.workflow();
+        let send =
+            async || workflow.execute_update(update, input.clone(), WorkflowExecuteUpdateOptions::default()).await;
+        match until_taken(self.caller.patience, send).await.ok_or_else(|| self.unanswered())? {
+            Ok(answer) => Ok(answer),
+            Err(failure) => self.unless_missing(failure).map(|()| O::default()),
+        }
+    }
+
+    /// Accepts that the workflow does not run.
+    fn unless_missing(self, failure: Failure) -> Result<(), CommandError> {
+        match failure {
+            Failure::NotFound(status) => Ok(check_namespace(&status)?),
+            failure => Err(failure.of(&self.key.to_string())),
+        }
+    }
+
+    fn workflow(self) -> WorkflowHandle<temporalio_client::Client, UntypedWorkflow> {
+        self.caller.temporal.get_workflow_handle(self.key.workflow_id())
+    }
+
+    fn unanswered(self) -> CommandError {
+        CommandError::Unanswered { workflow: self.key.to_string(), task_queue: self.caller.task_queue.clone() }
+    }
+}

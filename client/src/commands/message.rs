@@ -1,0 +1,70 @@
+//! Commands to the workflow of a single message.
+
+use serde::{Serialize, de::DeserializeOwned};
+use tidings_model::{
+    MessageKey,
+    command::Order,
+    message::{
+        command::{Cancelled, Retry},
+        contract::Retried,
+    },
+    names,
+};
+
+use super::{
+    error::CommandError,
+    update::{Caller, Named, Target},
+};
+use crate::start::{message_search_attributes, message_task_queue};
+
+const RETRY: Named<Retry, Retried> = Named::new("retry");
+const CANCEL: Named<Order, Cancelled> = Named::new("cancel");
+
+/// The commands to the workflow of one message. A message whose workflow has ended gets a new run.
+#[derive(Clone)]
+pub struct MessageCommands {
+    caller: Caller,
+    key: MessageKey,
+    task_queue: String,
+}
+
+impl MessageCommands {
+    pub(super) fn new(caller: &Caller, key: &MessageKey, stream: &str) -> Self {
+        let task_queue = message_task_queue(&caller.task_queue, stream);
+        Self { caller: caller.clone(), key: key.clone(), task_queue }
+    }
+
+    /// Sends the message again, unless that could do harm.
+    ///
+    /// # Errors
+    /// See [`CommandError`]. Sending the command again is safe.
+    pub async fn retry(&self, retry: Retry) -> Result<Retried, CommandError> {
+        self.update(RETRY, retry).await
+    }
+
+    /// Stops sending the message, and returns its end.
+    ///
+    /// # Errors
+    /// As for [`MessageCommands::retry`].
+    pub async fn cancel(&self, order: Order) -> Result<Cancelled, CommandError> {
+        self.update(CANCEL, order).await
+    }
+
+    async fn update<I, O>(&self, update: Named<I, O>, input: I) -> Result<O, CommandError>
+    where
+        I: Serialize + DeserializeOwned + Clone + Send + 'static,
+        O: Serialize + DeserializeOwned + 'static,
+    {
+        let target = Target {
+            workflow_type: names::MESSAGE_WORKFLOW_TYPE,
+            workflow_id: self.key.workflow_id(),
+            task_queue: self.task_queue.clone(),
+            search_attributes: message_search_attributes(&self.key),
+        };
+        let name = format!("message {}", self.key);
+        match target.update(&self.caller, update, input).await {
+            Some(answer) => answer.map_err(|failure| failure.of(&name)),
+            None => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
+        }
+    }
+}

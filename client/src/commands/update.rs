@@ -1,0 +1,128 @@
+//! Workflow updates, and their retry while a run completes.
+
+use std::{marker::PhantomData, time::Duration};
+
+use temporalio_client::{Client, WorkflowUpdateWithStartOptions, tonic::Code};
+use temporalio_common::{
+    QueryDefinition, UntypedWorkflow, UpdateDefinition,
+    data_converters::{RawValue, TemporalDeserializable, TemporalSerializable},
+    search_attributes::SearchAttributes,
+};
+use tokio::time::{sleep, timeout};
+
+use super::error::Failure;
+use crate::start::{CONFLICT, REUSE, rpc_options};
+
+/// The pause before a command is sent again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The connection of the commands.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub temporal: Client,
+    /// The task queue of the digests.
+    pub task_queue: String,
+    /// The time for an answer.
+    pub patience: Duration,
+}
+
+/// An update or a query by its name, with the types of its input and its answer.
+pub(super) struct Named<I, O> {
+    name: &'static str,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Named<I, O> {
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
+    }
+}
+
+impl<I, O> Clone for Named<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Named<I, O> {}
+
+impl<I, O> UpdateDefinition for Named<I, O>
+where
+    I: TemporalDeserializable + TemporalSerializable + 'static,
+    O: TemporalDeserializable + TemporalSerializable + 'static,
+{
+    type Workflow = UntypedWorkflow;
+    type Input = I;
+    type Output = O;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+impl<I, O> QueryDefinition for Named<I, O>
+where
+    I: TemporalDeserializable + TemporalSerializable + 'static,
+    O: TemporalDeserializable + TemporalSerializable + 'static,
+{
+    type Workflow = UntypedWorkflow;
+    type Input = I;
+    type Output = O;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+/// Sends a command until a run takes it; `None` if no answer came in time.
+///
+/// A signal may arrive while a run is about to complete. The server then repeats the workflow task, forgets the command,
+/// and answers `FailedPrecondition`.
+pub(super) async fn until_taken<T, E: Into<Failure>>(
+    patience: Duration,
+    mut send: impl AsyncFnMut() -> Result<T, E>,
+) -> Option<Result<T, Failure>> {
+    let answer = async {
+        loop {
+            match send().await.map_err(Into::into) {
+                Err(Failure::Status(status)) if status.code() == Code::FailedPrecondition => sleep(PAUSE).await,
+                answer => break answer,
+            }
+        }
+    };
+    timeout(patience, answer).await.ok()
+}
+
+/// A workflow that starts to take an update.
+pub(super) struct Target {
+    pub workflow_type: &'static str,
+    pub workflow_id: String,
+    pub task_queue: String,
+    pub search_attributes: SearchAttributes,
+}
+
+impl Target {
+    /// Sends the update to the running workflow, or to a new run; `None` if no answer came in time.
+    pub async fn update<I, O>(
+        &self,
+        Caller { temporal, patience, .. }: &Caller,
+        update: Named<I, O>,
+        input: I,
+    ) -> Option<Result<O, Failure>>
+    where
+        I: TemporalDeserializable + TemporalSerializable + Clone + Send + 'static,
+        O: TemporalDeserializable + TemporalSerializable + 'static,
+    {
+        let send = async || {
+            let workflow = UntypedWorkflow::new(self.workflow_type);
+            let options = WorkflowUpdateWithStartOptions::new(&self.task_queue, &self.workflow_id, CONFLICT)
+                .id_reuse_policy(REUSE)
+                .search_attributes(self.search_attributes.clone())
+                .rpc_options(rpc_options(*patience))
+                .build();
+            let input = input.clone();
+            temporal.execute_update_with_start_workflow(workflow, RawValue::default(), update, input, options).await
+        };
+        until_taken(*patience, send).await
+    }
+}

@@ -1,0 +1,62 @@
+//! One batch of events and retracts as a signal to the workflow of its key.
+
+use std::time::{Duration, Instant};
+
+use temporalio_client::{WorkflowStartOptions, errors::WorkflowStartError};
+use temporalio_common::{SignalDefinition, UntypedWorkflow, data_converters::RawValue};
+use tidings_model::{Key, names};
+
+use crate::{
+    Error, Rejection,
+    start::{CONFLICT, REUSE, rpc_options, search_attributes},
+};
+
+/// The signal `events` of the workflow `digest`.
+struct Events;
+
+impl SignalDefinition for Events {
+    type Workflow = UntypedWorkflow;
+    type Input = RawValue;
+
+    fn name(&self) -> &'static str {
+        names::SIGNAL
+    }
+}
+
+/// Sends the batch, and starts the workflow if the key is idle. Returns when Temporal has recorded the batch.
+///
+/// Retries transient errors under one request id. The server records a batch once, even if an acknowledgement was lost.
+pub(crate) async fn send(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    batch: RawValue,
+    time_left: Duration,
+) -> Result<(), Error> {
+    let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+    let options = WorkflowStartOptions::new(task_queue, key.workflow_id())
+        .id_reuse_policy(REUSE)
+        .id_conflict_policy(CONFLICT)
+        .search_attributes(search_attributes(key))
+        .rpc_options(rpc_options(time_left))
+        .build();
+    // `RawValue::empty()` would be one empty argument.
+    let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, batch, options);
+    let started = Instant::now();
+    match tokio::time::timeout(time_left, call).await {
+        Ok(Ok(_handle)) => Ok(()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Error::Unavailable(format!("no answer for {:?}", started.elapsed()))),
+    }
+}
+
+impl From<WorkflowStartError> for Error {
+    fn from(error: WorkflowStartError) -> Self {
+        match error {
+            WorkflowStartError::Rpc(status) | WorkflowStartError::AlreadyStarted { source: status, .. } => {
+                Self::from(&status)
+            }
+            other => Self::Rejected(Rejection::Other(other.to_string())),
+        }
+    }
+}
