@@ -1,24 +1,24 @@
 //! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
 
 mod alert;
+mod attempt;
+mod cancellable;
 pub mod choices;
-mod claim;
-mod compose;
-mod deliver;
 pub mod delivery_events;
-mod digest;
+mod deps;
+pub mod digest;
+mod error;
+mod heartbeat;
+pub mod history;
 pub mod message;
 pub mod metrics;
 pub mod operations;
-mod preview;
-pub mod read_back;
 pub mod relays;
-mod reopen;
-mod retract;
-mod send;
-pub mod upkeep;
+pub mod retention;
 
-pub use deliver::MessageActivities;
-pub use digest::{DigestActivities, Error};
-pub use preview::Preview;
-pub use upkeep::UpkeepActivities;
+pub use cancellable::Cancellable;
+pub use deps::Deps;
+pub use digest::DigestActivities;
+pub use error::Error;
+pub use message::MessageActivities;
+pub use retention::RetentionActivities;

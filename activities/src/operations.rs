@@ -5,3 +5,4 @@
 pub mod message;
 pub mod preview;
 pub mod recover;
+pub mod submit;

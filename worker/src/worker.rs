@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use futures::future::{try_join, try_join_all};
-use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities, relays::Relays};
+use tidings_activities::{Deps, RetentionActivities, relays::Relays};
 use tidings_mail::{
     mailer::{Signers, Timeouts},
     renderer::Renderer,
@@ -44,12 +44,10 @@ pub async fn run(
     // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
     let (bulk, transactional) = (connect()?, connect()?);
-    let messages =
-        MessageActivities { store: store.clone(), relays: transactional.clone(), settings: settings.clone() };
-    let upkeep = UpkeepActivities { store: store.clone(), retention: config.retention.settings.clone() };
-    let renderer = Renderer::new(config.templates.as_deref())?;
-    let digests =
-        DigestActivities { store, renderer, signers: Signers::new(&settings.streams)?, relays: bulk.clone(), settings };
+    let upkeep = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
+    let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
+    let digests = Deps { store, renderer, signers: Signers::new(&settings.streams)?, relays: bulk.clone(), settings };
+    let messages = Deps { relays: transactional.clone(), ..digests.clone() };
     let runtime = sdk::runtime()?;
     let workers = [
         registration::digests(&config.task_queue, digests)?,

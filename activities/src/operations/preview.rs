@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use tidings_client::{CommandError, Commands};
 use tidings_model::{Key, command::Due, contract::LoadInput};
 
-use crate::{DigestActivities, Error, Preview};
+use crate::{
+    Deps, Error,
+    digest::preview::{self, Preview},
+};
 
 /// A preview that failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,15 +24,11 @@ pub enum PreviewError {
 ///
 /// # Errors
 /// See [`PreviewError`].
-pub async fn preview(
-    commands: &Commands,
-    digests: &DigestActivities,
-    key: &Key,
-) -> Result<Option<(Due, Preview)>, PreviewError> {
+pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Option<(Due, Preview)>, PreviewError> {
     let Some(due) = commands.digest(key).due().await? else { return Ok(None) };
     let Due { window, events, .. } = due.clone();
     let asked_at = Timestamp::now();
     let input = LoadInput { asked_at, window, events, flushed: true, urgent: false, revision: 0 };
-    let preview = digests.preview(input).await?;
+    let preview = preview::run(deps, &input).await?;
     Ok(Some((due, preview)))
 }

@@ -27,7 +27,7 @@ use tidings_workflows::{Delivery, Status, Told};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::{Error, read_back::told};
+use crate::{Error, history::run_inputs};
 
 /// The most digests of a key that a recovery reads. Few keys have more than two without an end.
 const DIGESTS: u32 = 1_000;
@@ -227,7 +227,7 @@ impl Recovery<'_> {
             if !seen.insert(run.clone()) {
                 continue;
             }
-            let mut history = pin!(told(self.temporal.clone(), self.key, &run));
+            let mut history = pin!(run_inputs(self.temporal.clone(), self.key, &run));
             loop {
                 let Told { events, retracts, runs: earlier } = match history.try_next().await {
                     Ok(Some(told)) => told,

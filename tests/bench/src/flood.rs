@@ -7,10 +7,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{
-    MessageActivities,
-    message::{self, Content, Submission, To},
-};
+use tidings_activities::operations::submit::{self, Content, Submission, To};
 use tidings_harness::env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails};
 use tidings_mail::{mailer::Signers, renderer::Renderer};
 use tidings_model::{names, settings::Streams};
@@ -53,8 +50,7 @@ impl Flood {
 
     async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
         let mut env = Env::without_worker(settings("after 1s", "after 1s")).await?;
-        let all = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-        let deliveries = MessageActivities { store: all.store, relays: all.relays, settings: all.settings };
+        let deliveries = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
         let options = registration::transactional(names::TASK_QUEUE, deliveries)?;
         let _transactional = Running::start(env.temporal.clone(), options)?;
         let renderer = Renderer::new(None)?;
@@ -103,8 +99,8 @@ async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64>
         reply_to: None,
     };
     let started = Timestamp::now();
-    let accepted = message::accept(&*env.store, renderer, &Signers::default(), &env.settings, &submission).await?;
-    message::start(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
+    let accepted = submit::accept(&*env.store, renderer, &Signers::default(), &env.settings, &submission).await?;
+    submit::start(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
     let arrival = eventually("the message", DEADLINE, async || Ok(env.relay.arrival(&address))).await?;
     let took = arrival.duration_since(started);
     Ok(f64::from(u32::try_from(took.as_micros()).context("the clock was set")?) / 1_000.0)

@@ -21,7 +21,7 @@ use temporalio_common::{
 };
 use temporalio_sdk::WorkerOptions;
 use tidings::{registration, sdk};
-use tidings_activities::{DigestActivities, relays::Relays};
+use tidings_activities::{Deps, relays::Relays};
 use tidings_mail::{
     mailer::{Signers, Timeouts},
     renderer::Renderer,
@@ -77,14 +77,14 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
 ///
 /// # Errors
 /// When the relay's URL or the embedded templates are wrong.
-pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings) -> Result<DigestActivities> {
+pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings) -> Result<Deps> {
     if settings.relays.is_empty() {
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    Ok(DigestActivities {
+    Ok(Deps {
         store,
-        renderer: Renderer::new(None)?,
+        renderer: Arc::new(Renderer::new(None)?),
         signers: Signers::new(&settings.streams)?,
         relays,
         settings,

@@ -12,8 +12,8 @@ use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use tidings::registration;
 use tidings_activities::{
-    MessageActivities,
-    message::{self, Accepted, Content, Refused, Submission, To},
+    Deps,
+    operations::submit::{self, Accepted, Content, Refused, Submission, To},
 };
 use tidings_client::{Commands, commands::MessageCommands};
 use tidings_mail::{mailer::Signers, renderer::Renderer};
@@ -88,10 +88,9 @@ impl MessageEnv {
     ///
     /// # Errors
     /// When the settings name an impossible relay.
-    pub fn deliveries(&self) -> Result<MessageActivities> {
+    pub fn deliveries(&self) -> Result<Deps> {
         let Env { store, relay, settings, .. } = &self.env;
-        let all = activities(store.clone(), &relay.url(), settings.clone())?;
-        Ok(MessageActivities { store: all.store, relays: all.relays, settings: all.settings })
+        activities(store.clone(), &relay.url(), settings.clone())
     }
 
     /// Starts the worker.
@@ -111,7 +110,7 @@ impl MessageEnv {
     pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
         let renderer = Renderer::new(None)?;
         let signers = Signers::new(&self.env.settings.streams).map_err(|error| Refused::Unsigned(error.to_string()))?;
-        message::accept(&*self.env.store, &renderer, &signers, &self.env.settings, submission).await
+        submit::accept(&*self.env.store, &renderer, &signers, &self.env.settings, submission).await
     }
 
     /// Accepts a message and starts its workflow.
@@ -120,7 +119,7 @@ impl MessageEnv {
     /// When the message is refused or Temporal does not answer.
     pub async fn send(&self, submission: &Submission) -> Result<Accepted> {
         let accepted = self.accept(submission).await?;
-        message::start(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
+        submit::start(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
         Ok(accepted)
     }
 

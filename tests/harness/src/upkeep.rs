@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 use tidings::registration;
-use tidings_activities::{UpkeepActivities, upkeep::Retention};
+use tidings_activities::{RetentionActivities, retention::Retention};
 use tidings_model::{
     Event, Key,
     contract::{Closed, Outcome, Window},
@@ -22,7 +22,7 @@ impl<S: Store> Env<S> {
     /// # Errors
     /// When it cannot be made.
     pub fn start_upkeep(&self, retention: Retention) -> Result<Running> {
-        let activities = UpkeepActivities { store: self.store.clone(), retention };
+        let activities = RetentionActivities { store: self.store.clone(), retention };
         Running::start(self.temporal.clone(), registration::upkeep(names::TASK_QUEUE, activities)?)
     }
 

@@ -1,12 +1,12 @@
 //! Every row of the table of SMTP outcomes, from the relay's reply to digest, recipient and relay.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{DigestActivities, relays::Order};
+use tidings_activities::{Deps, relays::Order};
 use tidings_harness::{
     env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails},
     relay::{self, Act, At, Fault, Relay},
@@ -267,8 +267,8 @@ async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -
     let templates = env.folder.path().join("templates");
     std::fs::create_dir_all(templates.join("activity"))?;
     std::fs::write(templates.join("activity").join("body.txt"), "Another text\n")?;
-    let upgraded = DigestActivities {
-        renderer: Renderer::new(Some(&templates))?,
+    let upgraded = Deps {
+        renderer: Arc::new(Renderer::new(Some(&templates))?),
         ..activities(env.store.clone(), &env.relay.url(), env.settings.clone())?
     };
     let options = registration::digests(names::TASK_QUEUE, upgraded)?;

@@ -7,8 +7,9 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
-    Error,
-    message::{Content, Refused, Submission, To},
+    Cancellable, Error,
+    message::send,
+    operations::submit::{Content, Refused, Submission, To},
 };
 use tidings_harness::{
     env::{Env, event, eventually, key, settings, wait_for_emails},
@@ -20,7 +21,7 @@ use tidings_model::{
     contract::{Outcome, Sent},
     message::{
         command::Retry,
-        contract::{Retried, SendInput},
+        contract::{Attempted, Retried, SendInput},
     },
     records::{MessageState, Reason},
     settings::{Guarantee, RelaySettings, Streams},
@@ -216,11 +217,13 @@ async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Resu
     let (stopped, other) = (Arc::new(messages.deliveries()?), messages.deliveries()?);
     let late_attempt = {
         let (stopped, input) = (stopped.clone(), input.clone());
-        tokio::spawn(async move { stopped.deliver(&input, std::future::pending()).await })
+        tokio::spawn(async move { send::run(&stopped, &input, std::future::pending()).await })
     };
     let before_the_dot = async || Ok(messages.env.relay.commands().contains(&"DATA".to_owned()).then_some(()));
     eventually("the first attempt is before the dot", MINUTE, before_the_dot).await?;
-    let sent = other.deliver(&input, std::future::pending()).await?.context("not cancelled")?.sent;
+    let Cancellable::Done(Attempted { sent, .. }) = send::run(&other, &input, std::future::pending()).await? else {
+        panic!("was cancelled")
+    };
     assert!(matches!(sent, Sent::Closed(closed) if closed.outcome == Outcome::Sent));
     assert!(matches!(late_attempt.await?, Err(Error::Fenced)));
     assert_eq!(messages.classes(&of("k")).await?, ["fenced", "sent"]);

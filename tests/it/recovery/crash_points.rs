@@ -11,7 +11,10 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use jiff::{Timestamp, ToSpan};
-use tidings_activities::{DigestActivities, Error};
+use tidings_activities::{
+    Cancellable, Deps, Error,
+    digest::{claim, render, send},
+};
 use tidings_harness::{
     env::{activities, key, settings, sqlite},
     interrupted_future::{Ended, run},
@@ -153,7 +156,7 @@ fn made_up(event_id: &str, occurred_at: Timestamp) -> Event {
     }
 }
 
-async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
+async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
     let digest = Digest::new(seed, &mut dice);
     let window = &digest.window;
     let to = format!("user-{seed}@dev.invalid");
@@ -171,15 +174,15 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     let load = LoadInput { asked_at, window: window.clone(), events, flushed: false, urgent: false, revision: 0 };
     let loaded = step(&mut dice, &mut late_attempts, || {
         let load = load.clone();
-        Box::pin(async move { activities.claim(&load).await })
+        Box::pin(async move { claim::run(activities, &load).await })
     })
     .await?;
     ensure!(matches!(loaded, Loaded::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
 
-    let render = RenderInput { asked_at, window: window.clone() };
+    let input = RenderInput { asked_at, window: window.clone() };
     let rendered = step(&mut dice, &mut late_attempts, || {
-        let render = render.clone();
-        Box::pin(async move { activities.compose(&render).await })
+        let input = input.clone();
+        Box::pin(async move { render::run(activities, &input).await })
     })
     .await?;
     ensure!(rendered == Rendered::Stored, "{rendered:?}");
@@ -187,13 +190,13 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
     let mut sent = None;
     for attempt in 0..6 {
         let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
-        let send = SendInput { asked_at, window: window.clone(), failed: 0 };
+        let input = SendInput { asked_at, window: window.clone(), failed: 0 };
         let answer = step(&mut dice, &mut late_attempts, || {
-            let send = send.clone();
-            Box::pin(async move { activities.deliver(&send, futures::future::pending()).await })
+            let input = input.clone();
+            Box::pin(async move { send::run(activities, &input, futures::future::pending()).await })
         })
         .await?;
-        if let Some(Sent::Closed(closed)) = answer {
+        if let Cancellable::Done(Sent::Closed(closed)) = answer {
             sent = Some(closed);
             break;
         }
@@ -205,7 +208,7 @@ async fn one_digest(activities: &DigestActivities, relay: &Relay, mut dice: Dice
 }
 
 /// Answers how many mails more than one there were.
-async fn check(activities: &DigestActivities, relay: &Relay, digest: &Digest, to: &str) -> Result<usize> {
+async fn check(activities: &Deps, relay: &Relay, digest: &Digest, to: &str) -> Result<usize> {
     let digest_id = digest.window.digest_id;
     let mails: Vec<_> = relay.mails().into_iter().filter(|mail| mail.to == [to]).collect();
     let record = activities.store.digest(digest_id).await?.context("the ledger does not know the digest")?;

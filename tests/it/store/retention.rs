@@ -18,7 +18,7 @@ use temporalio_client::{
     WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
 use tidings::retention_schedule::{self, Nightly};
-use tidings_activities::upkeep::Retention;
+use tidings_activities::retention::Retention;
 use tidings_harness::{
     env::{Env, event, eventually, key, settings},
     server::DevServer,

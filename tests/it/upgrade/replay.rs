@@ -21,7 +21,7 @@ use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::upkeep::Retention;
+use tidings_activities::retention::Retention;
 use tidings_harness::{
     env::{Env, event, eventually, key, settings, signal, wait_for_emails},
     message_env::{MessageEnv, of, order, submission, waits},

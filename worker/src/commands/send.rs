@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
-use tidings_activities::message::{self, Content, Refused, Submission, To};
+use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
 use tidings_mail::{mailer::Signers, renderer::Renderer};
 use tidings_model::settings::Streams;
 
@@ -69,9 +69,9 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
     let signers = Signers::new(&settings.streams)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let accepted = message::accept(&*store, &renderer, &signers, &settings, &submission).await.map_err(refused)?;
+    let accepted = submit::accept(&*store, &renderer, &signers, &settings, &submission).await.map_err(refused)?;
     let message = &accepted.message;
-    let starting = message::start(&config.temporal.connect().await?, &config.task_queue, message).await;
+    let starting = submit::start(&config.temporal.connect().await?, &config.task_queue, message).await;
     starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
     let id = message.id;
     if as_json {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use jiff::civil::Time;
 use serde::Deserialize;
-use tidings_activities::upkeep;
+use tidings_activities::retention;
 use tidings_model::words;
 use tidings_store::archive::Archive;
 use toml::Spanned;
@@ -22,7 +22,7 @@ const NEVER: &str = "never";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The periods and the archive.
-    pub settings: upkeep::Retention,
+    pub settings: retention::Retention,
     /// The time of the daily purge, in UTC.
     pub at: Time,
 }
@@ -40,13 +40,13 @@ pub(super) struct RawRetention {
 
 impl RawRetention {
     pub fn check(&self, checks: &mut Checks<'_>) -> Retention {
-        let default = upkeep::Retention::default();
+        let default = retention::Retention::default();
         let events = checks.value("retention.events", self.events.as_ref(), age);
         let messages = checks.value("retention.messages", self.messages.as_ref(), age);
         let delivery_events = checks.value("retention.delivery_events", self.delivery_events.as_ref(), age);
         let at = checks.value("retention.at", self.at.as_ref(), at);
         let archive = checks.value("retention.archive", self.archive.as_ref(), folder);
-        let settings = upkeep::Retention {
+        let settings = retention::Retention {
             events: events.unwrap_or(default.events),
             messages: messages.unwrap_or(default.messages),
             delivery_events: delivery_events.unwrap_or(default.delivery_events),

@@ -6,7 +6,7 @@ use temporalio_sdk::{
     WorkerOptions,
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
-use tidings_activities::{DigestActivities, MessageActivities, UpkeepActivities};
+use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities};
 use tidings_model::names;
 use tidings_workflows::{Digest, Message, Upkeep};
 
@@ -46,10 +46,8 @@ pub fn slots() -> TunerHolder {
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
-pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result<WorkerOptions> {
-    let DigestActivities { store, relays, settings, .. } = &activities;
-    let messages = MessageActivities { store: store.clone(), relays: relays.clone(), settings: settings.clone() };
-    let rate = settings.rate(&settings.streams.bulk);
+pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+    let rate = deps.settings.rate(&deps.settings.streams.bulk);
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
@@ -58,8 +56,8 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
         .register_workflow::<Message>()?
-        .register_activities(activities)
-        .register_activities(messages)
+        .register_activities(DigestActivities { deps: deps.clone() })
+        .register_activities(MessageActivities { deps })
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
@@ -69,13 +67,12 @@ pub fn digests(task_queue: &str, activities: DigestActivities) -> anyhow::Result
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
-pub fn transactional(task_queue: &str, activities: MessageActivities) -> anyhow::Result<WorkerOptions> {
-    let settings = &activities.settings;
-    let rate = settings.rate(&settings.streams.transactional);
+pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+    let rate = deps.settings.rate(&deps.settings.streams.transactional);
     Ok(WorkerOptions::new(names::transactional(task_queue))
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Message>()?
-        .register_activities(activities)
+        .register_activities(MessageActivities { deps })
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
@@ -85,7 +82,7 @@ pub fn transactional(task_queue: &str, activities: MessageActivities) -> anyhow:
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
-pub fn upkeep(task_queue: &str, activities: UpkeepActivities) -> anyhow::Result<WorkerOptions> {
+pub fn upkeep(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(names::upkeep(task_queue))
         .register_workflow::<Upkeep>()?
         .register_activities(activities)

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::json;
-use tidings_activities::{DigestActivities, Preview, operations::preview::preview, relays::Relays};
+use tidings_activities::{Deps, digest::preview::Preview, operations::preview::preview, relays::Relays};
 use tidings_mail::{
     mailer::{Signers, Timeouts},
     renderer::{Rendered, Renderer},
@@ -45,8 +45,8 @@ enum Part {
 /// # Errors
 /// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let (commands, digests) = (client::commands(config).await?, activities(config).await?);
-    let Some((due, preview)) = preview(&commands, &digests, &options.key).await? else {
+    let (commands, deps) = (client::commands(config).await?, deps(config).await?);
+    let Some((due, preview)) = preview(&commands, &deps, &options.key).await? else {
         let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
         anstream::println!("{nothing}");
         return Ok(true);
@@ -67,11 +67,11 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 }
 
 /// What makes the mail. Nothing is signed, so that the DKIM key may be elsewhere.
-async fn activities(config: &Config) -> anyhow::Result<DigestActivities> {
+async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = Config { dkim: None, ..config.clone() }.settings(UnknownRecipients::Wait)?;
-    Ok(DigestActivities {
+    Ok(Deps {
         store: Storage::connect(&config.database_url).await?.ready().await?,
-        renderer: Renderer::new(config.templates.as_deref())?,
+        renderer: Arc::new(Renderer::new(config.templates.as_deref())?),
         signers: Signers::new(&settings.streams)?,
         relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
         settings,

@@ -1,4 +1,4 @@
-//! The activities of the upkeep workflow: what is too old, and one batch of it after the other.
+//! Retention: the activities that archive and delete what is too old, one batch after the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tidings_model::retention::{Cutoff, CutoffsInput, Kind, Purged};
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::upkeep::activities::definitions;
 
-use crate::digest::{Error, now};
+use crate::{deps::now, error::Error};
 
 /// How long what is kept for a time is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const fn batch(kind: Kind) -> u32 {
 }
 
 /// What they work with.
-pub struct UpkeepActivities {
+pub struct RetentionActivities {
     /// Where everything is remembered.
     pub store: Arc<dyn Store>,
     /// For how long.
@@ -73,7 +73,7 @@ pub struct UpkeepActivities {
 }
 
 #[activities]
-impl UpkeepActivities {
+impl RetentionActivities {
     /// What is too old now?
     #[activity(definition = definitions::Cutoffs)]
     pub async fn cutoffs(
@@ -91,7 +91,7 @@ impl UpkeepActivities {
     }
 }
 
-impl UpkeepActivities {
+impl RetentionActivities {
     async fn purge_batch(&self, cutoff: Cutoff) -> Result<Purged, Error> {
         let archive = self.retention.archive.as_ref();
         let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, Timestamp::now()).await;

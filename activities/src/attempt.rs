@@ -1,0 +1,204 @@
+//! One attempt to deliver a message of the outbox, for digests and single messages alike.
+//!
+//! The store fences attempts: each one takes the next number, and only the latest may send the final dot (rule 26).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_mail::mailer::{Delivery, Withdrawal};
+use tidings_model::{
+    attempt::{Class, Phase},
+    contract::{Closed, Sent},
+    records::{AttemptRecord, Begun, Message},
+    settings::{Guarantee, Stream},
+};
+use tidings_store::Store;
+use uuid::Uuid;
+
+use crate::{
+    alert,
+    cancellable::Cancellable,
+    deps::Deps,
+    error::Error,
+    metrics,
+    relays::{Choice, Relays, Route},
+};
+
+mod verdict;
+
+use verdict::{RetryContext, Verdict, verdict, withheld};
+
+/// The age up to which a relay that drops second copies knows the first copy. Resend says 24 hours, Mailjet does not say.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
+
+/// The wait before the next try to record the end of an attempt.
+const RECORD_AGAIN: Duration = Duration::from_millis(500);
+
+/// A message of the outbox that is to be delivered.
+pub(crate) struct Outgoing<'a> {
+    pub store: &'a dyn Store,
+    pub relays: &'a Relays,
+    pub stream: &'a Stream,
+    /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
+    pub soft_bounces: u32,
+    /// The id in the outbox.
+    pub id: Uuid,
+    /// No attempt follows a failure of this one.
+    pub last: bool,
+    pub now: Timestamp,
+}
+
+/// The answer of [`Outgoing::begin`].
+pub(crate) enum Beginning<'a> {
+    /// The attempt is recorded. Transmit the message next.
+    Begun(DeliveryAttempt<'a>),
+    /// No attempt is made now: every relay is left alone, or the message has ended.
+    NotBegun(Sent),
+}
+
+/// An attempt that is under way.
+pub(crate) struct DeliveryAttempt<'a> {
+    outgoing: Outgoing<'a>,
+    route: Route<'a>,
+    pub number: u32,
+    pub message: Message,
+    had_ambiguous_attempt: bool,
+}
+
+impl<'a> Outgoing<'a> {
+    /// The message `id` of the stream.
+    pub fn new(deps: &'a Deps, stream: &'a Stream, id: Uuid, last: bool, now: Timestamp) -> Self {
+        let soft_bounces = deps.settings.soft_bounces;
+        Self { store: &*deps.store, relays: &deps.relays, stream, soft_bounces, id, last, now }
+    }
+
+    /// Chooses a relay and records that an attempt begins.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn begin(self) -> Result<Beginning<'a>, Error> {
+        let Self { store, relays, stream, id, now, .. } = self;
+        let route = match relays.choose(store, &stream.relays, id, now).await? {
+            Choice::By(route) => route,
+            Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why })),
+        };
+        let (number, ambiguous, had_ambiguous_attempt, message) =
+            match store.begin_attempt(id, route.name(), now).await? {
+                Begun::Go { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, *message),
+                Begun::Closed(closed) => return Ok(self.give_up(&route, closed).await),
+            };
+        if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
+            let (end, closed) = withheld();
+            store.end_attempt(id, number, &end, now).await?;
+            alert::ended(id, &message.origin, &closed);
+            return Ok(self.give_up(&route, closed).await);
+        }
+        Ok(Beginning::Begun(DeliveryAttempt { outgoing: self, route, number, message, had_ambiguous_attempt }))
+    }
+
+    async fn give_up(&self, route: &Route<'_>, closed: Closed) -> Beginning<'a> {
+        self.relays.give_up(self.store, route, self.now).await;
+        Beginning::NotBegun(Sent::Closed(closed))
+    }
+
+    /// `true` if a second copy does no harm (rule 26): the stream is `at_least_once`, or the relay that may have the first
+    /// copy still drops the second. `latest` counts the ambiguous attempts since an operator last allowed a repeat.
+    async fn may_resend(&self, route: &Route<'_>, latest: u32) -> Result<bool, tidings_store::Error> {
+        if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
+            return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
+        }
+        let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(Class::Ambiguous.name());
+        let remembered = |attempt: &AttemptRecord| {
+            let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < REMEMBERED);
+            recent && attempt.relay == route.name()
+        };
+        let attempts = self.store.attempts(self.id).await?;
+        let latest = usize::try_from(latest).unwrap_or(usize::MAX);
+        Ok(attempts.iter().rev().filter(|attempt| ambiguous(attempt)).take(latest).all(remembered))
+    }
+}
+
+impl DeliveryAttempt<'_> {
+    /// Sends the message up to the final dot, records that the dot follows, and sends the dot.
+    ///
+    /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
+    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> Delivery {
+        let Message { id, envelope_from, envelope_to, bytes, .. } = &self.message;
+        let offered = tokio::select! {
+            offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
+            () = cancelled => return Withdrawal::Cancelled.into(),
+        };
+        let ready = match offered {
+            Ok(ready) => ready,
+            Err(delivery) => return delivery,
+        };
+        match self.outgoing.store.past_the_dot(*id, self.number, self.outgoing.now).await {
+            Ok(true) => ready.dot().await,
+            Ok(false) => ready.withdraw(Withdrawal::Fenced),
+            Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
+        }
+    }
+
+    /// Records the end of the attempt, reports it to the relay's breaker, and answers with what follows. `shrunk`: the outbox
+    /// has a smaller message now.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun.
+    pub async fn finish(&self, delivery: &Delivery, shrunk: bool) -> Result<Cancellable<Sent>, Error> {
+        let Outgoing { store, relays, stream, soft_bounces, id, last, now } = self.outgoing;
+        let may_resend = stream.guarantee == Guarantee::AtLeastOnce || self.route.deduplicates();
+        let had_ambiguous_attempt = self.had_ambiguous_attempt;
+        let context = RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, soft_bounces };
+        let verdict = verdict(delivery, &self.message, context, now);
+        self.record(delivery, &verdict).await?;
+        relays.learn(store, &self.route, delivery, now).await;
+        self.report(delivery, &verdict);
+        match (delivery.class, verdict.sent) {
+            (Class::Cancelled, _) => Ok(Cancellable::Cancelled),
+            (Class::Fenced, _) => Err(Error::Fenced),
+            // Another relay of the stream may take it at once.
+            (_, Sent::Waiting { why, .. }) => {
+                let until = relays.again_at(store, &stream.relays, id, now).await?;
+                Ok(Cancellable::Done(Sent::Waiting { until, why }))
+            }
+            (_, sent) => Ok(Cancellable::Done(sent)),
+        }
+    }
+
+    async fn record(&self, delivery: &Delivery, verdict: &Verdict) -> Result<(), Error> {
+        let Outgoing { store, id, now, .. } = self.outgoing;
+        loop {
+            let recorded = store.end_attempt(id, self.number, &verdict.end, now).await.map_err(Error::from);
+            if !waits_to_repeat(delivery, &recorded).await {
+                return recorded;
+            }
+        }
+    }
+
+    fn report(&self, delivery: &Delivery, verdict: &Verdict) {
+        metrics::attempt(self.route.name(), delivery.class);
+        let Message { id, origin, .. } = &self.message;
+        match &verdict.sent {
+            Sent::Closed(closed) if alert::ended(*id, origin, closed) => {}
+            _ => {
+                tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
+            }
+        }
+    }
+}
+
+/// Waits and answers `true` if a call of the store is to be repeated. Past the dot only this process knows what happened,
+/// so that it waits for a store that is unavailable.
+pub(crate) async fn waits_to_repeat<T>(delivery: &Delivery, answer: &Result<T, Error>) -> bool {
+    let past_the_dot = matches!(delivery.phase, Phase::Dot | Phase::Done);
+    let repeats = past_the_dot && answer.as_ref().is_err_and(is_unavailable);
+    if repeats {
+        tokio::time::sleep(RECORD_AGAIN).await;
+    }
+    repeats
+}
+
+/// `true` if the store may answer later.
+pub(crate) const fn is_unavailable(error: &Error) -> bool {
+    matches!(error, Error::Store(tidings_store::Error::Unavailable(_)))
+}

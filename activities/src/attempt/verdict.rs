@@ -1,0 +1,96 @@
+//! The consequences of an attempt's end (rules 25 to 27).
+
+use jiff::Timestamp;
+use tidings_mail::mailer::Delivery;
+use tidings_model::{
+    attempt::{Class, Phase},
+    contract::{Closed, Outcome, Sent},
+    records::{AttemptEnd, Message, Reason, Suppression},
+};
+
+/// The consequences for the ledger and for the workflow.
+pub(super) struct Verdict {
+    pub end: AttemptEnd,
+    pub sent: Sent,
+}
+
+/// The end of an attempt that must not be made: an earlier attempt was past the dot, and the stream sends at most once.
+pub(super) fn withheld() -> (AttemptEnd, Closed) {
+    let why = "an earlier attempt was past the dot, and the stream sends at most once".to_owned();
+    let closed = Closed { outcome: Outcome::Ambiguous, why };
+    let end = AttemptEnd {
+        phase: Phase::Connect.name(),
+        class: Class::Cancelled.name(),
+        reply: String::new(),
+        closed: Some(closed.clone()),
+        suppress: None,
+        in_a_row: 1,
+        return_events: false,
+    };
+    (end, closed)
+}
+
+/// The circumstances that decide if another attempt may follow.
+#[derive(Clone, Copy)]
+pub(super) struct RetryContext {
+    /// An ambiguous attempt may be repeated.
+    pub may_resend: bool,
+    /// The outbox has a smaller message now.
+    pub shrunk: bool,
+    /// No attempt follows a failure of this one.
+    pub last: bool,
+    /// An earlier attempt was ambiguous.
+    pub had_ambiguous_attempt: bool,
+    /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
+    pub soft_bounces: u32,
+}
+
+/// Decides what each class of outcome leads to. No other place does.
+pub(super) fn verdict(delivery: &Delivery, message: &Message, context: RetryContext, now: Timestamp) -> Verdict {
+    let why = delivery.detail.clone();
+    let sent = answer(delivery, context, now);
+    let (suppress, in_a_row) = match delivery.class {
+        Class::HardBounce => (Some(Reason::HardBounce), 1),
+        Class::MailboxFull => (Some(Reason::SoftBounces), context.soft_bounces),
+        _ => (None, 1),
+    };
+    let end = AttemptEnd {
+        phase: delivery.phase.name(),
+        class: delivery.class.name(),
+        reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
+        closed: match &sent {
+            Sent::Closed(closed) => Some(closed.clone()),
+            Sent::Deferred { .. } | Sent::Waiting { .. } => None,
+        },
+        suppress: suppress.map(|reason| Suppression {
+            tenant: message.tenant().to_owned(),
+            address: message.envelope_to.clone(),
+            reason,
+            detail: why,
+            at: now,
+        }),
+        in_a_row,
+        return_events: delivery.class == Class::Deferred && context.last && !context.had_ambiguous_attempt,
+    };
+    Verdict { end, sent }
+}
+
+fn answer(delivery: &Delivery, context: RetryContext, now: Timestamp) -> Sent {
+    let RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, .. } = context;
+    let why = delivery.detail.clone();
+    let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
+    let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
+    match delivery.class {
+        Class::Sent => closed(Outcome::Sent, String::new()),
+        Class::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
+        // The recipient may have the message. Another digest must not repeat its events.
+        Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        Class::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
+        Class::Deferred if last => exhausted(Outcome::Failed),
+        Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why, again_in: None },
+        Class::TooLarge if shrunk => Sent::Waiting { until: now, why },
+        // The relay is at fault. The breakers decide when a relay takes the message.
+        Class::Throttled | Class::Configuration | Class::Policy => Sent::Waiting { until: now, why },
+        Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => closed(Outcome::Failed, why),
+    }
+}

@@ -1,0 +1,21 @@
+//! `close`: ends a digest after an operator's drop or a cancel.
+
+use tidings_model::{
+    contract::{CloseInput, Ending},
+    records::Closing,
+};
+
+use crate::{
+    deps::{Deps, now},
+    error::Error,
+};
+
+/// Records the end. The ledger keeps the first end that it was given.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn run(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
+    let CloseInput { asked_at, window, events, closed, by } = input;
+    let closing = Closing { window, events, closed, by, return_events: false, now: now(*asked_at) };
+    Ok(deps.store.close(closing).await?)
+}

@@ -1,0 +1,15 @@
+//! `bury`: records signals and events that could not be decoded.
+
+use jiff::Timestamp;
+use tidings_model::contract::BuryInput;
+
+use crate::{deps::Deps, error::Error};
+
+/// Records each dead letter once.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn run(deps: &Deps, input: &BuryInput) -> Result<(), Error> {
+    tracing::warn!(alert = "dead_letters", count = input.letters.len(), "malformed events");
+    Ok(deps.store.bury(input, Timestamp::now()).await?)
+}

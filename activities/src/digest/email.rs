@@ -1,0 +1,107 @@
+//! The email of a digest: contents of the ledger, through the templates, to a signed message.
+
+use jiff::Timestamp;
+use tidings_mail::{
+    mailer::{self, Draft, Of, Person},
+    renderer::{Input, Links, Rendered, Renderer, View},
+};
+use tidings_model::{
+    contract::Window,
+    records::{Contents, Facts, Message, Origin, Recipient},
+    rules::effective::Effective,
+    settings::{DigestSettings, Streams},
+};
+
+use crate::{deps::Deps, error::Error};
+
+/// The email of a window, before the window's contents are read.
+pub(super) struct Email<'a> {
+    pub window: &'a Window,
+    pub facts: &'a Facts,
+    pub recipient: &'a Recipient,
+    /// The `Date` of the message: the time at which it was rendered first.
+    pub date: Timestamp,
+}
+
+/// The answer of [`Email::compose`].
+pub(super) enum Composed {
+    /// A message that counts `items` events.
+    Message { message: Box<Message>, items: u64 },
+    /// The directory's address of the recipient is invalid. `why` says so.
+    Undeliverable { why: String },
+}
+
+impl Email<'_> {
+    /// Reads the window's contents, at most `max_groups` of them, and makes the message.
+    ///
+    /// # Errors
+    /// The store cannot answer, the digest type is not configured, no template works, or the DKIM key cannot sign.
+    pub async fn compose(&self, deps: &Deps, max_groups: u32) -> Result<Composed, Error> {
+        let Self { window, recipient, date, .. } = *self;
+        let settings = deps.digest(&window.key)?;
+        let contents = deps.store.contents(window, max_groups).await?;
+        let rendered = self.render(&deps.renderer, settings, &contents)?;
+        if rendered.fallback.is_some() {
+            // The reason may quote an event. `tidings template check` gives it for the sample.
+            tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
+        }
+        let sender = &deps.settings.streams.bulk.sender;
+        let draft = Draft {
+            from: Person { name: &sender.name, address: &sender.address },
+            to: Person { name: &recipient.name, address: &recipient.address },
+            reply_to: sender.reply_to.as_deref(),
+            subject: &rendered.subject,
+            html: Some(&rendered.html),
+            text: &rendered.text,
+            id: window.digest_id,
+            of: Of::Digest {
+                tenant: &window.key.tenant,
+                digest_type: &window.key.digest_type,
+                events: contents.items,
+                list_host: &sender.domain,
+            },
+            date,
+            message_domain: &sender.domain,
+        };
+        let composed = match draft.compose() {
+            Ok(composed) => composed,
+            Err(mailer::Error::Message { part: "recipient address", problem }) => {
+                let why = format!("the directory's address of the recipient {problem}");
+                return Ok(Composed::Undeliverable { why });
+            }
+            Err(error) => return Err(Error::Render(error.to_string())),
+        };
+        let signed = deps.signers.sign(Streams::BULK, composed.bytes, date);
+        let message = Message {
+            id: window.digest_id,
+            origin: Origin::Digest(window.key.clone()),
+            stream: Streams::BULK.to_owned(),
+            envelope_from: sender.address.clone(),
+            envelope_to: composed.envelope_to,
+            message_id: composed.message_id,
+            subject: composed.subject,
+            bytes: signed.map_err(|error| Error::Render(error.to_string()))?,
+            template: rendered.template,
+            created_at: date,
+        };
+        Ok(Composed::Message { message: Box::new(message), items: contents.items })
+    }
+
+    /// The subject, HTML and text of the email.
+    ///
+    /// # Errors
+    /// No template works.
+    pub fn render(
+        &self,
+        renderer: &Renderer,
+        settings: &DigestSettings,
+        contents: &Contents,
+    ) -> Result<Rendered, Error> {
+        let Self { window, facts, recipient, .. } = *self;
+        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
+        let cadence = cadence.to_string();
+        let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
+        let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
+        renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
+    }
+}

@@ -1,0 +1,19 @@
+//! `plan`: decides when a window is due.
+
+use tidings_model::{
+    contract::{Plan, PlanInput},
+    rules::plan::plan,
+};
+
+use crate::{deps::Deps, error::Error};
+
+/// Plans the window from the digest type's settings, the facts about the recipient, and the events so far.
+///
+/// # Errors
+/// The store cannot answer, or the digest type is not configured.
+pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
+    let settings = deps.digest(&input.key)?;
+    let facts = deps.facts(&input.key).await?;
+    let known = deps.store.known_events(&input.key, &input.event_ids, input.open).await?;
+    Ok(plan(settings, &facts, input, known))
+}

@@ -1,0 +1,98 @@
+//! `send`: attempts to deliver the email of a digest once.
+
+use jiff::Timestamp;
+use tidings_mail::mailer::Delivery;
+use tidings_model::{
+    attempt::Class,
+    contract::{Closed, Outcome, SendInput, Sent, Window},
+    records::{Closing, Facts, Origin},
+    rules::admission::forbidden,
+    settings::Streams,
+};
+
+use super::render;
+use crate::{
+    alert,
+    attempt::{Beginning, DeliveryAttempt, Outgoing, is_unavailable, waits_to_repeat},
+    cancellable::Cancellable,
+    deps::{Deps, now},
+    error::Error,
+};
+
+/// Makes one attempt, and answers with what follows.
+///
+/// # Errors
+/// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
+/// ambiguous, as a crash does.
+pub async fn run(
+    deps: &Deps,
+    input: &SendInput,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Cancellable<Sent>, Error> {
+    let SendInput { window, failed, asked_at } = input;
+    let now = now(*asked_at);
+    let facts = deps.facts(&window.key).await?;
+    if let Some(closed) = blocked(deps, window, &facts).await? {
+        return Ok(Cancellable::Done(Sent::Closed(close(deps, window, &closed, now).await?)));
+    }
+    let stream = &deps.settings.streams.bulk;
+    let again_in = stream.retry_delay(failed.saturating_add(1));
+    let attempt = match Outgoing::new(deps, stream, window.digest_id, again_in.is_none(), now).begin().await? {
+        Beginning::Begun(attempt) => attempt,
+        Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
+    };
+    let delivery = attempt.transmit(cancelled).await;
+    let shrunk = delivery.class == Class::TooLarge && shorten(deps, window, &attempt, &delivery).await?;
+    let sent = attempt.finish(&delivery, shrunk).await?;
+    Ok(sent.map(|sent| match sent {
+        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
+        other => other,
+    }))
+}
+
+/// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was
+/// rendered, and the directory may have another address by now.
+async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<Closed>, Error> {
+    if let Some(closed) = forbidden(facts) {
+        return Ok(Some(closed));
+    }
+    let Some(message) = deps.store.message(window.digest_id).await? else { return Ok(None) };
+    if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == message.envelope_to) {
+        return Ok(None);
+    }
+    let reasons = deps.store.suppressed(&window.key.tenant, &message.envelope_to).await?;
+    let reason = reasons.into_iter().find(|reason| reason.forbids(Streams::BULK));
+    let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
+    Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
+}
+
+async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
+    let closing = Closing { window, events: &[], closed, by: "", return_events: false, now };
+    let closed = deps.store.close(closing).await?.closed;
+    alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
+    Ok(closed)
+}
+
+/// Replaces an email that the relay found too large by a shorter one. A failure to render does not keep the attempt from
+/// being recorded.
+async fn shorten(
+    deps: &Deps,
+    window: &Window,
+    attempt: &DeliveryAttempt<'_>,
+    delivery: &Delivery,
+) -> Result<bool, Error> {
+    let (number, message) = (attempt.number, &attempt.message);
+    loop {
+        let shortened = render::shorten(deps, window, number, message).await;
+        if waits_to_repeat(delivery, &shortened).await {
+            continue;
+        }
+        return match shortened {
+            Err(error) if !is_unavailable(&error) => {
+                tracing::warn!(why = %error, "a mail that is too large cannot be made smaller");
+                Ok(false)
+            }
+            answer => answer,
+        };
+    }
+}

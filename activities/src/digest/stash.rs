@@ -1,0 +1,59 @@
+//! `stash`: moves events from the workflow's state to the ledger, and reads earlier runs back from their histories.
+
+use futures::TryStreamExt;
+use jiff::Timestamp;
+use temporalio_client::Client;
+use tidings_model::{
+    Event,
+    contract::{Closed, Outcome, StashInput, Stashed, Window},
+    records::Closing,
+};
+use tidings_workflows::{PAGE_EVENTS, Told};
+use uuid::Uuid;
+
+use crate::{deps::Deps, error::Error, history};
+
+/// Writes the page of events to the ledger, and those that earlier runs could neither carry nor stash.
+///
+/// # Errors
+/// The store cannot answer, or the history of an earlier run cannot be read.
+pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<Stashed, Error> {
+    let StashInput { window, events, runs, delivering } = input;
+    let taken = deps.store.stash(window, events, *delivering, Timestamp::now()).await?;
+    for run in runs {
+        read_back(deps, temporal.clone(), input, run).await?;
+    }
+    Ok(Stashed { taken })
+}
+
+/// Stashes the events that the run carried and those of its signals, and records its retracts.
+async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str) -> Result<(), Error> {
+    let key = &input.window.key;
+    let mut inputs = std::pin::pin!(history::run_inputs(temporal, key, run));
+    let mut page = Vec::new();
+    while let Some(Told { events, retracts, .. }) = inputs.try_next().await? {
+        if !retracts.is_empty() {
+            deps.store.put_retracts(key, &retracts, Timestamp::now()).await?;
+        }
+        page.extend(events);
+        if page.len() >= PAGE_EVENTS {
+            stash_or_return(deps, input, &std::mem::take(&mut page)).await?;
+        }
+    }
+    stash_or_return(deps, input, &page).await
+}
+
+/// Stashes the page. Events that come too late for the window's digest are returned, and join the key's next claim.
+async fn stash_or_return(deps: &Deps, input: &StashInput, page: &[Event]) -> Result<(), Error> {
+    let (window, now) = (&input.window, Timestamp::now());
+    let taken = deps.store.stash(window, page, input.delivering, now).await?;
+    let taken = usize::try_from(taken).unwrap_or(usize::MAX);
+    let Some(late @ [first, ..]) = page.get(taken..) else { return Ok(()) };
+    let digest_id = Uuid::new_v5(&window.digest_id, first.event_id.as_bytes());
+    let window = Window { digest_id, ..window.clone() };
+    let why = "their window had its mail, or its end, before they were read back".to_owned();
+    let closed = Closed { outcome: Outcome::Skipped, why };
+    let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
+    deps.store.set_aside(closing, input.delivering).await?;
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The failures of activities.
+
+/// The reason why an activity has no answer. Temporal retries the activity after every one of them.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+    /// The worker's configuration lacks the digest type of the events.
+    #[error("digest type {0:?} is not configured: add [digest.{0}] to tidings.toml and restart the worker")]
+    UnknownType(String),
+    /// Neither the digest type's template nor the template `default` works, or the sender's address is invalid.
+    #[error("cannot make the mail: {0}")]
+    Render(String),
+    /// A later attempt has begun, or the digest has ended. The workflow asks again.
+    #[error("a later attempt has begun")]
+    Fenced,
+    /// The signals of an earlier run cannot be read.
+    #[error("cannot read the history of run {run}: {why}")]
+    History { run: String, why: String },
+    /// The history was deleted, by an operator or after the namespace's retention.
+    #[error("Temporal has no history of run {run} any more")]
+    HistoryGone { run: String },
+}

@@ -1,0 +1,22 @@
+//! `message_close`: ends a message that was cancelled.
+
+use tidings_model::{
+    contract::{Closed, Outcome},
+    message::contract::CloseInput,
+};
+
+use crate::{
+    deps::{Deps, now},
+    error::Error,
+};
+
+/// Records the end, and answers with the end that the outbox recorded first.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn run(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
+    let CloseInput { asked_at, key, order } = input;
+    let (by, why) = order.as_ref().map_or(("", "cancelled"), |order| (&order.by, &order.why));
+    let closed = Closed { outcome: Outcome::Dropped, why: why.to_owned() };
+    Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(super::missing))
+}

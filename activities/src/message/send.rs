@@ -1,0 +1,64 @@
+//! `message_send`: attempts to deliver a single message once.
+
+use jiff::Timestamp;
+use tidings_model::{
+    contract::{Closed, Outcome, Sent},
+    message::contract::{Attempted, SendInput},
+    records::MessageRecord,
+};
+
+use crate::{
+    alert,
+    attempt::{Beginning, Outgoing},
+    cancellable::Cancellable,
+    deps::{Deps, now},
+    error::Error,
+};
+
+/// Makes one attempt, and answers with what follows.
+///
+/// # Errors
+/// The store cannot answer, or a later attempt has begun.
+pub async fn run(
+    deps: &Deps,
+    input: &SendInput,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Cancellable<Attempted>, Error> {
+    let id = input.key.message_id();
+    let Some(message) = deps.store.message(id).await? else {
+        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(super::missing()), delays: Vec::new() }));
+    };
+    let now = now(input.asked_at);
+    let streams = &deps.settings.streams;
+    // Another version of Tidings may have written a stream that this version does not know.
+    let stream = streams.named(&message.stream).unwrap_or(&streams.transactional);
+    let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
+    if let Some(closed) = suppressed(deps, input, &message, now).await? {
+        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(closed), delays }));
+    }
+    let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
+    let sent = match Outgoing::new(deps, stream, id, last, now).begin().await? {
+        Beginning::NotBegun(sent) => Cancellable::Done(sent),
+        Beginning::Begun(attempt) => {
+            let delivery = attempt.transmit(cancelled).await;
+            // A single message cannot be shortened: its sender wrote it.
+            attempt.finish(&delivery, false).await?
+        }
+    };
+    Ok(sent.map(|sent| Attempted { sent, delays }))
+}
+
+/// Ends the message if its address was suppressed after it was accepted (rule 28).
+async fn suppressed(
+    deps: &Deps,
+    input: &SendInput,
+    message: &MessageRecord,
+    now: Timestamp,
+) -> Result<Option<Closed>, Error> {
+    let reasons = deps.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
+    let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(&message.stream)) else { return Ok(None) };
+    let closed = Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") };
+    let closed = deps.store.close_message(&input.key, &closed, "", now).await?.unwrap_or(closed);
+    alert::ended(message.id, &message.origin, &closed);
+    Ok(Some(closed))
+}

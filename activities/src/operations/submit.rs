@@ -1,0 +1,296 @@
+//! The entry for single messages: rendered, put in the outbox, and only then given to a workflow, so that no body and no
+//! address is ever in workflow history. The same key twice is one message, however long after.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use temporalio_client::{
+    Client, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions, errors::WorkflowStartError,
+};
+use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
+use tidings_client::{message_search_attributes, message_task_queue};
+use tidings_mail::{
+    mailer::{self, Draft, Of, Person, Signers},
+    renderer::{self, Renderer},
+};
+use tidings_model::{
+    Key, MessageKey,
+    limits::Invalid,
+    names,
+    records::{Message, MessageRecord, Origin, Reason, Recipient},
+    settings::{Settings, UnknownRecipients},
+};
+use tidings_store::Store;
+
+/// Bytes of the text and the HTML of ready parts together.
+pub const PARTS_BYTES: usize = 1024 * 1024;
+/// Bytes of a template's variables as JSON.
+pub const VARIABLES_BYTES: usize = 64 * 1024;
+
+/// One e-mail that a service hands over. It has an address and a body: not for logs.
+#[derive(Clone, Serialize)]
+pub struct Submission {
+    pub tenant: String,
+    /// Made up by the sender; what comes under it again is the same message.
+    pub idempotency_key: String,
+    /// [`Streams::TRANSACTIONAL`] or [`Streams::BULK`].
+    pub stream: String,
+    pub to: To,
+    pub content: Content,
+    /// `Reply-To`, if it is not the stream's.
+    pub reply_to: Option<String>,
+}
+
+/// Who gets it.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum To {
+    /// Somebody in the tenant's directory.
+    User(String),
+    /// Somebody who need not be in it.
+    Address {
+        /// RFC 5321 addr-spec.
+        address: String,
+        /// Display name; may be empty.
+        name: String,
+    },
+}
+
+/// What it says.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// A template makes it. There is no fallback: a mistake comes to light at once.
+    Template {
+        name: String,
+        /// What the template sees as `message`.
+        variables: Map<String, Value>,
+    },
+    /// It is ready.
+    Parts {
+        subject: String,
+        text: String,
+        /// Without it the mail is plain text.
+        html: Option<String>,
+    },
+}
+
+/// The message is in the outbox.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// What the outbox says of it.
+    pub message: MessageRecord,
+    /// It was there already.
+    pub again: bool,
+}
+
+/// The message is not in the outbox, and will not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// A part is wrong: which one, and what would be right.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The directory does not know the user.
+    #[error("to: tenant {tenant:?} has no recipient {user:?}; import them, or name an address")]
+    UnknownRecipient {
+        /// Whose directory.
+        tenant: String,
+        /// Who is not in it.
+        user: String,
+    },
+    /// The tenant must not mail the address.
+    #[error("to: the address is suppressed: {reason}")]
+    Suppressed {
+        /// Why it is, for this stream.
+        reason: Reason,
+    },
+    /// The key was used for something else.
+    #[error("key: was used for another content; a new message needs a new key")]
+    OtherContent,
+    /// The template cannot make the mail.
+    #[error("template: {0}")]
+    Template(#[from] renderer::Error),
+    /// The DKIM key cannot sign.
+    #[error("the mail cannot be made: {0}")]
+    Unsigned(String),
+    /// The outbox does not answer.
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+}
+
+/// Puts the message in the outbox, or finds it there. [`start`] comes next.
+///
+/// # Errors
+/// See [`Refused`]. After [`Refused::Store`] asking again is safe.
+pub async fn accept(
+    store: &dyn Store,
+    renderer: &Renderer,
+    signers: &Signers,
+    settings: &Settings,
+    submission: &Submission,
+) -> Result<Accepted, Refused> {
+    let key = MessageKey::new(submission.tenant.clone(), submission.idempotency_key.clone())?;
+    let sha256 = sha256(submission)?;
+    if let Some(message) = store.message(key.message_id()).await? {
+        return same(message, &sha256, true);
+    }
+    let message = Making { store, renderer, signers, settings, submission }.message(key, sha256.clone()).await?;
+    store.put_message(&message, None).await?;
+    let missing = || tidings_store::Error::Broken(format!("message {} is not in the outbox", message.id));
+    let stored = store.message(message.id).await?.ok_or_else(missing)?;
+    same(stored, &sha256, false)
+}
+
+/// Starts the workflow that delivers the message, unless it has an end or a workflow already.
+///
+/// # Errors
+/// Temporal does not answer. Accepting and starting again is safe.
+pub async fn start(temporal: &Client, task_queue: &str, message: &MessageRecord) -> Result<(), WorkflowStartError> {
+    let Origin::Single { key, .. } = &message.origin else { return Ok(()) };
+    if message.closed().is_some() {
+        return Ok(());
+    }
+    let options = WorkflowStartOptions::new(message_task_queue(task_queue, &message.stream), key.workflow_id())
+        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+        .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
+        .search_attributes(message_search_attributes(key))
+        .build();
+    let workflow = UntypedWorkflow::new(names::MESSAGE_WORKFLOW_TYPE);
+    temporal.start_workflow(workflow, RawValue::default(), options).await?;
+    Ok(())
+}
+
+fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, Refused> {
+    match &message.origin {
+        Origin::Single { content_sha256, .. } if content_sha256 == sha256 => Ok(Accepted { message, again }),
+        _ => Err(Refused::OtherContent),
+    }
+}
+
+/// Of all that was handed over, in one spelling: the maps of JSON are sorted.
+fn sha256(submission: &Submission) -> Result<String, Invalid> {
+    let json = serde_json::to_vec(submission).map_err(|error| invalid("content", error.to_string()))?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, &json);
+    Ok(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
+    Invalid { field: field.to_owned(), problem: problem.into() }
+}
+
+/// What a message is made from.
+struct Making<'a> {
+    store: &'a dyn Store,
+    renderer: &'a Renderer,
+    signers: &'a Signers,
+    settings: &'a Settings,
+    submission: &'a Submission,
+}
+
+/// A mail without its headers.
+struct Parts {
+    subject: String,
+    text: String,
+    html: Option<String>,
+    template: String,
+}
+
+impl Making<'_> {
+    async fn message(&self, key: MessageKey, content_sha256: String) -> Result<Message, Refused> {
+        let Submission { stream: name, reply_to, .. } = self.submission;
+        let problem = || invalid("stream", format!("{name:?} is neither transactional nor bulk"));
+        let stream = self.settings.streams.named(name).ok_or_else(problem)?;
+        let (recipient, user) = self.recipient().await?;
+        let parts = self.parts(&recipient)?;
+        let date = Timestamp::now();
+        let sender = &stream.sender;
+        let draft = Draft {
+            from: Person { name: &sender.name, address: &sender.address },
+            to: Person { name: &recipient.name, address: &recipient.address },
+            reply_to: reply_to.as_deref().or(sender.reply_to.as_deref()),
+            subject: &parts.subject,
+            html: parts.html.as_deref(),
+            text: &parts.text,
+            id: key.message_id(),
+            of: Of::Single { tenant: &key.tenant, stream: name },
+            date,
+            message_domain: &sender.domain,
+        };
+        let composed = draft.compose().map_err(wrong)?;
+        let reasons = self.store.suppressed(&key.tenant, &composed.envelope_to).await?;
+        if let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(name)) {
+            return Err(Refused::Suppressed { reason });
+        }
+        Ok(Message {
+            id: key.message_id(),
+            origin: Origin::Single { key, user, content_sha256 },
+            stream: name.clone(),
+            envelope_from: sender.address.clone(),
+            envelope_to: composed.envelope_to,
+            message_id: composed.message_id,
+            subject: composed.subject,
+            bytes: self
+                .signers
+                .sign(name, composed.bytes, date)
+                .map_err(|error| Refused::Unsigned(error.to_string()))?,
+            template: parts.template,
+            created_at: date,
+        })
+    }
+
+    /// Who gets it, and who that is in the directory.
+    async fn recipient(&self) -> Result<(Recipient, Option<String>), Refused> {
+        let tenant = &self.submission.tenant;
+        match &self.submission.to {
+            To::User(user) => {
+                // Of no digest type: nothing was chosen for it.
+                let key = Key { tenant: tenant.clone(), digest_type: String::new(), user: user.clone() };
+                let invents = self.settings.unknown_recipients == UnknownRecipients::Invent;
+                let known = self.store.facts(&key).await?.recipient;
+                let known = known.or_else(|| invents.then(|| Recipient::invented(&key)));
+                let unknown = || Refused::UnknownRecipient { tenant: tenant.clone(), user: user.clone() };
+                Ok((known.ok_or_else(unknown)?, Some(user.clone())))
+            }
+            To::Address { address, name } => {
+                let (address, name) = (address.clone(), name.clone());
+                let (user, zone, locale) = Default::default();
+                Ok((Recipient { tenant: tenant.clone(), user, address, name, zone, locale }, None))
+            }
+        }
+    }
+
+    fn parts(&self, recipient: &Recipient) -> Result<Parts, Refused> {
+        match &self.submission.content {
+            Content::Template { name, variables } => {
+                at_most("variables", Value::Object(variables.clone()).to_string().len(), VARIABLES_BYTES)?;
+                let mail = self.renderer.message(name, variables, recipient)?;
+                Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
+            }
+            Content::Parts { subject, text, html } => {
+                for (field, value) in [("subject", subject), ("text", text)] {
+                    if value.trim().is_empty() {
+                        return Err(invalid(field, "is required").into());
+                    }
+                }
+                at_most("text and html", text.len() + html.as_ref().map_or(0, String::len), PARTS_BYTES)?;
+                let template = String::new();
+                Ok(Parts { subject: subject.clone(), text: text.clone(), html: html.clone(), template })
+            }
+        }
+    }
+}
+
+fn at_most(field: &str, bytes: usize, limit: usize) -> Result<(), Invalid> {
+    if bytes <= limit { Ok(()) } else { Err(invalid(field, format!("has {bytes} bytes, the limit is {limit}"))) }
+}
+
+fn wrong(error: mailer::Error) -> Refused {
+    match error {
+        mailer::Error::Message { part: "recipient address", problem } => {
+            invalid("to", format!("the address {problem}"))
+        }
+        mailer::Error::Message { part: "reply-to address", problem } => invalid("reply_to", problem),
+        error => return Refused::Unsigned(error.to_string()),
+    }
+    .into()
+}
