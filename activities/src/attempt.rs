@@ -9,7 +9,7 @@ use tidings_mail::mailer::{Delivery, Withdrawal};
 use tidings_model::{
     attempt::{Class, Phase},
     contract::{Closed, Sent},
-    records::{AttemptRecord, Begun, Message},
+    records::{AttemptRecord, AttemptStart, Message},
     settings::{Guarantee, Stream},
 };
 use tidings_store::Store;
@@ -82,11 +82,13 @@ impl<'a> Outgoing<'a> {
             Choice::By(route) => route,
             Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why })),
         };
-        let (number, ambiguous, had_ambiguous_attempt, message) =
-            match store.begin_attempt(id, route.name(), now).await? {
-                Begun::Go { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, *message),
-                Begun::Closed(closed) => return Ok(self.give_up(&route, closed).await),
-            };
+        let (number, ambiguous, had_ambiguous_attempt, message) = match store
+            .begin_attempt(id, route.name(), now)
+            .await?
+        {
+            AttemptStart::Proceed { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, *message),
+            AttemptStart::Closed(closed) => return Ok(self.give_up(&route, closed).await),
+        };
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
             let (end, closed) = withheld();
             store.end_attempt(id, number, &end, now).await?;

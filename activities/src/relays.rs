@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tidings_mail::mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal};
 use tidings_model::{
     Provider,
-    breaker::{Answer, Breaker, Kept, Sign},
+    breaker::{Answer, Breaker, Sign, VersionedBreaker},
     records::AuditEntry,
     settings::RelaySettings,
 };
@@ -56,7 +56,7 @@ struct Relay {
 #[derive(Default)]
 struct Seen {
     read_at: Option<Instant>,
-    breakers: BTreeMap<String, Kept>,
+    breakers: BTreeMap<String, VersionedBreaker>,
 }
 
 /// Which relay takes a message.
@@ -275,7 +275,7 @@ impl Relays {
         entry: Option<&AuditEntry>,
         now: Timestamp,
     ) -> Result<bool, tidings_store::Error> {
-        let kept = Kept { revision: revision + 1, breaker };
+        let kept = VersionedBreaker { revision: revision + 1, breaker };
         let put = store.put_breaker(name, &kept, entry, now).await?;
         if put {
             self.remember(name, kept);
@@ -295,11 +295,11 @@ impl Relays {
         Ok(())
     }
 
-    fn seen(&self, name: &str) -> Kept {
+    fn seen(&self, name: &str) -> VersionedBreaker {
         self.lock().breakers.get(name).cloned().unwrap_or_default()
     }
 
-    fn remember(&self, name: &str, kept: Kept) {
+    fn remember(&self, name: &str, kept: VersionedBreaker) {
         metrics::relay(name, kept.breaker.open.is_some());
         let mut seen = self.lock();
         let known = seen.breakers.entry(name.to_owned()).or_default();
@@ -327,9 +327,9 @@ async fn change(
     next: impl Fn(&Breaker) -> Option<Breaker>,
 ) -> Result<Option<Breaker>, tidings_store::Error> {
     for _ in 0..TRIES {
-        let Kept { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
+        let VersionedBreaker { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
         let Some(next) = next(&breaker) else { return Ok(None) };
-        let kept = Kept { revision: revision + 1, breaker: next };
+        let kept = VersionedBreaker { revision: revision + 1, breaker: next };
         if store.put_breaker(name, &kept, entry, now).await? {
             report(name, &breaker, &kept.breaker);
             return Ok(Some(kept.breaker));

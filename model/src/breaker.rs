@@ -39,7 +39,7 @@ pub struct Breaker {
 
 /// A breaker as the store has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct VersionedBreaker {
     /// Counts its changes; 0: there was none.
     pub revision: u64,
     pub breaker: Breaker,

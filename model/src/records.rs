@@ -105,7 +105,7 @@ pub struct Facts {
 
 /// On which terms a window may be claimed.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct ClaimLimits<'a> {
     /// The recipient's cap; `None`: no limit, as for an operator's flush.
     pub cap: Option<Cap>,
     /// Categories that the recipient turned off.

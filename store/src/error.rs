@@ -1,6 +1,23 @@
-//! Which failures of the database pass by themselves.
+//! Errors of the store, and the decision which of them pass by themselves.
 
-use super::Error;
+use crate::archive;
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database cannot answer now: connection, lock, disk. A later call may succeed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(#[source] sqlx::Error),
+    /// The database is not what this version expects, or a row cannot be read. A later call fails too.
+    #[error("{0}")]
+    Broken(String),
+    /// The archive cannot be written. The rows stay in the database.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+}
+
+/// The result of a call of the store.
+pub type Result<T> = std::result::Result<T, Error>;
 
 pub(super) const NOT_MIGRATED: &str =
     "the database does not have the tables that this version needs: run `tidings migrate`";

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tidings_model::{
     Event,
     contract::{Closed, Ending, LoadInput, Loaded, Outcome},
-    records::{Claim, Claimed, Closing, Terms},
+    records::{Claim, ClaimLimits, Claimed, Closing},
     rules::admission::{Admission, admit},
     settings::Cap,
     words,
@@ -30,7 +30,7 @@ pub async fn run(deps: &Deps, input: &LoadInput) -> Result<Loaded, Error> {
         Admission::Refused(closed) => Ok(Loaded::Nothing(close(deps, input, &closed, &input.events, now).await?)),
         Admission::Admitted => {
             let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
-            let terms = Terms { cap, off: &facts.preferences.off };
+            let terms = ClaimLimits { cap, off: &facts.preferences.off };
             match deps.store.claim(window, &input.events, &terms, now).await? {
                 Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until) }),
                 Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {

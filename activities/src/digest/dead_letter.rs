@@ -11,5 +11,5 @@ use crate::{deps::Deps, error::Error};
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &BuryInput) -> Result<(), Error> {
     tracing::warn!(alert = "dead_letters", count = input.letters.len(), "malformed events");
-    Ok(deps.store.bury(input, Timestamp::now()).await?)
+    Ok(deps.store.put_dead_letters(input, Timestamp::now()).await?)
 }

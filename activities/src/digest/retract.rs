@@ -22,6 +22,6 @@ pub async fn run(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
     let events = &input.events;
     let closing = Closing { window: &window, events, closed: &closed, by: "", return_events: false, now };
-    deps.store.set_aside(closing, input.delivering).await?;
+    deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

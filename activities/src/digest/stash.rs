@@ -54,6 +54,6 @@ async fn stash_or_return(deps: &Deps, input: &StashInput, page: &[Event]) -> Res
     let why = "their window had its mail, or its end, before they were read back".to_owned();
     let closed = Closed { outcome: Outcome::Skipped, why };
     let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
-    deps.store.set_aside(closing, input.delivering).await?;
+    deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

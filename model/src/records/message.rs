@@ -217,9 +217,9 @@ pub struct LateEnd {
 
 /// The answer to the start of an attempt.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum AttemptStart {
     /// Send these bytes.
-    Go {
+    Proceed {
         number: u32,
         /// Number of earlier attempts that ended past the dot without an outcome, since an operator last allowed a repeat. The
         /// recipient may have the message already.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidings_model::{
     contract::{Outcome, Window},
-    records::{AttemptEnd, Begun, Closing, Message, Reason, Suppression},
+    records::{AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
@@ -13,8 +13,8 @@ pub async fn the_first_message_wins(bench: &Bench) {
     let window = bench.rendered(0).await;
     bench.store.put_message(&message(&window, "second"), None).await.unwrap();
     match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
-        Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "first")),
-        Begun::Closed(closed) => panic!("{closed:?}"),
+        AttemptStart::Proceed { message: stored, .. } => assert!(*stored == message(&window, "first")),
+        AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }
 
@@ -30,8 +30,8 @@ pub async fn a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_un
     assert!(shrink(&large, number, "few").await && shrink(&large, number, "few").await);
     assert!(!shrink(&large, number, "fewer").await);
     match bench.store.begin_attempt(large.digest_id, "relay", at(200)).await.unwrap() {
-        Begun::Go { message: stored, .. } => assert!(*stored == message(&large, "few")),
-        Begun::Closed(closed) => panic!("{closed:?}"),
+        AttemptStart::Proceed { message: stored, .. } => assert!(*stored == message(&large, "few")),
+        AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 
     let perhaps_there = bench.rendered(1).await;
@@ -107,7 +107,7 @@ pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
     let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
     bench.store.close(closing).await.unwrap();
     assert!(!bench.dot(&window, second).await);
-    assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == Begun::Closed(closed));
+    assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == AttemptStart::Closed(closed));
 }
 
 fn bounce(tenant: &str) -> AttemptEnd {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tidings_model::{
     Event,
     contract::{Outcome, Window},
-    records::{AttemptEnd, Begun, Claim, Claimed, Terms},
+    records::{AttemptEnd, AttemptStart, Claim, ClaimLimits, Claimed},
     settings::Cap,
 };
 use uuid::Uuid;
@@ -75,7 +75,7 @@ impl Bench {
         now: Timestamp,
     ) -> Result<Claim, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
-        match self.store.claim(window, events, &Terms { cap, off: &off }, now).await.unwrap() {
+        match self.store.claim(window, events, &ClaimLimits { cap, off: &off }, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
             Claimed::Capped { until } => Err(until),
         }
@@ -99,8 +99,8 @@ impl Bench {
     /// Begins an attempt that must be let go: (number, ambiguous).
     pub async fn begin(&self, window: &Window) -> (u32, u32) {
         match self.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
-            Begun::Go { number, ambiguous, .. } => (number, ambiguous),
-            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+            AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),
+            AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }
 

@@ -6,7 +6,7 @@ use tidings_model::{
     Key, MessageKey,
     contract::{Outcome, Window},
     delivery_events::{Bounce, Kind, Recorded, Report, Reported, Which},
-    records::{Begun, Message, MessageRecord, MessageState, Origin, Reason},
+    records::{AttemptStart, Message, MessageRecord, MessageState, Origin, Reason},
 };
 use uuid::Uuid;
 
@@ -65,11 +65,11 @@ impl Bench {
     /// Goes past the dot, and no further.
     async fn past_the_dot(&self, message: Uuid) -> u32 {
         match self.store.begin_attempt(message, "relay", at(200)).await.unwrap() {
-            Begun::Go { number, .. } => {
+            AttemptStart::Proceed { number, .. } => {
                 assert!(self.store.past_the_dot(message, number, at(201)).await.unwrap());
                 number
             }
-            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+            AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }
 
@@ -143,8 +143,8 @@ pub async fn what_no_relay_was_given_is_unknown(bench: &Bench) {
         assert_eq!(bench.tell(&reported(id, HARD, 300)).await, None);
     }
     let number = match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
-        Begun::Go { number, .. } => number,
-        Begun::Closed(closed) => panic!("{closed:?}"),
+        AttemptStart::Proceed { number, .. } => number,
+        AttemptStart::Closed(closed) => panic!("{closed:?}"),
     };
     bench.store.end_attempt(window.digest_id, number, &end("deferred"), at(201)).await.unwrap();
     assert_eq!(bench.tell(&reported(window.digest_id, HARD, 300)).await, None);
@@ -189,8 +189,8 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     assert_eq!(bench.state_of(retried).await.0, MessageState::Delivered);
     assert_eq!(bench.said_of(retried).await.sent_at, Some(at(201)));
     match bench.store.begin_attempt(retried, "relay", at(400)).await.unwrap() {
-        Begun::Closed(closed) => assert_eq!(closed.outcome, Outcome::Sent),
-        Begun::Go { .. } => panic!("a second mail"),
+        AttemptStart::Closed(closed) => assert_eq!(closed.outcome, Outcome::Sent),
+        AttemptStart::Proceed { .. } => panic!("a second mail"),
     }
     assert_eq!(bench.store.facts(&key_of("acme", "ann")).await.unwrap().last_sent_at, Some(at(201)));
 
@@ -198,7 +198,7 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
     bench.past_the_dot(overtaken).await;
     let second = match bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap() {
-        Begun::Go { number, ambiguous: 1, .. } => number,
+        AttemptStart::Proceed { number, ambiguous: 1, .. } => number,
         _ => panic!("the first one is ambiguous"),
     };
     bench.told(overtaken, Kind::Delivered, 301).await;

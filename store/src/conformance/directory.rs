@@ -162,10 +162,10 @@ pub async fn a_dead_letter_is_buried_once(bench: &Bench) {
         run_id: "r".into(),
         letters: vec![letter(0), letter(1), letter(1)],
     };
-    bench.store.bury(&input, at(1)).await.unwrap();
-    bench.store.bury(&input, at(2)).await.unwrap();
+    bench.store.put_dead_letters(&input, at(1)).await.unwrap();
+    bench.store.put_dead_letters(&input, at(2)).await.unwrap();
     input.run_id = "s".into();
-    bench.store.bury(&input, at(3)).await.unwrap();
+    bench.store.put_dead_letters(&input, at(3)).await.unwrap();
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM dead_letters").await, "4");
     let first = bench.value("SELECT encoding FROM dead_letters WHERE run_id = 'r' AND seq = 1").await;
     assert_eq!(first, "binary/\u{fffd}");

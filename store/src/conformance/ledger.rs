@@ -4,7 +4,7 @@ use futures::future::join_all;
 use tidings_model::{
     Event, Key,
     contract::{Closed, Outcome, Window},
-    records::{Begun, Claim, Closing, Terms},
+    records::{AttemptStart, Claim, ClaimLimits, Closing},
 };
 use tokio::time::timeout;
 
@@ -209,8 +209,8 @@ pub async fn a_mail_that_tells_of_less_than_its_digest_has_is_not_stored(bench: 
     // The first one wins, whatever a later one tells of.
     assert!(bench.store.put_message(&message(&window, "zombie"), Some(tells_of)).await.unwrap());
     match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
-        Begun::Go { message: stored, .. } => assert!(*stored == message(&window, "of all")),
-        Begun::Closed(closed) => panic!("{closed:?}"),
+        AttemptStart::Proceed { message: stored, .. } => assert!(*stored == message(&window, "of all")),
+        AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }
 
@@ -232,7 +232,7 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         }
     };
     let (events, off) = (events(&["a"]), BTreeSet::new());
-    let terms = Terms { cap: None, off: &off };
+    let terms = ClaimLimits { cap: None, off: &off };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_secs(60), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");

@@ -2,7 +2,7 @@
 
 use tidings_model::{
     contract::{Closed, Outcome, Window},
-    records::{Begun, Closing, retracted},
+    records::{AttemptStart, Closing, retracted},
 };
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ pub async fn a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events(bench
         bench.store.put_message(&message(&left, "zombie"), None).await.unwrap();
         if rendered {
             let begun = bench.store.begin_attempt(left.digest_id, "relay", at(4)).await.unwrap();
-            assert!(matches!(begun, Begun::Closed(_)));
+            assert!(matches!(begun, AttemptStart::Closed(_)));
         }
         assert_eq!(bench.items(&next).await, 3);
     }
@@ -79,7 +79,7 @@ async fn take_back(bench: &Bench, ids: &[&str], delivering: Option<Uuid>) -> u64
     let window = Window { digest_id: retracted(&window), ..window };
     let closing =
         Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at(2) };
-    bench.store.set_aside(closing, delivering).await.unwrap().taken
+    bench.store.exclude(closing, delivering).await.unwrap().taken
 }
 
 pub async fn taking_back_a_repeated_event_leaves_its_digest_alone_that_is_on_its_way(bench: &Bench) {

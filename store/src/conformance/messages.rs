@@ -9,7 +9,8 @@ use tidings_model::{
         contract::{Retried, RetryInput},
     },
     records::{
-        AttemptEnd, Begun, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason, Suppression,
+        AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
+        Suppression,
     },
 };
 
@@ -42,8 +43,8 @@ impl Bench {
     /// Begins an attempt that must be let go: (number, ambiguous).
     async fn go(&self, key: &MessageKey) -> (u32, u32) {
         match self.store.begin_attempt(key.message_id(), "relay", at(200)).await.unwrap() {
-            Begun::Go { number, ambiguous, .. } => (number, ambiguous),
-            Begun::Closed(closed) => panic!("closed: {closed:?}"),
+            AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),
+            AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }
 
@@ -91,7 +92,7 @@ pub async fn a_single_message_goes_through_its_states(bench: &Bench) {
     assert_eq!((record.state, record.attempts, record.sent_at), (MessageState::Sent, 2, Some(at(202))));
     assert_eq!((record.closed_at, record.closed()), (Some(at(202)), Some(closed(Outcome::Sent))));
     let begun = bench.store.begin_attempt(key.message_id(), "relay", at(300)).await.unwrap();
-    assert!(begun == Begun::Closed(closed(Outcome::Sent)) && !bench.passes(&key, 2).await);
+    assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)) && !bench.passes(&key, 2).await);
     let attempts = bench.store.attempts(key.message_id()).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|a| (a.number, a.phase.as_deref(), a.class.as_deref())).collect();
     assert_eq!(told, [(1, Some("rcpt"), Some("deferred")), (2, Some("done"), Some("sent"))]);
@@ -107,8 +108,8 @@ pub async fn the_first_message_of_a_key_wins_within_its_tenant(bench: &Bench) {
         let record = bench.store.message(expected.id).await.unwrap().unwrap();
         assert_eq!(record.origin, expected.origin);
         match bench.store.begin_attempt(expected.id, "relay", at(200)).await.unwrap() {
-            Begun::Go { message, .. } => assert!(*message == expected),
-            Begun::Closed(closed) => panic!("{closed:?}"),
+            AttemptStart::Proceed { message, .. } => assert!(*message == expected),
+            AttemptStart::Closed(closed) => panic!("{closed:?}"),
         }
     }
 }
@@ -134,7 +135,9 @@ pub async fn nothing_starts_after_a_single_message_was_cancelled(bench: &Bench) 
         assert_eq!(bench.cancelled(&key).await, Some(dropped.clone()));
     }
     assert!(!bench.passes(&key, 1).await);
-    assert!(bench.store.begin_attempt(key.message_id(), "relay", at(301)).await.unwrap() == Begun::Closed(dropped));
+    assert!(
+        bench.store.begin_attempt(key.message_id(), "relay", at(301)).await.unwrap() == AttemptStart::Closed(dropped)
+    );
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
                    WHERE action = 'close' AND actor = 'carol' AND why = 'cancelled: ticket 812' AND message IS NOT NULL";
     assert_eq!((bench.state(&key).await, bench.value(audited).await.as_str()), (MessageState::Cancelled, "1"));

@@ -8,7 +8,7 @@ use super::{
     Bench,
     bench::{Behind, schema_url},
 };
-use crate::{Postgres, Sqlite, Store as _};
+use crate::{Ledger as _, Postgres, Sqlite};
 
 #[tokio::test]
 async fn a_new_file_is_for_nobody_else_on_the_machine() {

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_model::breaker::{Breaker, Cause, Kept, Open, Probe};
+use tidings_model::breaker::{Breaker, Cause, Open, Probe, VersionedBreaker};
 use uuid::Uuid;
 
 use super::{Bench, at, entry};
@@ -14,7 +14,7 @@ fn open(probe: Option<Probe>) -> Breaker {
 }
 
 async fn put(bench: &Bench, name: &str, revision: u64, breaker: Breaker) -> bool {
-    bench.store.put_breaker(name, &Kept { revision, breaker }, None, at(2)).await.unwrap()
+    bench.store.put_breaker(name, &VersionedBreaker { revision, breaker }, None, at(2)).await.unwrap()
 }
 
 pub async fn what_is_remembered_of_a_relay_comes_back(bench: &Bench) {
@@ -23,7 +23,7 @@ pub async fn what_is_remembered_of_a_relay_comes_back(bench: &Bench) {
     let for_good = Breaker::default().opened("they are moving", at(1));
     for (revision, breaker) in (1..).zip([open(None), open(Some(probe)), for_good, Breaker::closed()]) {
         assert!(put(bench, "ses", revision, breaker.clone()).await);
-        assert_eq!(bench.store.breakers().await.unwrap()["ses"], Kept { revision, breaker });
+        assert_eq!(bench.store.breakers().await.unwrap()["ses"], VersionedBreaker { revision, breaker });
     }
     assert!(put(bench, "own", 1, Breaker::closed()).await);
     assert_eq!(bench.store.breakers().await.unwrap().len(), 2);
@@ -45,7 +45,7 @@ pub async fn of_many_changes_of_a_relay_at_once_one_counts(bench: &Bench) {
 }
 
 pub async fn an_operators_change_of_a_relay_is_audited_when_it_counts(bench: &Bench) {
-    let kept = |revision| Kept { revision, breaker: Breaker::default().opened("they are moving", at(1)) };
+    let kept = |revision| VersionedBreaker { revision, breaker: Breaker::default().opened("they are moving", at(1)) };
     let entry = entry(1, "carol", "relay_open");
     assert!(bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
     assert!(!bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());

@@ -4,7 +4,7 @@ use tidings_model::{
     Retract,
     command::{Order, Reopen},
     contract::{Outcome, ReopenInput, Resumed, Window},
-    records::{AttemptEnd, Begun, Closing},
+    records::{AttemptEnd, AttemptStart, Closing},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, window};
@@ -77,8 +77,10 @@ pub async fn a_message_that_was_made_is_the_one_that_is_sent(bench: &Bench) {
     bench.ended(&window, number, ends("failed", Outcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
     match bench.store.begin_attempt(window.digest_id, "relay", at(500)).await.unwrap() {
-        Begun::Go { number, message, .. } => assert_eq!((number, message.bytes.as_slice()), (2, &b"first"[..])),
-        Begun::Closed(closed) => panic!("{closed:?}"),
+        AttemptStart::Proceed { number, message, .. } => {
+            assert_eq!((number, message.bytes.as_slice()), (2, &b"first"[..]))
+        }
+        AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }
 

@@ -285,7 +285,7 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
     };
     let buried =
         BuryInput { workflow_id: "digest/a/b/c".into(), run_id: "r".into(), letters: vec![letter(1), letter(2)] };
-    bench.store.bury(&buried, at(10)).await.unwrap();
+    bench.store.put_dead_letters(&buried, at(10)).await.unwrap();
     over(bench, &window(0), &["a"], Outcome::Dropped).await;
     let audit = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await;
     assert_eq!(purge_all(bench, old(Kind::DeadLetters, 10), Some(&archive)).await, 0);

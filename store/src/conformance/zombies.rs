@@ -3,7 +3,7 @@
 
 use tidings_model::{
     contract::{Outcome, Window},
-    records::{AttemptEnd, Begun, Closing},
+    records::{AttemptEnd, AttemptStart, Closing},
 };
 
 use super::{Bench, at, closed, end, ends, events, message, window};
@@ -36,8 +36,8 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
             bench.store.put_message(&message(window, "first"), None).await.unwrap();
         }
         Call::Begin => match bench.store.begin_attempt(id, "relay", at(3)).await {
-            Ok(Begun::Go { number, .. }) => return Some(number),
-            Ok(Begun::Closed(_)) => {}
+            Ok(AttemptStart::Proceed { number, .. }) => return Some(number),
+            Ok(AttemptStart::Closed(_)) => {}
             Err(error) => assert!(error.to_string().contains("has no message"), "{error}"),
         },
         Call::Dot => {
@@ -69,7 +69,7 @@ async fn lived_well(bench: &Bench, window: &Window, told: &str) {
     assert_eq!((digest.items, digest.state.as_str()), (3, "closed"), "{told}");
     assert_eq!(digest.closed, Some(closed(Outcome::Sent)), "{told}");
     let begun = bench.store.begin_attempt(window.digest_id, "relay", at(9)).await.unwrap();
-    assert!(begun == Begun::Closed(closed(Outcome::Sent)), "{told}");
+    assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)), "{told}");
     assert_eq!(bench.joins(&Window { digest_id: uuid::Uuid::new_v4(), ..window.clone() }, at(9)).await, 0);
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use sqlx::{ColumnIndex, Decode, Row, Type, error::BoxDynError};
 use tidings_model::{
     breaker::Cause,
-    contract::Outcome,
     records::{MessageState, Reason},
+    step::Outcome,
 };
 use uuid::Uuid;
 

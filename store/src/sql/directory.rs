@@ -1,78 +1,139 @@
-//! People, what they chose, and whom not to mail.
+//! Recipients, their preferences and their consent.
 
-use std::collections::BTreeMap;
-
+use super::columns::{Json, row};
+use super::dialect::{Dialect, Variants};
+use super::suppressions::folded;
+use super::{Sql, json, number, within_timeout};
+use crate::{Directory, Result};
+use async_trait::async_trait;
 use jiff::Timestamp;
+use serde::Serialize;
 use sqlx::{query, query_as};
-use tidings_model::{
-    Key, Retract,
-    contract::{AuditInput, Note},
-    limits::BATCH_EVENTS,
-    records::{AuditEntry, Facts, Preferences, Recipient},
-};
-use uuid::Uuid;
+use std::collections::BTreeMap;
+use tidings_model::Key;
+use tidings_model::limits::BATCH_EVENTS;
+use tidings_model::records::{AuditEntry, Facts, Preferences, Reason, Recipient};
+use tracing::instrument;
 
-use super::{
-    Dialect, Sql, json, no_nul, number,
-    rows::{FactsRow, RecipientRow, RetractIdentity, RetractRow},
-    statements,
-    suppressions::folded,
+/// `$1` JSON array of recipients, `$2` now.
+pub const PUT_RECIPIENTS: Variants = Variants {
+    sqlite: "
+INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
+FROM jsonb_each($1) WHERE TRUE
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END",
+    postgres: "
+INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
+       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
+FROM jsonb_array_elements($1::jsonb)
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END",
 };
-use crate::Result;
+
+/// Tenant, digest type, user, `$4` JSON, `$5` now. Changes a row unless they are the same.
+pub const PUT_PREFERENCES: Variants = Variants {
+    sqlite: "
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
+VALUES ($1, $2, $3, $4, 1, $5)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
+    revision = preferences.revision + 1, changed_at = excluded.changed_at WHERE preferences.chosen <> excluded.chosen",
+    postgres: "
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
+VALUES ($1, $2, $3, $4::jsonb, 1, $5)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
+    revision = preferences.revision + 1, changed_at = excluded.changed_at WHERE preferences.chosen <> excluded.chosen",
+};
+
+pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
+
+/// `$6`: the latest change that this one may follow.
+pub const PUT_CONSENT: &str = "
+INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
+WHERE consents.consent <> excluded.consent AND consents.changed_at <= $6";
+
+/// What reports from before do not change is what the recipient wanted last.
+pub const GRANTED_AGAIN: &str = "
+UPDATE consents SET changed_at = $4
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";
+
+pub const FACTS: &str = "
+SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
+       p.changed_at, c.consent,
+       (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower = r.address_lower
+        ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
+       (SELECT MAX(sent_at) FROM digests
+        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at
+FROM (SELECT 1 AS one) always
+LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
+LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
+LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3";
+
+#[async_trait]
+impl<D: Dialect> Directory for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(count = recipients.len()), err(level = "debug"))]
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
+        within_timeout(async {
+            // One statement cannot replace a row twice: of one person's entries the last counts.
+            let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
+            let rows: Vec<_> = last.into_values().map(row).collect();
+            let mut tx = self.write().await?;
+            for page in rows.chunks(BATCH_EVENTS) {
+                query(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            }
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64> {
+        within_timeout(async {
+            let Key { tenant, digest_type, user } = key;
+            let mut tx = self.write().await?;
+            let statement =
+                query(D::pick(PUT_PREFERENCES)).bind(tenant).bind(digest_type).bind(user).bind(json(preferences)?);
+            let done = statement.bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
+            if D::rows(&done) > 0 {
+                Self::audit_change(&mut tx, key, None, entry).await?;
+            }
+            let statement = query_as(REVISION).bind(tenant).bind(digest_type).bind(user);
+            let (revision,): (i64,) = statement.fetch_one(&mut *tx).await?;
+            tx.commit().await?;
+            number(revision)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            Self::change_consent(&mut tx, key, consent, Timestamp::MAX, entry).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn facts(&self, key: &Key) -> Result<Facts> {
+        within_timeout(async {
+            let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            let row: FactsRow = statement.fetch_one(&self.reader).await?;
+            Ok(row.facts(key))
+        })
+        .await
+    }
+}
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
-        // One statement cannot replace a row twice: of one person's entries the last counts.
-        let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
-        let rows: Vec<_> = last.into_values().map(row).collect();
-        let mut tx = self.write().await?;
-        for page in rows.chunks(BATCH_EVENTS) {
-            query(D::PUT_RECIPIENTS).bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
-        }
-        Ok(tx.commit().await?)
-    }
-
-    pub(super) async fn write_preferences(
-        &self,
-        key: &Key,
-        preferences: &Preferences,
-        entry: &AuditEntry,
-    ) -> Result<u64> {
-        let Key { tenant, digest_type, user } = key;
-        let mut tx = self.write().await?;
-        let statement = query(D::PUT_PREFERENCES).bind(tenant).bind(digest_type).bind(user).bind(json(preferences)?);
-        let done = statement.bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
-        if D::rows(&done) > 0 {
-            Self::audit(&mut tx, key, None, entry).await?;
-        }
-        let statement = query_as(statements::REVISION).bind(tenant).bind(digest_type).bind(user);
-        let (revision,): (i64,) = statement.fetch_one(&mut *tx).await?;
-        tx.commit().await?;
-        number(revision)
-    }
-
-    pub(super) async fn write_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
-        // One statement cannot change a row twice.
-        let mut last = BTreeMap::new();
-        for (identity, until_at) in retracts.iter().map(identity) {
-            let until = last.entry(identity).or_insert(until_at);
-            *until = (*until).max(until_at);
-        }
-        let rows: Vec<_> = last.into_iter().map(|(identity, until_at)| RetractRow { identity, until_at }).collect();
-        let mut tx = self.write().await?;
-        for page in rows.chunks(BATCH_EVENTS) {
-            let statement = query(D::PUT_RETRACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-            statement.bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
-        }
-        Ok(tx.commit().await?)
-    }
-
-    pub(super) async fn write_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
-        let mut tx = self.write().await?;
-        Self::change_consent(&mut tx, key, consent, Timestamp::MAX, entry).await?;
-        Ok(tx.commit().await?)
-    }
-
     /// Unless it changed after `since`.
     pub(super) async fn change_consent(
         connection: &mut D::Connection,
@@ -81,84 +142,67 @@ impl<D: Dialect> Sql<D> {
         since: Timestamp,
         entry: &AuditEntry,
     ) -> Result<()> {
-        let statement = query(statements::PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement = query(PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
         if D::rows(&statement.execute(&mut *connection).await?) > 0 {
-            Self::audit(connection, key, None, entry).await?;
+            Self::audit_change(connection, key, None, entry).await?;
         } else if consent {
-            let again = query(statements::GRANTED_AGAIN).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            let again = query(GRANTED_AGAIN).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             again.bind(entry.at.as_millisecond()).execute(connection).await?;
         }
         Ok(())
     }
+}
 
-    pub(super) async fn audit(
-        connection: &mut D::Connection,
-        key: &Key,
-        digest_id: Option<Uuid>,
-        entry: &AuditEntry,
-    ) -> Result<()> {
-        Self::write_audit(connection, statements::AUDIT, key, digest_id, entry).await
-    }
-
-    /// For what may be told again.
-    pub(super) async fn audit_once(
-        connection: &mut D::Connection,
-        key: &Key,
-        digest_id: Option<Uuid>,
-        entry: &AuditEntry,
-    ) -> Result<()> {
-        Self::write_audit(connection, statements::AUDIT_ONCE, key, digest_id, entry).await
-    }
-
-    async fn write_audit(
-        connection: &mut D::Connection,
-        statement: &'static str,
-        key: &Key,
-        digest_id: Option<Uuid>,
-        entry: &AuditEntry,
-    ) -> Result<()> {
-        query(statement)
-            .bind(&key.tenant)
-            .bind(&key.digest_type)
-            .bind(&key.user)
-            .bind(digest_id.map(|id| id.to_string()).unwrap_or_default())
-            .bind(entry.at.as_millisecond())
-            .bind(no_nul(&entry.actor))
-            .bind(no_nul(&entry.action))
-            .bind(no_nul(&entry.why))
-            .execute(connection)
-            .await?;
-        Ok(())
-    }
-
-    pub(super) async fn write_notes(&self, AuditInput { key, notes }: &AuditInput) -> Result<()> {
-        let mut tx = self.write().await?;
-        for Note { at, by, action, why } in notes.iter().cloned() {
-            Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by, action, why }).await?;
-        }
-        Ok(tx.commit().await?)
-    }
-
-    pub(super) async fn read_facts(&self, key: &Key) -> Result<Facts> {
-        let statement = query_as(statements::FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let row: FactsRow = statement.fetch_one(&self.reader).await?;
-        Ok(row.facts(key))
-    }
+/// A recipient as the statements take it.
+#[derive(Serialize)]
+pub struct RecipientRow<'a> {
+    #[serde(flatten)]
+    pub recipient: &'a Recipient,
+    pub address_lower: String,
 }
 
 fn row(recipient: &Recipient) -> RecipientRow<'_> {
     RecipientRow { recipient, address_lower: folded(&recipient.address) }
 }
 
-/// What a retract is about, and until when in milliseconds; an id is taken back for all time.
-fn identity(retract: &Retract) -> (RetractIdentity<'_>, i64) {
-    match retract {
-        Retract::Event(event_id) => {
-            (RetractIdentity { event_id, ..RetractIdentity::default() }, Timestamp::MAX.as_millisecond())
-        }
-        Retract::Entity { category, entity_type, entity_id, until } => {
-            (RetractIdentity { event_id: "", category, entity_type, entity_id }, until.as_millisecond())
+row! {
+/// Columns of [`FACTS`](super::FACTS).
+pub struct FactsRow {
+    address: Option<String>,
+    name: Option<String>,
+    zone: Option<String>,
+    locale: Option<String>,
+    zone_revision: Option<u64>,
+    zone_changed_at: Option<Timestamp>,
+    chosen: Option<Json<Preferences>>,
+    revision: Option<u64>,
+    changed_at: Option<Timestamp>,
+    consent: Option<bool>,
+    suppressed: Option<Reason>,
+    last_sent_at: Option<Timestamp>,
+}
+}
+
+impl FactsRow {
+    pub(super) fn facts(self, key: &Key) -> Facts {
+        let recipient = self.address.map(|address| Recipient {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address,
+            name: self.name.unwrap_or_default(),
+            zone: self.zone.unwrap_or_default(),
+            locale: self.locale.unwrap_or_default(),
+        });
+        Facts {
+            recipient,
+            preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
+            // Each part only grows, and so does the sum.
+            revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),
+            changed_at: self.changed_at.max(self.zone_changed_at),
+            consent: self.consent.unwrap_or(true),
+            suppressed: self.suppressed,
+            last_sent_at: self.last_sent_at,
         }
     }
 }

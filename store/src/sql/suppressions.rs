@@ -1,30 +1,127 @@
-//! Addresses that a tenant must not mail. They are folded here and not in SQL: the databases disagree beyond ASCII.
+//! Suppressed addresses. They are folded here and not in SQL: the databases fold differently beyond ASCII.
 
+use super::columns::row;
+use super::dialect::Dialect;
+use super::{Sql, no_nul, within_timeout};
+use crate::{Result, Suppressions};
+use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::{
-    Key,
-    records::{AuditEntry, Reason, Suppression, SuppressionFilter},
-};
+use tidings_model::Key;
+use tidings_model::records::{AuditEntry, Reason, Suppression, SuppressionFilter};
+use tracing::instrument;
 
-use super::{Dialect, Sql, columns::row, no_nul, statements};
-use crate::Result;
+pub const SUPPRESS: &str = "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.detail, suppressed_at = excluded.suppressed_at
+WHERE suppressions.suppressed_at > excluded.suppressed_at
+   OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
+
+/// `$1` tenant, `$2` address; each may be empty. `$3` limit.
+pub const SUPPRESSIONS: &str = "
+SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
+WHERE (tenant = $1 OR $1 = '') AND (address_lower = $2 OR $2 = '')
+ORDER BY suppressed_at DESC, tenant, address_lower, reason LIMIT $3";
+
+pub const SUPPRESSED: &str =
+    "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";
+
+pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
+
+pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2 AND reason = $3";
+
+#[async_trait]
+impl<D: Dialect> Suppressions for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(tenant = %suppression.tenant, reason = %suppression.reason), err(level = "debug"))]
+    async fn suppress(&self, suppression: &Suppression) -> Result<()> {
+        within_timeout(async { Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
+    async fn lift(
+        &self,
+        tenant: &str,
+        address: &str,
+        reason: Option<Reason>,
+        entry: &AuditEntry,
+    ) -> Result<Vec<Reason>> {
+        within_timeout(async {
+            let address = folded(address);
+            let mut tx = self.write().await?;
+            let rows = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
+            let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
+            let reasons: Vec<_> = rows
+                .iter()
+                .map(|row| row.reason)
+                .filter(|lifted| reason.is_none_or(|reason| reason == *lifted))
+                .collect();
+            let users = query_as(USERS_AT).bind(tenant.to_owned()).bind(address.clone());
+            let mut users: Vec<(String,)> = users.fetch_all(&mut *tx).await?;
+            if users.is_empty() {
+                users.push((String::new(),));
+            }
+            for reason in &reasons {
+                let lift = query(LIFT).bind(tenant.to_owned()).bind(address.clone());
+                lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
+                for (user,) in &users {
+                    let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: user.clone() };
+                    let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
+                    Self::audit_change(&mut tx, &key, None, &entry).await?;
+                }
+            }
+            tx.commit().await?;
+            Ok(reasons)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
+        within_timeout(async {
+            let SuppressionFilter { tenant, address, limit } = filter;
+            let rows = query_as(SUPPRESSIONS)
+                .bind(tenant.clone().unwrap_or_default())
+                .bind(folded(address.as_deref().unwrap_or_default()))
+                .bind(i64::from(*limit));
+            let rows: Vec<SuppressionRow> = rows.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(Suppression::from).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
+        within_timeout(async {
+            let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(folded(address));
+            let rows: Vec<ReasonRow> = statement.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(|row| row.reason).collect())
+        })
+        .await
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
+        query(SUPPRESS)
+            .bind(&suppression.tenant)
+            .bind(folded(&suppression.address))
+            .bind(suppression.reason.name().to_owned())
+            .bind(no_nul(&suppression.detail))
+            .bind(suppression.at.as_millisecond())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+}
 
 row! {
-/// Columns of [`SUPPRESSIONS`](statements::SUPPRESSIONS).
-struct SuppressionRow {
+/// Columns of [`SUPPRESSIONS`].
+pub struct SuppressionRow {
     tenant: String,
     address_lower: String,
     reason: Reason,
     detail: String,
     suppressed_at: Timestamp,
-}
-}
-
-row! {
-/// Columns of [`SUPPRESSED`](statements::SUPPRESSED).
-pub(super) struct ReasonRow {
-    reason: Reason,
 }
 }
 
@@ -35,66 +132,17 @@ impl From<SuppressionRow> for Suppression {
     }
 }
 
+row! {
+/// Columns of [`SUPPRESSED`].
+pub struct ReasonRow {
+    reason: Reason,
+}
+}
+
 /// An address as all of its spellings are compared: in lower case, its domain in ASCII (RFC 5891), as on an envelope.
-pub(super) fn folded(address: &str) -> String {
+pub fn folded(address: &str) -> String {
     let lower = address.to_lowercase();
     let domain = lower.rsplit_once('@').filter(|(_, domain)| !domain.is_ascii());
     let ascii = domain.and_then(|(local, domain)| Some(format!("{local}@{}", url::Host::parse(domain).ok()?)));
     ascii.unwrap_or(lower)
-}
-
-impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
-        query(statements::SUPPRESS)
-            .bind(&suppression.tenant)
-            .bind(folded(&suppression.address))
-            .bind(suppression.reason.name().to_owned())
-            .bind(no_nul(&suppression.detail))
-            .bind(suppression.at.as_millisecond())
-            .execute(connection)
-            .await?;
-        Ok(())
-    }
-
-    pub(super) async fn read_suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
-        let SuppressionFilter { tenant, address, limit } = filter;
-        let rows = query_as(statements::SUPPRESSIONS)
-            .bind(tenant.clone().unwrap_or_default())
-            .bind(folded(address.as_deref().unwrap_or_default()))
-            .bind(i64::from(*limit));
-        let rows: Vec<SuppressionRow> = rows.fetch_all(&self.reader).await?;
-        Ok(rows.into_iter().map(Suppression::from).collect())
-    }
-
-    /// Audited for each of the directory's users with the address, so that the audit trail needs none.
-    pub(super) async fn lift_suppression(
-        &self,
-        tenant: &str,
-        address: &str,
-        reason: Option<Reason>,
-        entry: &AuditEntry,
-    ) -> Result<Vec<Reason>> {
-        let address = folded(address);
-        let mut tx = self.write().await?;
-        let rows = query_as(statements::SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
-        let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
-        let reasons: Vec<_> =
-            rows.iter().map(|row| row.reason).filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
-        let users = query_as(statements::USERS_AT).bind(tenant.to_owned()).bind(address.clone());
-        let mut users: Vec<(String,)> = users.fetch_all(&mut *tx).await?;
-        if users.is_empty() {
-            users.push((String::new(),));
-        }
-        for reason in &reasons {
-            let lift = query(statements::LIFT).bind(tenant.to_owned()).bind(address.clone());
-            lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
-            for (user,) in &users {
-                let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: user.clone() };
-                let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
-                Self::audit(&mut tx, &key, None, &entry).await?;
-            }
-        }
-        tx.commit().await?;
-        Ok(reasons)
-    }
 }

@@ -21,7 +21,7 @@ use tidings_model::{
     MessageKey,
     attempt::Class,
     contract::{Closed, Outcome},
-    records::{AttemptEnd, Begun, Message, Origin},
+    records::{AttemptEnd, AttemptStart, Message, Origin},
 };
 use tidings_store::{Postgres, Store};
 use tokio::{
@@ -217,8 +217,8 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
 
 async fn begin(store: &dyn Store, id: Uuid) -> Result<u32> {
     match store.begin_attempt(id, "sink", Timestamp::now()).await? {
-        Begun::Go { number, .. } => Ok(number),
-        Begun::Closed(closed) => anyhow::bail!("it is closed: {closed:?}"),
+        AttemptStart::Proceed { number, .. } => Ok(number),
+        AttemptStart::Closed(closed) => anyhow::bail!("it is closed: {closed:?}"),
     }
 }
 

@@ -16,17 +16,20 @@ use temporalio_sdk::workflow_interceptors::{
 };
 use tidings_model::{
     Event, Key, MessageKey, Retract,
-    breaker::Kept,
+    breaker::VersionedBreaker,
     contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
     delivery_events::{Recorded, ReportRecord, Reported},
     message::contract::{Retried, RetryInput},
     records::{
-        AttemptEnd, AttemptRecord, AuditEntry, Begun, Claimed, Closing, Contents, DigestRecord, Facts, Message,
-        MessageFilter, MessageRecord, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Terms,
+        AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, DigestRecord,
+        Facts, Message, MessageFilter, MessageRecord, Preferences, Reason, Recipient, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
 };
-use tidings_store::{Result, Sqlite, Store, archive::Archive};
+use tidings_store::{
+    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Reports, Result, Retention, Retries, Sqlite,
+    Suppressions, archive::Archive,
+};
 use tidings_workflows::Carried;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -60,8 +63,20 @@ impl BuggyStore {
     }
 }
 
+/// Implements a trait of the store by its calls to the real one.
+macro_rules! forward {
+    ($subject:ident { $(fn $method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+ }) => {
+        #[async_trait]
+        impl $subject for BuggyStore {
+            $(async fn $method(&self, $($argument: $type),*) -> Result<$answer> {
+                self.store.$method($($argument),*).await
+            })+
+        }
+    };
+}
+
 #[async_trait]
-impl Store for BuggyStore {
+impl Ledger for BuggyStore {
     async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
         match self.bug {
             Bug::NoDeduplication => Ok(Vec::new()),
@@ -69,173 +84,23 @@ impl Store for BuggyStore {
         }
     }
 
-    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
-        if self.bug == Bug::OutcomeNotRecorded && !self.struck.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.store.end_attempt(message, number, end, now).await
-    }
-
-    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
-        self.store.put_recipients(recipients, now).await
-    }
-
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64> {
-        self.store.put_preferences(key, preferences, entry).await
-    }
-
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
-        if self.bug == Bug::RetractForgotten {
-            return Ok(());
+        match self.bug {
+            Bug::RetractForgotten => Ok(()),
+            _ => self.store.put_retracts(key, retracts, now).await,
         }
-        self.store.put_retracts(key, retracts, now).await
-    }
-
-    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
-        self.store.put_consent(key, consent, entry).await
-    }
-
-    async fn suppress(&self, suppression: &Suppression) -> Result<()> {
-        self.store.suppress(suppression).await
-    }
-
-    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
-        self.store.suppressions(filter).await
-    }
-
-    async fn lift(
-        &self,
-        tenant: &str,
-        address: &str,
-        reason: Option<Reason>,
-        entry: &AuditEntry,
-    ) -> Result<Vec<Reason>> {
-        self.store.lift(tenant, address, reason, entry).await
-    }
-
-    async fn facts(&self, key: &Key) -> Result<Facts> {
-        self.store.facts(key).await
     }
 
     async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
         self.store.stash(window, events, delivering, now).await
     }
 
-    async fn claim(&self, window: &Window, events: &[Event], terms: &Terms<'_>, now: Timestamp) -> Result<Claimed> {
-        self.store.claim(window, events, terms, now).await
-    }
-
-    async fn preview(
-        &self,
-        window: &Window,
-        events: &[Event],
-        off: &BTreeSet<String>,
-        max_groups: u32,
-    ) -> Result<Contents> {
-        self.store.preview(window, events, off, max_groups).await
-    }
-
-    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
-        self.store.reopen(input, now).await
-    }
-
-    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
-        self.store.contents(window, max_groups).await
-    }
-
     async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
         self.store.close(closing).await
     }
 
-    async fn set_aside(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
-        self.store.set_aside(closing, delivering).await
-    }
-
-    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool> {
-        self.store.put_message(message, tells_of).await
-    }
-
-    async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool> {
-        self.store.shrink_message(message, number).await
-    }
-
-    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<Begun> {
-        self.store.begin_attempt(message, relay, now).await
-    }
-
-    async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
-        self.store.message(message).await
-    }
-
-    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>> {
-        self.store.messages(filter).await
-    }
-
-    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
-        self.store.attempts(message).await
-    }
-
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
-        self.store.suppressed(tenant, address).await
-    }
-
-    async fn put_delivery_event(
-        &self,
-        event: &Reported,
-        soft_bounces: u32,
-        now: Timestamp,
-    ) -> Result<Option<Recorded>> {
-        self.store.put_delivery_event(event, soft_bounces, now).await
-    }
-
-    async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
-        self.store.delivery_events(message).await
-    }
-
-    async fn close_message(
-        &self,
-        key: &MessageKey,
-        closed: &Closed,
-        by: &str,
-        now: Timestamp,
-    ) -> Result<Option<Closed>> {
-        self.store.close_message(key, closed, by, now).await
-    }
-
-    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried> {
-        self.store.retry_message(input, now).await
-    }
-
-    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool> {
-        self.store.past_the_dot(message, number, now).await
-    }
-
-    async fn audit(&self, input: &AuditInput) -> Result<()> {
-        self.store.audit(input).await
-    }
-
-    async fn bury(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
-        self.store.bury(input, now).await
-    }
-
-    async fn breakers(&self) -> Result<BTreeMap<String, Kept>> {
-        self.store.breakers().await
-    }
-
-    async fn put_breaker(&self, name: &str, kept: &Kept, entry: Option<&AuditEntry>, now: Timestamp) -> Result<bool> {
-        let put = self.store.put_breaker(name, kept, entry, now).await;
-        if self.bug == Bug::LateAnswers {
-            sleep(Duration::from_millis(20)).await;
-        }
-        put
-    }
-
-    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {
-        self.store.purge(cutoff, limit, archive, now).await
-    }
-
-    async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
-        self.store.expired(cutoff).await
+    async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
+        self.store.exclude(closing, delivering).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
@@ -246,6 +111,97 @@ impl Store for BuggyStore {
         self.store.digests(key, limit).await
     }
 }
+
+#[async_trait]
+impl Attempts for BuggyStore {
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart> {
+        self.store.begin_attempt(message, relay, now).await
+    }
+
+    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool> {
+        self.store.past_the_dot(message, number, now).await
+    }
+
+    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        if self.bug == Bug::OutcomeNotRecorded && !self.struck.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.store.end_attempt(message, number, end, now).await
+    }
+
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
+        self.store.attempts(message).await
+    }
+}
+
+#[async_trait]
+impl Breakers for BuggyStore {
+    async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
+        self.store.breakers().await
+    }
+
+    async fn put_breaker(
+        &self,
+        relay: &str,
+        breaker: &VersionedBreaker,
+        entry: Option<&AuditEntry>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let put = self.store.put_breaker(relay, breaker, entry, now).await;
+        if self.bug == Bug::LateAnswers {
+            sleep(Duration::from_millis(20)).await;
+        }
+        put
+    }
+}
+
+forward! { Directory {
+    fn put_recipients(recipients: &[Recipient], now: Timestamp) -> ();
+    fn put_preferences(key: &Key, preferences: &Preferences, entry: &AuditEntry) -> u64;
+    fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();
+    fn facts(key: &Key) -> Facts;
+} }
+
+forward! { Suppressions {
+    fn suppress(suppression: &Suppression) -> ();
+    fn lift(tenant: &str, address: &str, reason: Option<Reason>, entry: &AuditEntry) -> Vec<Reason>;
+    fn suppressions(filter: &SuppressionFilter) -> Vec<Suppression>;
+    fn suppressed(tenant: &str, address: &str) -> Vec<Reason>;
+} }
+
+forward! { Claims {
+    fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
+    fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, max_groups: u32) -> Contents;
+    fn contents(window: &Window, max_groups: u32) -> Contents;
+} }
+
+forward! { Outbox {
+    fn put_message(message: &Message, tells_of: Option<u64>) -> bool;
+    fn shrink_message(message: &Message, number: u32) -> bool;
+    fn close_message(key: &MessageKey, closed: &Closed, by: &str, now: Timestamp) -> Option<Closed>;
+    fn message(message: Uuid) -> Option<MessageRecord>;
+    fn messages(filter: &MessageFilter) -> Vec<MessageRecord>;
+} }
+
+forward! { Reports {
+    fn put_delivery_event(event: &Reported, soft_bounces: u32, now: Timestamp) -> Option<Recorded>;
+    fn delivery_events(message: Uuid) -> Vec<ReportRecord>;
+} }
+
+forward! { Retries {
+    fn reopen(input: &ReopenInput, now: Timestamp) -> Resumed;
+    fn retry_message(input: &RetryInput, now: Timestamp) -> Retried;
+} }
+
+forward! { AuditTrail {
+    fn audit(input: &AuditInput) -> ();
+    fn put_dead_letters(input: &BuryInput, now: Timestamp) -> ();
+} }
+
+forward! { Retention {
+    fn purge(cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Purged;
+    fn expired(cutoff: Cutoff) -> u64;
+} }
 
 /// Continues as new without handing anything over.
 pub struct Forgetful;

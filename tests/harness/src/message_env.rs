@@ -24,7 +24,7 @@ use tidings_model::{
     records::{MessageRecord, MessageState, Reason, Suppression},
     settings::{Settings, Streams},
 };
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::{Message, message::Status};
 
 use crate::env::{Env, Running, activities, eventually, settings};

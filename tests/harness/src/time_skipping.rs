@@ -18,7 +18,7 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
 };
 use tidings::registration;
 use tidings_model::{Key, names, settings::Settings};
-use tidings_store::{Sqlite, Store};
+use tidings_store::{Sqlite, prelude::*};
 use tidings_workflows::{Digest, Inbound, Summary};
 use uuid::Uuid;
 

@@ -14,7 +14,7 @@ use tidings_harness::{
 };
 use tidings_model::{Key, contract::Outcome, records::DigestRecord};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{Postgres, Store, prelude::*};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// The relay's delay of its reply to the final dot: longer than a cancel takes to arrive.

@@ -20,7 +20,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::{Carried, Digest, Inbound, Status};
 use tokio::time::timeout;
 

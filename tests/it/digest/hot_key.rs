@@ -11,7 +11,7 @@ use tidings_harness::{
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::Inbound;
 
 const EVENTS: usize = 5_000;

@@ -22,7 +22,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

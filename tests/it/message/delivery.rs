@@ -27,7 +27,7 @@ use tidings_model::{
     settings::{Guarantee, RelaySettings, Streams},
 };
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

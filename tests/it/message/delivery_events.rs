@@ -20,7 +20,7 @@ use tidings_model::{
     records::{MessageState, Reason, Recipient},
 };
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 use uuid::Uuid;
 

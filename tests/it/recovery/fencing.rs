@@ -10,7 +10,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
 };
 use tidings_needs::needs;
-use tidings_store::{Sqlite, Store};
+use tidings_store::{Sqlite, prelude::*};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

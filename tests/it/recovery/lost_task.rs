@@ -17,7 +17,7 @@ use tidings_model::{
     records::{AuditEntry, Preferences},
 };
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{Postgres, prelude::*};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

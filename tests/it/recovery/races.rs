@@ -22,7 +22,7 @@ use tidings_model::{
     records::{AuditEntry, Preferences},
 };
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 
 const KEYS: u64 = 1_000;

@@ -12,7 +12,7 @@ use tidings_harness::{
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 
 const USERS: usize = 6;
 /// Between two events of a key.

@@ -19,7 +19,7 @@ use tidings_harness::{
 };
 use tidings_model::{Key, command::Order, contract::Outcome};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Inbound;
 
 const MINUTE: Duration = Duration::from_secs(60);

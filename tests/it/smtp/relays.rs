@@ -22,7 +22,7 @@ use tidings_model::{
     settings::{Per, Rate, RelaySettings, Settings},
 };
 use tidings_needs::needs;
-use tidings_store::{Sqlite, Store};
+use tidings_store::{Sqlite, Store, prelude::*};
 use uuid::Uuid;
 
 const ANN: &str = "ann@example.net";

@@ -16,7 +16,7 @@ use tidings_harness::{
 };
 use tidings_model::{Key, contract::Outcome};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Inbound;
 
 const KEYS: usize = 100;

@@ -19,7 +19,7 @@ use tidings_model::{
     settings::{Cap, DigestSettings, Settings, UnknownRecipients},
 };
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 
 fn hours_between(earlier: Timestamp, later: Timestamp) -> i64 {

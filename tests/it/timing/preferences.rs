@@ -12,7 +12,7 @@ use tidings_model::{
     settings::{Cap, Settings},
 };
 use tidings_needs::needs;
-use tidings_store::Store;
+use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 
 const MINUTE: Duration = Duration::from_secs(60);

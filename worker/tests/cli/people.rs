@@ -3,7 +3,7 @@
 use std::fs;
 
 use tempfile::TempDir;
-use tidings_store::{Sqlite, Store as _};
+use tidings_store::{Sqlite, prelude::*};
 
 use crate::{folder_with, run};
 

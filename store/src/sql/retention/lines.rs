@@ -5,9 +5,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_model::records::{AttemptRecord, Message, MessageRecord};
 
-use super::{
+use super::super::{
+    attempts::AttemptRow,
     columns::{Json, row},
-    messages::{AttemptRow, MessageRow, RecordRow},
+    message::{MessageRow, RecordRow},
 };
 
 /// A row that is going to be deleted.
@@ -95,7 +96,7 @@ impl From<RetractRow> for Line {
 
 row! {
 /// Columns of [`OLD_LETTERS`](super::statements::OLD_LETTERS).
-pub struct LetterRow {
+pub struct DeadLetterRow {
     workflow_id: String,
     run_id: String,
     seq: i64,
@@ -108,8 +109,8 @@ pub struct LetterRow {
 }
 }
 
-impl From<LetterRow> for Line {
-    fn from(row: LetterRow) -> Self {
+impl From<DeadLetterRow> for Line {
+    fn from(row: DeadLetterRow) -> Self {
         let json = json!({
             "kind": "dead_letter", "workflow_id": row.workflow_id, "run_id": row.run_id, "seq": row.seq,
             "reason": row.reason, "encoding": row.encoding, "size": row.size, "sha256": row.sha256, "head": row.head,

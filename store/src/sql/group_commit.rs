@@ -1,21 +1,32 @@
-//! The record before the dot, of all attempts that wait for it at once: a commit of SQLite waits for the disk, and it has
-//! one writer.
+//! The record before the final dot, committed for all waiting attempts at once. A commit of SQLite waits for the disk, and
+//! SQLite has one writer.
 
-use std::sync::{Mutex, PoisonError};
-
+use super::Sql;
+use super::dialect::{Dialect, Variants};
+use crate::Result;
 use jiff::Timestamp;
 use sqlx::{Connection, query};
+use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{Dialect, Sql};
-use crate::Result;
+/// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
+pub const PAST_THE_DOT: Variants = Variants {
+    sqlite: "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+WHERE message = $1 AND number = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)",
+    postgres: "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+FROM (SELECT id FROM messages WHERE id = $1 AND closed_at IS NULL FOR UPDATE) m
+WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NULL",
+};
 
 /// Records that wait for a connection.
 #[derive(Default)]
-pub(super) struct Dots(Mutex<Vec<Dot>>);
+pub struct GroupCommit(Mutex<Vec<Dot>>);
 
-struct Dot {
+pub struct Dot {
     message: Uuid,
     attempt: u32,
     now: Timestamp,
@@ -23,7 +34,7 @@ struct Dot {
     tell: oneshot::Sender<bool>,
 }
 
-impl Dots {
+impl GroupCommit {
     fn push(&self, dot: Dot) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dot);
     }
@@ -37,11 +48,12 @@ impl Dots {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Stands between DATA and the dot of every mail. Whoever gets a connection first records for all that wait for one.
-    pub(super) async fn pass_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+    /// Records that an attempt is about to send the final dot, and reports whether it may. The first call that gets a connection
+    /// records for all calls that wait for one.
+    pub(super) async fn commit_past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
         loop {
             let (tell, mut told) = oneshot::channel();
-            self.dots.push(Dot { message, attempt, now, tell });
+            self.past_the_dot.push(Dot { message, attempt, now, tell });
             let told = tokio::select! {
                 biased;
                 told = &mut told => told,
@@ -58,8 +70,8 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    async fn record(&self, connection: &mut D::Connection) -> Result<()> {
-        let dots = self.dots.take();
+    pub(super) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
+        let dots = self.past_the_dot.take();
         if dots.is_empty() {
             return Ok(());
         }
@@ -79,7 +91,7 @@ impl<D: Dialect> Sql<D> {
     async fn record_each(connection: &mut D::Connection, dots: Vec<Dot>) -> Result<Vec<(Dot, bool)>> {
         let mut recorded = Vec::with_capacity(dots.len());
         for dot in dots {
-            let statement = query(D::PAST_THE_DOT).bind(dot.message.to_string()).bind(i64::from(dot.attempt));
+            let statement = query(D::pick(PAST_THE_DOT)).bind(dot.message.to_string()).bind(i64::from(dot.attempt));
             let done = statement.bind(dot.now.as_millisecond()).execute(&mut *connection).await?;
             recorded.push((dot, D::rows(&done) > 0));
         }

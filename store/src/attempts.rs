@@ -1,0 +1,31 @@
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::records::{AttemptEnd, AttemptRecord, AttemptStart};
+use uuid::Uuid;
+
+use crate::Result;
+
+/// Attempts to deliver a message, and the fence between them (rules 24 to 27).
+///
+/// Only the latest attempt of a message may send. To begin an attempt fences every earlier one: a fenced attempt can neither
+/// send the final dot nor end the message.
+#[async_trait]
+pub trait Attempts: Send + Sync + 'static {
+    /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes. An earlier attempt
+    /// that is past the dot and has no end becomes ambiguous.
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart>;
+
+    /// Records that an attempt is about to send the final dot. Returns `false` if the attempt is fenced or the message has an end:
+    /// the dot must not be sent. The same attempt may ask again.
+    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+
+    /// Records the end of an attempt. The first end counts.
+    ///
+    /// A late answer to a fenced attempt is kept in its row and changes nothing else, unless it is a success: a success ends a
+    /// message without an end, so that the recipient gets no second email (rule 26). A success always sets
+    /// [`Facts::last_sent_at`](tidings_model::records::Facts::last_sent_at).
+    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+    /// Lists the attempts of a message in their order.
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
+}

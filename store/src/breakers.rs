@@ -1,0 +1,24 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::{breaker::VersionedBreaker, records::AuditEntry};
+
+use crate::Result;
+
+/// The breakers of relays, which all workers share.
+#[async_trait]
+pub trait Breakers: Send + Sync + 'static {
+    /// Reads the breakers by name of relay. A relay without a history is missing.
+    async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
+
+    /// Stores a relay's breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
+    /// Returns `false` if another worker changed the breaker first.
+    async fn put_breaker(
+        &self,
+        relay: &str,
+        breaker: &VersionedBreaker,
+        entry: Option<&AuditEntry>,
+        now: Timestamp,
+    ) -> Result<bool>;
+}

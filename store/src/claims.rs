@@ -1,0 +1,46 @@
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::{
+    Event,
+    contract::Window,
+    records::{ClaimLimits, Claimed, Contents},
+};
+
+use crate::Result;
+
+/// The step from a due window to a digest with contents.
+#[async_trait]
+pub trait Claims: Send + Sync + 'static {
+    /// Makes a window a digest, in one transaction.
+    ///
+    /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. If the digest has events, adds those that the key's failed
+    /// digests returned. Excludes events that are retracted or of a category that is off. Excluded events go to a digest of their
+    /// own for each kind, which ends as skipped.
+    ///
+    /// Over the recipient's cap the call writes nothing. A digest counts from its claim on, unless it ends without an email. Two
+    /// simultaneous claims never pass the cap together.
+    ///
+    /// A digest with a message or an end stays unchanged.
+    async fn claim(
+        &self,
+        window: &Window,
+        events: &[Event],
+        limits: &ClaimLimits<'_>,
+        now: Timestamp,
+    ) -> Result<Claimed>;
+
+    /// The contents that a claim would give. Changes nothing.
+    async fn preview(
+        &self,
+        window: &Window,
+        events: &[Event],
+        off: &BTreeSet<String>,
+        max_groups: u32,
+    ) -> Result<Contents>;
+
+    /// The contents of a digest: its first `max_groups` groups, and sums of all. Groups rank by number of events, then by latest
+    /// event, then by (category, entity_type, entity_id) in byte order (rule 19). Sums stop at the limits of an `i64`.
+    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
+}

@@ -1,0 +1,42 @@
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::{
+    MessageKey,
+    contract::Closed,
+    records::{Message, MessageFilter, MessageRecord},
+};
+use uuid::Uuid;
+
+use crate::Result;
+
+/// Messages, each with its final bytes. A *single* message belongs to no digest.
+#[async_trait]
+pub trait Outbox: Send + Sync + 'static {
+    /// Stores a message, unless its digest is closed. The first write of an id wins.
+    ///
+    /// `tells_of` is the number of events that the message was made of. Returns `false` and stores nothing if the digest has
+    /// another number of events by now.
+    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool>;
+
+    /// Replaces a message by a smaller one after the relay of attempt `number` found it too large. Returns `false` if the message
+    /// was replaced before, or if the attempt is not under way.
+    async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
+
+    /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past
+    /// the dot. The first recorded end stays. Returns that end, or `None` for an unknown message.
+    ///
+    /// `by` is the operator; empty stands for Tidings itself.
+    async fn close_message(
+        &self,
+        key: &MessageKey,
+        closed: &Closed,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Closed>>;
+
+    /// Reads a message of a digest or a single one.
+    async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
+
+    /// Lists messages, the latest first.
+    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>>;
+}

@@ -1,0 +1,19 @@
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::delivery_events::{Recorded, ReportRecord, Reported};
+use uuid::Uuid;
+
+use crate::Result;
+
+/// Delivery events that providers report.
+#[async_trait]
+pub trait Reports: Send + Sync + 'static {
+    /// Records a delivery event once, and applies its [effects](tidings_model::delivery_events::effects) in the same transaction.
+    /// `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if no relay was given such a message of the
+    /// tenant.
+    async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
+    -> Result<Option<Recorded>>;
+
+    /// Lists the delivery events of a message by the time at which they happened.
+    async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;
+}

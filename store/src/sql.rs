@@ -1,0 +1,90 @@
+//! The store in SQL, written once for both databases. [`Dialect`] has the differences.
+//!
+//! Each method that writes locks the row of the digest first and that of the message next, and decides then. In SQLite it locks
+//! the whole database. Calls for the same digest or message therefore run one after the other, repeated and late ones included.
+
+use std::{io, time::Duration};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use sqlx::{Pool, Transaction};
+use tokio::time::timeout;
+
+use self::{dialect::Dialect, group_commit::GroupCommit};
+use crate::{Error, Result};
+
+mod attempts;
+mod audit;
+mod breakers;
+mod claim;
+mod columns;
+mod contents;
+mod dialect;
+mod digest;
+mod directory;
+mod ending;
+mod events;
+mod exclusion;
+mod group_commit;
+mod ledger;
+mod message;
+mod orphans;
+mod outbox;
+mod postgres;
+mod reports;
+mod retention;
+mod retries;
+mod schema;
+mod sqlite;
+mod suppressions;
+
+/// A store in one SQLite file: the embedded default.
+pub type Sqlite = Sql<sqlx::Sqlite>;
+/// A store in a PostgreSQL database.
+pub type Postgres = Sql<sqlx::Postgres>;
+
+/// A store in a SQL database.
+pub struct Sql<D: Dialect> {
+    /// Connections for transactions that write.
+    writer: Pool<D>,
+    /// Connections for all other statements.
+    reader: Pool<D>,
+    past_the_dot: GroupCommit,
+}
+
+impl<D: Dialect> Sql<D> {
+    async fn write(&self) -> Result<Transaction<'_, D>> {
+        Ok(self.writer.begin_with(D::BEGIN_WRITE).await?)
+    }
+
+    async fn read(&self) -> Result<Transaction<'_, D>> {
+        Ok(self.reader.begin_with(D::BEGIN_READ).await?)
+    }
+}
+
+/// Time limit of a call: four waits for a lock. If the host of the database disappears after it received a statement, TCP has
+/// nothing to resend and reports no error.
+const CALL_TIMEOUT: Duration = Duration::from_mins(2);
+
+async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CALL_TIMEOUT:?}"));
+    timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(sqlx::Error::Io(silent()).into()))
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Broken(format!("cannot be written as JSON: {error}")))
+}
+
+/// The text without NUL, which PostgreSQL cannot store. Text of others must not keep a row from being recorded.
+fn no_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// Milliseconds since 1970; 0 stands for `None`.
+fn or_zero(at: Option<Timestamp>) -> i64 {
+    at.map_or(0, Timestamp::as_millisecond)
+}
+
+fn number<T: TryFrom<i64>>(value: i64) -> Result<T> {
+    T::try_from(value).map_err(|_| Error::Broken(format!("the count {value} in the database is out of range")))
+}

@@ -1,0 +1,218 @@
+//! Attempts to deliver a message (rules 24 to 27).
+//!
+//! At most one attempt of a message is under way: the one without a class. A new attempt gives every earlier one a class, and
+//! thereby fences it.
+
+use super::columns::row;
+use super::dialect::Dialect;
+use super::ending::FENCE;
+use super::message::{MESSAGE, MessageRow};
+use super::{Sql, no_nul, number, within_timeout};
+use crate::{Attempts, Error, Result};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_model::records::{AttemptEnd, AttemptRecord, AttemptStart, LateEnd, Message, MessageState};
+use tracing::instrument;
+use uuid::Uuid;
+
+/// `$1` message, `$2` number. Answers with (attempts, ambiguous ones among those after that number).
+pub const EARLIER_ATTEMPTS: &str = "
+SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
+FROM attempts WHERE message = $1";
+
+pub const BEGIN_ATTEMPT: &str =
+    "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
+
+pub const END_ATTEMPT: &str = "
+UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6
+WHERE message = $1 AND number = $2 AND class IS NULL";
+
+pub const LATE_END: &str = "
+UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, late_reply = $6
+WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
+
+pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id = $1 AND sent_at IS NULL";
+
+pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
+
+/// `$1` message, `$2` class, `$3` limit: of that many messages to the same address that ended before, how many ended so.
+pub const ENDED_ALIKE: &str = "
+SELECT COUNT(*) FROM (
+    SELECT (SELECT class FROM attempts a WHERE a.message = m.id ORDER BY number DESC LIMIT 1) AS class
+    FROM messages m JOIN messages this ON this.id = $1 AND m.tenant = this.tenant AND m.envelope_to = this.envelope_to
+    WHERE m.id <> $1 AND m.closed_at IS NOT NULL AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id)
+    ORDER BY m.created_at DESC, m.id LIMIT $3) latest
+WHERE class = $2";
+
+pub const ATTEMPTS: &str = "
+SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, late_at, late_phase, late_class, late_reply
+FROM attempts WHERE message = $1 ORDER BY number";
+
+/// What an attempt's end may change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It was under way: its end counts.
+    Current,
+    /// A later attempt had begun: only a success counts.
+    Late,
+    /// Its end was known.
+    Repeated,
+}
+
+#[async_trait]
+impl<D: Dialect> Attempts for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(message = %message, relay), err(level = "debug"))]
+    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart> {
+        within_timeout(async {
+            let id = message.to_string();
+            let mut tx = self.write().await?;
+            if let Some(closed) = Self::lock_message(&mut tx, message).await?.closed {
+                return Ok(AttemptStart::Closed(closed));
+            }
+            let row: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
+            let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
+            let may_repeat = row.may_repeat;
+            let message = Message::from(row);
+            let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
+            let mut doubtful = false;
+            if earlier > 0 {
+                query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+                (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
+                doubtful = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
+            }
+            let begin = query(BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
+            begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            Self::set_state(&mut tx, id, MessageState::Sending).await?;
+            tx.commit().await?;
+            let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
+            Ok(AttemptStart::Proceed { number, ambiguous, doubtful, message: Box::new(message) })
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message, attempt), err(level = "debug"))]
+    async fn past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+        within_timeout(self.commit_past_the_dot(message, attempt, now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message, attempt), err(level = "debug"))]
+    async fn end_attempt(&self, message: Uuid, attempt: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let locked = Self::lock_message(&mut tx, message).await?;
+            let standing = Self::record_end(&mut tx, message, attempt, end, now).await?;
+            let current = standing == Standing::Current;
+            // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
+            let sent = end.class == "sent" && standing != Standing::Repeated;
+            // Where this is the end, the end says so itself.
+            if sent && locked.closed.is_some() {
+                for statement in [SENT_DIGEST, SENT_MESSAGE] {
+                    query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+                }
+            }
+            if let (true, Some(suppression)) =
+                (current && Self::suppresses(&mut tx, message, end).await?, &end.suppress)
+            {
+                Self::write_suppression(&mut tx, suppression).await?;
+            }
+            match (&end.closed, locked.closed) {
+                (Some(closed), None) if current || sent => {
+                    Self::end(&mut tx, message, closed, end.return_events, now).await?;
+                }
+                (None, None) if current => {
+                    Self::set_state(&mut tx, message.to_string(), MessageState::Deferred).await?;
+                }
+                _ => {}
+            }
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
+        within_timeout(async {
+            let statement = query_as(ATTEMPTS).bind(message.to_string());
+            let rows: Vec<AttemptRow> = statement.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(AttemptRecord::from).collect())
+        })
+        .await
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Attempts, and ambiguous ones among those after that number.
+    pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
+        let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
+        Ok(earlier.fetch_one(connection).await?)
+    }
+
+    /// Whether the messages before this one to the same address ended like it, as many as it takes.
+    async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
+        let before = i64::from(end.in_a_row) - 1;
+        if before == 0 || end.suppress.is_none() {
+            return Ok(true);
+        }
+        let count = query_as(ENDED_ALIKE).bind(message.to_string()).bind(end.class.to_owned()).bind(before);
+        let (alike,): (i64,) = count.fetch_one(connection).await?;
+        Ok(alike >= before)
+    }
+
+    async fn record_end(
+        connection: &mut D::Connection,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<Standing> {
+        for (statement, standing) in [(END_ATTEMPT, Standing::Current), (LATE_END, Standing::Late)] {
+            let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
+            let update = update.bind(now.as_millisecond()).bind(end.phase.to_owned()).bind(end.class.to_owned());
+            if D::rows(&update.bind(no_nul(&end.reply)).execute(&mut *connection).await?) > 0 {
+                return Ok(standing);
+            }
+        }
+        Ok(Standing::Repeated)
+    }
+}
+
+row! {
+/// Columns of [`ATTEMPTS`].
+pub struct AttemptRow {
+    number: u32,
+    relay: String,
+    begun_at: Timestamp,
+    past_the_dot_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    phase: Option<String>,
+    class: Option<String>,
+    reply: Option<String>,
+    late_at: Option<Timestamp>,
+    late_phase: Option<String>,
+    late_class: Option<String>,
+    late_reply: Option<String>,
+}
+}
+
+impl From<AttemptRow> for AttemptRecord {
+    fn from(row: AttemptRow) -> Self {
+        let late = row.late_at.map(|at| LateEnd {
+            at,
+            phase: row.late_phase.unwrap_or_default(),
+            class: row.late_class.unwrap_or_default(),
+            reply: row.late_reply.unwrap_or_default(),
+        });
+        Self {
+            number: row.number,
+            relay: row.relay,
+            begun_at: row.begun_at,
+            past_the_dot_at: row.past_the_dot_at,
+            ended_at: row.ended_at,
+            phase: row.phase,
+            class: row.class,
+            reply: row.reply,
+            late,
+        }
+    }
+}

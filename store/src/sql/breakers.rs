@@ -1,0 +1,129 @@
+//! The breakers of relays. A change names the revision that it replaces: of two simultaneous changes one fails.
+
+use super::columns::row;
+use super::dialect::Dialect;
+use super::{Sql, no_nul, or_zero, within_timeout};
+use crate::{Breakers, Result};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use std::collections::BTreeMap;
+use tidings_model::Key;
+use tidings_model::breaker::{Breaker, Cause, Open, Probe, VersionedBreaker};
+use tidings_model::records::AuditEntry;
+use tracing::instrument;
+use uuid::Uuid;
+
+pub const BREAKERS: &str = "
+SELECT name, revision, failures, failing_since, sent, bounced, cause, why, opened_at, until_at, times, probe_message,
+       probe_until
+FROM relays";
+
+/// Of a revision that is not the one after the row's, nothing is taken.
+pub const PUT_BREAKER: &str = "
+INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
+                    probe_message, probe_until, changed_at)
+VALUES ($1, $2, $3, NULLIF($4, 0), $5, $6, $7, NULLIF($8, ''), NULLIF($9, ''), NULLIF($10, 0), NULLIF($11, 0), $12,
+        NULLIF($13, ''), NULLIF($14, 0), $15)
+ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = excluded.failures,
+    failing_since = excluded.failing_since, sent = excluded.sent, bounced = excluded.bounced, state = excluded.state,
+    cause = excluded.cause, why = excluded.why, opened_at = excluded.opened_at, until_at = excluded.until_at,
+    times = excluded.times, probe_message = excluded.probe_message, probe_until = excluded.probe_until,
+    changed_at = excluded.changed_at
+WHERE relays.revision = excluded.revision - 1";
+
+#[async_trait]
+impl<D: Dialect> Breakers for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(), err(level = "debug"))]
+    async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
+        within_timeout(async {
+            let rows: Vec<BreakerRow> = query_as(BREAKERS).fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(kept).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(relay = name), err(level = "debug"))]
+    async fn put_breaker(
+        &self,
+        name: &str,
+        VersionedBreaker { revision, breaker }: &VersionedBreaker,
+        entry: Option<&AuditEntry>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        within_timeout(async {
+            let open = breaker.open.as_ref();
+            let probe = open.and_then(|open| open.probe.as_ref());
+            let mut tx = self.write().await?;
+            let done = query(PUT_BREAKER)
+                .bind(name.to_owned())
+                .bind(i64::try_from(*revision).unwrap_or(i64::MAX))
+                .bind(i64::from(breaker.failures))
+                .bind(or_zero(breaker.failing_since))
+                .bind(i64::from(breaker.sent))
+                .bind(i64::from(breaker.bounced))
+                .bind(open.map_or("closed", |_| "open").to_owned())
+                .bind(open.map(|open| open.cause.name().to_owned()).unwrap_or_default())
+                .bind(open.map(|open| no_nul(&open.why)).unwrap_or_default())
+                .bind(or_zero(open.map(|open| open.since)))
+                .bind(or_zero(open.map(|open| open.until).filter(|until| *until < Timestamp::MAX)))
+                .bind(i64::from(open.map_or(0, |open| open.times)))
+                .bind(probe.map(|probe| probe.message.to_string()).unwrap_or_default())
+                .bind(or_zero(probe.map(|probe| probe.until)))
+                .bind(now.as_millisecond())
+                .execute(&mut *tx)
+                .await?;
+            let put = D::rows(&done) > 0;
+            if let (true, Some(entry)) = (put, entry) {
+                Self::audit_relay(&mut tx, name, entry).await?;
+            }
+            tx.commit().await?;
+            Ok(put)
+        })
+        .await
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// No key's business: the audit entry has no tenant, and the relay stands in the action.
+    async fn audit_relay(connection: &mut D::Connection, name: &str, entry: &AuditEntry) -> Result<()> {
+        let key = Key { tenant: String::new(), digest_type: String::new(), user: String::new() };
+        let action = format!("{} {name}", entry.action);
+        Self::audit_change(connection, &key, None, &AuditEntry { action, ..entry.clone() }).await
+    }
+}
+
+row! {
+/// Columns of [`BREAKERS`].
+pub struct BreakerRow {
+    name: String,
+    revision: u64,
+    failures: u32,
+    failing_since: Option<Timestamp>,
+    sent: u32,
+    bounced: u32,
+    cause: Option<Cause>,
+    why: Option<String>,
+    opened_at: Option<Timestamp>,
+    /// Empty where the breaker stays open until an operator closes it.
+    until_at: Option<Timestamp>,
+    times: u32,
+    probe_message: Option<Uuid>,
+    probe_until: Option<Timestamp>,
+}
+}
+
+fn kept(row: BreakerRow) -> (String, VersionedBreaker) {
+    let probe = row.probe_message.zip(row.probe_until).map(|(message, until)| Probe { message, until });
+    let open = row.cause.zip(row.opened_at).map(|(cause, since)| Open {
+        cause,
+        why: row.why.unwrap_or_default(),
+        since,
+        until: row.until_at.unwrap_or(Timestamp::MAX),
+        times: row.times,
+        probe,
+    });
+    let BreakerRow { failures, failing_since, sent, bounced, .. } = row;
+    let breaker = Breaker { open, failures, failing_since, sent, bounced };
+    (row.name, VersionedBreaker { revision: row.revision, breaker })
+}

@@ -1,0 +1,128 @@
+//! The row of a digest.
+
+use super::Sql;
+use super::columns::row;
+use super::dialect::{Dialect, Variants};
+use crate::{Error, Result};
+use jiff::Timestamp;
+use sqlx::query_as;
+use std::collections::BTreeSet;
+use tidings_model::Key;
+use tidings_model::records::DigestRecord;
+use tidings_model::step::{Closed, Outcome};
+use uuid::Uuid;
+
+/// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
+pub const LOCK_DIGEST: Variants = Variants {
+    sqlite: "SELECT state, outcome, why FROM digests WHERE digest_id = $1",
+    postgres: "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE",
+};
+
+macro_rules! digest_columns {
+    () => {
+        "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
+                d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id) AS items,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id) AS attempts,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id AND a.class = 'ambiguous') AS ambiguous
+         FROM digests d "
+    };
+}
+
+pub const DIGEST: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1");
+
+pub const DIGESTS: &str = concat!(
+    digest_columns!(),
+    "WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 ORDER BY d.opened_at DESC, d.digest_id LIMIT $4"
+);
+
+/// A digest's row, ours until the transaction ends.
+pub struct LockedDigest {
+    pub state: String,
+    pub closed: Option<Closed>,
+    /// See [`Ending::taken`].
+    pub taken: u64,
+    /// Digests without an end that have some of the events.
+    pub elsewhere: BTreeSet<Uuid>,
+}
+
+row! {
+/// Columns of [`LOCK_DIGEST`].
+pub struct LockedRow {
+    state: String,
+    outcome: Option<Outcome>,
+    why: Option<String>,
+}
+}
+
+impl LockedDigest {
+    pub fn new(LockedRow { state, outcome, why }: LockedRow) -> Self {
+        Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new() }
+    }
+
+    /// Whether it has neither a message nor an end.
+    pub(super) fn takes_more(&self) -> bool {
+        ["open", "claimed"].contains(&self.state.as_str())
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
+        let locked = Self::lock_if_any(connection, digest_id).await?;
+        locked.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))
+    }
+
+    pub(super) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<LockedDigest>> {
+        let row = query_as(D::pick(LOCK_DIGEST)).bind(digest_id.to_string()).fetch_optional(connection).await?;
+        Ok(row.map(LockedDigest::new))
+    }
+
+    /// Whether the statement has an answer about the digest, or the message.
+    pub(super) async fn finds(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        digest_id: Uuid,
+    ) -> Result<bool> {
+        let found: Option<(i64,)> = query_as(statement).bind(digest_id.to_string()).fetch_optional(connection).await?;
+        Ok(found.is_some())
+    }
+}
+
+row! {
+/// Columns of [`DIGEST`](super::DIGEST).
+pub struct DigestRow {
+    digest_id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    opened_at: Timestamp,
+    due_at: Timestamp,
+    state: String,
+    outcome: Option<Outcome>,
+    why: Option<String>,
+    closed_at: Option<Timestamp>,
+    items: u64,
+    attempts: u32,
+    ambiguous: u32,
+}
+}
+
+impl From<DigestRow> for DigestRecord {
+    fn from(row: DigestRow) -> Self {
+        Self {
+            digest_id: row.digest_id,
+            key: Key { tenant: row.tenant, digest_type: row.digest_type, user: row.user_id },
+            opened_at: row.opened_at,
+            due_at: row.due_at,
+            state: row.state,
+            closed: closed(row.outcome, row.why),
+            closed_at: row.closed_at,
+            items: row.items,
+            attempts: row.attempts,
+            ambiguous: row.ambiguous,
+        }
+    }
+}
+
+pub fn closed(outcome: Option<Outcome>, why: Option<String>) -> Option<Closed> {
+    outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() })
+}

@@ -1,0 +1,108 @@
+//! The end of a digest and of its message.
+
+use super::dialect::Dialect;
+use super::message::LOCK_MESSAGE;
+use super::{Sql, no_nul};
+use crate::Result;
+use jiff::Timestamp;
+use sqlx::query;
+use tidings_model::records::{Closing, MessageState};
+use tidings_model::step::{Closed, Ending, Outcome};
+use uuid::Uuid;
+
+pub const CLOSE_DIGEST: &str = "
+UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4,
+    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
+WHERE digest_id = $1 AND state <> 'closed'";
+
+pub const CLOSE_MESSAGE: &str = "
+UPDATE messages SET state = $2, why = $3, closed_at = $4,
+    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
+WHERE id = $1 AND closed_at IS NULL";
+
+pub const RETURN_DIGEST: &str = "UPDATE digests SET returned_at = $2 WHERE digest_id = $1";
+
+pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest_id = $1";
+
+pub const FENCE: &str = "
+UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
+WHERE message = $1 AND class IS NULL";
+
+/// What an end takes over of digests that were left behind and have some of its events.
+pub enum Adoption {
+    /// All of their events.
+    All,
+    /// Its own events, and none from this digest, which is on its way.
+    TheseExceptFrom(Option<Uuid>),
+}
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn close_window(&self, closing: Closing<'_>, adoption: Adoption) -> Result<Ending> {
+        let Closing { window, events, closed, by, return_events, now } = closing;
+        let mut tx = self.write().await?;
+        let mut digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
+        let only = match adoption {
+            Adoption::All => None,
+            Adoption::TheseExceptFrom(delivering) => {
+                digest.elsewhere.retain(|id| Some(*id) != delivering);
+                Some(events)
+            }
+        };
+        // What an earlier call returned is on its way to the next claim.
+        if !return_events || digest.closed.is_none() {
+            Self::adopt_orphans(&mut tx, window, &digest, only, now).await?;
+        }
+        let first = if let Some(first) = digest.closed {
+            first
+        } else {
+            query(D::pick(LOCK_MESSAGE)).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
+            let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
+            Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
+            Self::audit_close(&mut tx, &window.key, window.digest_id, &closed, by, now).await?;
+            closed
+        };
+        tx.commit().await?;
+        Ok(Ending { closed: first, taken: digest.taken })
+    }
+
+    /// Fences the attempts of a message that is locked. Where one was past the dot nobody knows whether the recipient has the
+    /// mail, and the end says so (rule 31).
+    pub(super) async fn unless_past_the_dot(
+        connection: &mut D::Connection,
+        message: Uuid,
+        closed: &Closed,
+        now: Timestamp,
+    ) -> Result<Closed> {
+        let id = message.to_string();
+        query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        let (_, ambiguous) = Self::earlier_attempts(connection, &id, 0).await?;
+        if ambiguous == 0 {
+            return Ok(closed.clone());
+        }
+        Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
+    }
+
+    /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
+    /// there is of this id. Only a digest has events to return.
+    pub(super) async fn end(
+        connection: &mut D::Connection,
+        id: Uuid,
+        closed: &Closed,
+        return_events: bool,
+        now: Timestamp,
+    ) -> Result<()> {
+        let id = id.to_string();
+        for (statement, name) in
+            [(CLOSE_DIGEST, closed.outcome.name()), (CLOSE_MESSAGE, MessageState::after(closed.outcome).name())]
+        {
+            let close = query(statement).bind(id.clone()).bind(name.to_owned()).bind(no_nul(&closed.why));
+            close.bind(now.as_millisecond()).execute(&mut *connection).await?;
+        }
+        if return_events {
+            for statement in [RETURN_DIGEST, RETURN_EVENTS] {
+                query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            }
+        }
+        Ok(())
+    }
+}

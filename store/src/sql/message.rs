@@ -1,0 +1,214 @@
+//! The row of a message.
+
+use super::Sql;
+use super::columns::row;
+use super::dialect::{Dialect, Variants};
+use super::digest::closed;
+use crate::{Error, Result};
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_model::records::{Message, MessageRecord, MessageState, Origin};
+use tidings_model::step::Closed;
+use tidings_model::{Key, MessageKey};
+use uuid::Uuid;
+
+/// `$1` message. Answers with (state, why, sent_at) and keeps the row for the transaction. A digest's row comes first.
+pub const LOCK_MESSAGE: Variants = Variants {
+    sqlite: "SELECT state, why, sent_at FROM messages WHERE id = $1",
+    postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",
+};
+
+pub const MESSAGE: &str = "
+SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
+       subject, bytes, template, created_at, may_repeat
+FROM messages WHERE id = $1";
+
+macro_rules! message_columns {
+    () => {
+        "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
+                m.why, m.envelope_to, m.message_id, m.subject, m.created_at, m.sent_at, m.closed_at,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id) AS attempts
+         FROM messages m "
+    };
+}
+
+pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
+
+/// `$1` tenant and `$2` state, or empty for all; `$3` limit.
+pub const MESSAGES: &str = concat!(
+    message_columns!(),
+    "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') ORDER BY m.created_at DESC, m.id LIMIT $3"
+);
+
+pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id IS NULL";
+
+/// For one that has no end.
+pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
+
+/// A message, ours until the transaction ends.
+pub struct LockedMessage {
+    /// Its end, or its digest's.
+    pub closed: Option<Closed>,
+    /// Whether the relay took it.
+    pub sent: bool,
+}
+
+row! {
+/// Columns of [`LOCK_MESSAGE`].
+pub struct LockedRow {
+    state: MessageState,
+    why: Option<String>,
+    sent_at: Option<Timestamp>,
+}
+}
+
+impl<D: Dialect> Sql<D> {
+    /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
+    pub(super) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
+        let digest = Self::lock_if_any(&mut *connection, message).await?;
+        let row = query_as(D::pick(LOCK_MESSAGE)).bind(message.to_string()).fetch_optional(connection).await?;
+        let row: Option<LockedRow> = row;
+        match (digest, row) {
+            (Some(digest), row) => {
+                Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|row| row.sent_at.is_some()) })
+            }
+            (None, Some(row)) => {
+                Ok(LockedMessage { closed: closed(row.state.outcome(), row.why), sent: row.sent_at.is_some() })
+            }
+            (None, None) => Err(Error::Broken(format!("message {message} is not in the outbox"))),
+        }
+    }
+
+    pub(super) async fn lock_single(connection: &mut D::Connection, key: &MessageKey) -> Result<Option<LockedMessage>> {
+        let id = key.message_id();
+        let found: Option<(String,)> =
+            query_as(IS_SINGLE).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+        if found.is_some() { Self::lock_message(connection, id).await.map(Some) } else { Ok(None) }
+    }
+
+    pub(super) async fn set_state(connection: &mut D::Connection, id: String, state: MessageState) -> Result<()> {
+        let set = query(MESSAGE_STATE).bind(id).bind(state.name().to_owned());
+        set.execute(connection).await?;
+        Ok(())
+    }
+}
+
+/// [`Origin`] as columns; what it does not have is empty.
+#[derive(Default)]
+pub struct OriginRow {
+    pub digest_id: String,
+    pub digest_type: String,
+    pub user: String,
+    pub idempotency_key: String,
+    pub content_sha256: String,
+}
+
+impl OriginRow {
+    pub(super) fn new(message: &Message) -> Self {
+        match message.origin.clone() {
+            Origin::Digest(Key { digest_type, user, .. }) => {
+                Self { digest_id: message.id.to_string(), digest_type, user, ..Self::default() }
+            }
+            Origin::Single { key, user, content_sha256 } => {
+                Self { user: user.unwrap_or_default(), idempotency_key: key.key, content_sha256, ..Self::default() }
+            }
+        }
+    }
+}
+
+fn origin(
+    tenant: String,
+    digest_type: String,
+    user: String,
+    idempotency_key: Option<String>,
+    content_sha256: Option<String>,
+) -> Origin {
+    match idempotency_key {
+        None => Origin::Digest(Key { tenant, digest_type, user }),
+        Some(key) => Origin::Single {
+            key: MessageKey { tenant, key },
+            user: (!user.is_empty()).then_some(user),
+            content_sha256: content_sha256.unwrap_or_default(),
+        },
+    }
+}
+
+row! {
+/// Columns of [`MESSAGE`].
+pub struct MessageRow {
+    id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    idempotency_key: Option<String>,
+    content_sha256: Option<String>,
+    stream: String,
+    envelope_from: String,
+    envelope_to: String,
+    message_id: String,
+    subject: String,
+    bytes: Vec<u8>,
+    template: String,
+    created_at: Timestamp,
+    /// The attempt up to which an operator let the message be repeated; 0: none.
+    may_repeat: i64,
+}
+}
+
+impl From<MessageRow> for Message {
+    fn from(row: MessageRow) -> Self {
+        Self {
+            id: row.id,
+            origin: origin(row.tenant, row.digest_type, row.user_id, row.idempotency_key, row.content_sha256),
+            stream: row.stream,
+            envelope_from: row.envelope_from,
+            envelope_to: row.envelope_to,
+            message_id: row.message_id,
+            subject: row.subject,
+            bytes: row.bytes,
+            template: row.template,
+            created_at: row.created_at,
+        }
+    }
+}
+
+row! {
+/// Columns of [`MESSAGE_RECORD`].
+pub struct RecordRow {
+    id: Uuid,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    idempotency_key: Option<String>,
+    content_sha256: Option<String>,
+    stream: String,
+    state: MessageState,
+    why: Option<String>,
+    envelope_to: String,
+    message_id: String,
+    subject: String,
+    created_at: Timestamp,
+    sent_at: Option<Timestamp>,
+    closed_at: Option<Timestamp>,
+    attempts: u32,
+}
+}
+
+impl From<RecordRow> for MessageRecord {
+    fn from(row: RecordRow) -> Self {
+        Self {
+            id: row.id,
+            origin: origin(row.tenant, row.digest_type, row.user_id, row.idempotency_key, row.content_sha256),
+            stream: row.stream,
+            state: row.state,
+            why: row.why.unwrap_or_default(),
+            envelope_to: row.envelope_to,
+            message_id: row.message_id,
+            subject: row.subject,
+            created_at: row.created_at,
+            sent_at: row.sent_at,
+            closed_at: row.closed_at,
+            attempts: row.attempts,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Orphaned digests: a later window adopts their events.
+
+use super::Sql;
+use super::dialect::Dialect;
+use super::digest::LockedDigest;
+use crate::Result;
+use jiff::Timestamp;
+use sqlx::query;
+use tidings_model::Event;
+use tidings_model::step::{Closed, Outcome, Window};
+
+/// Whether the digest `$1`, which is locked, was left behind by a window that opened before `$2`.
+pub const IS_ORPHANED: &str = "
+SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";
+
+pub const ADOPT_EVENTS: &str = "UPDATE events SET returned_from = digest_id, digest_id = $2 WHERE digest_id = $1";
+
+pub const ADOPT_EVENT: &str =
+    concat!("UPDATE events SET returned_from = digest_id, digest_id = $2 ", "WHERE digest_id = $1 AND event_id = $3");
+
+impl<D: Dialect> Sql<D> {
+    /// Adoption over what was left behind ([`Store::stash`](crate::Store::stash)), or `only` these events of it.
+    pub(super) async fn adopt_orphans(
+        connection: &mut D::Connection,
+        window: &Window,
+        digest: &LockedDigest,
+        only: Option<&[Event]>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let why = format!("left behind; its events went on to digest {}", window.digest_id);
+        let closed = Closed { outcome: Outcome::Skipped, why };
+        for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.takes_more()) {
+            // LockedDigest first, and asked then.
+            Self::lock_message(&mut *connection, *id).await?;
+            let left = query(IS_ORPHANED).bind(id.to_string()).bind(window.opened_at.as_millisecond());
+            if left.fetch_optional(&mut *connection).await?.is_none() {
+                continue;
+            }
+            match only {
+                None => {
+                    let adopt = query(ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
+                    adopt.execute(&mut *connection).await?;
+                }
+                // Its mail tells of all of them.
+                Some(_) if !Self::lock(&mut *connection, *id).await?.takes_more() => continue,
+                Some(events) => {
+                    for event in events {
+                        let adopt = query(ADOPT_EVENT).bind(id.to_string());
+                        let adopt = adopt.bind(window.digest_id.to_string()).bind(event.event_id.clone());
+                        adopt.execute(&mut *connection).await?;
+                    }
+                    if Self::items_and_groups(&mut *connection, *id).await? != (0, 0) {
+                        continue;
+                    }
+                }
+            }
+            Self::end(&mut *connection, *id, &closed, false, now).await?;
+            Self::audit_close(&mut *connection, &window.key, *id, &closed, "", now).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Deletion of old rows. A batch is one transaction that locks its rows, has them archived, and deletes them.
+//!
+//! It waits for no lock: rows that another call has locked are left for later. A digest that loses events or its message is
+//! marked, so that no reopen sends half of it.
+
+use self::selection::{
+    COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_MESSAGES, COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired,
+};
+use super::dialect::Dialect;
+use super::{Sql, json, within_timeout};
+use crate::archive::{Archive, Batch};
+use crate::{Result, Retention};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{AssertSqlSafe, query, query_as};
+use tidings_model::retention::{Cutoff, Kind, Purged};
+use tracing::instrument;
+
+mod lines;
+pub mod selection;
+
+pub const DELETE_EVENTS: &str = "
+DELETE FROM events WHERE (tenant, digest_type, user_id, event_id) IN
+    (SELECT value->>0, value->>1, value->>2, value->>3 FROM {each})";
+
+pub const DELETE_RETRACTS: &str = "
+DELETE FROM retracts WHERE (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) IN
+    (SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6 FROM {each})";
+
+pub const DELETE_DEAD_LETTERS: &str = "
+DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
+    (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
+
+pub const DELETE_ATTEMPTS: &str = "DELETE FROM attempts WHERE message IN (SELECT value->>0 FROM {each})";
+
+pub const DELETE_REPORTS: &str =
+    "DELETE FROM delivery_events WHERE (message, event) IN (SELECT value->>0, value->>1 FROM {each})";
+
+pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
+
+pub const MARK_PURGED: &str =
+    "UPDATE digests SET purged_at = COALESCE(purged_at, $2) WHERE digest_id IN (SELECT value->>0 FROM {each})";
+
+pub const MARK_EMPTIED: &str = "
+UPDATE digests SET emptied_at = $2
+WHERE digest_id IN (SELECT value->>0 FROM {each})
+  AND NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = digests.digest_id)";
+
+#[async_trait]
+impl<D: Dialect> Retention for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(kind = cutoff.kind.name()), err(level = "debug"))]
+    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {
+        within_timeout(async {
+            let Cutoff { kind, before } = cutoff;
+            let mut tx = self.write().await?;
+            let limit = i64::from(limit);
+            let mut retired = match kind {
+                Kind::Events => Self::old_events(&mut tx, before, limit).await?,
+                Kind::Retracts => Self::old_retracts(&mut tx, before, limit).await?,
+                Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
+                Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
+                Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
+            };
+            let purged = retired.keys.len() as u64;
+            let prepared = match archive {
+                Some(archive) if purged > 0 => {
+                    let lines = std::mem::take(&mut retired.lines);
+                    Some(archive.prepare(Batch { kind, since: retired.since, lines }).await?)
+                }
+                _ => None,
+            };
+            // Before the file gets its name: a connection that broke meanwhile has lost its locks, and somebody else its rows.
+            Self::delete(&mut tx, kind, &retired).await?;
+            Self::mark(&mut tx, &retired, now).await?;
+            let archived = if prepared.is_some() { purged } else { 0 };
+            if let Some(prepared) = prepared {
+                prepared.publish().await?;
+            }
+            tx.commit().await?;
+            Ok(Purged { purged, archived, more: retired.more })
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(kind = cutoff.kind.name()), err(level = "debug"))]
+    async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
+        let Cutoff { kind, before } = cutoff;
+        let statement = match kind {
+            Kind::Events => COUNT_OLD_EVENTS,
+            Kind::Retracts => COUNT_OLD_RETRACTS,
+            Kind::DeadLetters => COUNT_OLD_DEAD_LETTERS,
+            Kind::Messages => COUNT_OLD_MESSAGES,
+            Kind::DeliveryEvents => COUNT_OLD_REPORTS,
+        };
+        let (count,): (i64,) = query_as(statement).bind(before.as_millisecond()).fetch_one(&self.reader).await?;
+        super::number(count)
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    async fn delete(connection: &mut D::Connection, kind: Kind, retired: &Expired) -> Result<()> {
+        let statements: &[&str] = match kind {
+            Kind::Events => &[DELETE_EVENTS],
+            Kind::Retracts => &[DELETE_RETRACTS],
+            Kind::DeadLetters => &[DELETE_DEAD_LETTERS],
+            Kind::Messages => &[DELETE_ATTEMPTS, DELETE_MESSAGES],
+            Kind::DeliveryEvents => &[DELETE_REPORTS],
+        };
+        if !retired.keys.is_empty() {
+            for statement in statements {
+                query(Self::each(statement)).bind(json(&retired.keys)?).execute(&mut *connection).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mark(connection: &mut D::Connection, retired: &Expired, now: Timestamp) -> Result<()> {
+        for (statement, digests) in [(MARK_PURGED, &retired.digests), (MARK_EMPTIED, &retired.visited)] {
+            if !digests.is_empty() {
+                let mark = query(Self::each(statement)).bind(json(digests)?).bind(now.as_millisecond());
+                mark.execute(&mut *connection).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The statement, with `{each}` the rows of the JSON array `$1`.
+    pub(super) fn each(statement: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(statement.replace("{each}", D::EACH_OF_1))
+    }
+}

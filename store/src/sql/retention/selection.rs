@@ -1,0 +1,228 @@
+//! The rows that a batch deletes.
+
+use super::super::attempts::ATTEMPTS;
+use super::super::columns::row;
+use super::super::dialect::Dialect;
+use super::super::message::{MESSAGE, MESSAGE_RECORD};
+use super::super::{Sql, json};
+use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
+use crate::Result;
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, query_as};
+use std::collections::BTreeSet;
+
+/// Closed before `$1`, and perhaps with events. Of those that returned them, all wait or none does.
+pub const OLD_DIGESTS: &str = "
+SELECT d.digest_id FROM digests d
+WHERE d.emptied_at IS NULL AND d.closed_at < $1
+  AND (d.returned_at IS NULL
+       OR NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = d.digest_id AND e.returned_at IS NOT NULL))
+ORDER BY d.closed_at, d.digest_id LIMIT $2";
+
+/// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
+pub const EVENTS_OF_DIGESTS: &str = "
+SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.entity_type, e.entity_id, e.actor,
+       e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
+       e.returned_from, d.closed_at
+FROM digests d JOIN events e ON e.digest_id = d.digest_id
+WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})
+ORDER BY d.closed_at, d.digest_id, e.event_id LIMIT $2";
+
+pub const COUNT_OLD_EVENTS: &str = "
+SELECT COUNT(*) FROM digests d JOIN events e ON e.digest_id = d.digest_id
+WHERE d.emptied_at IS NULL AND d.closed_at < $1 AND e.returned_at IS NULL";
+
+/// Retracted before `$1`. One that may cover an event which is still here, in a digest or on the way to one, stays.
+macro_rules! old_retracts {
+    () => {
+        " FROM retracts r
+WHERE r.retracted_at < $1
+  AND NOT EXISTS (SELECT 1 FROM digests d
+                  WHERE d.tenant = r.tenant AND d.digest_type = r.digest_type AND d.user_id = r.user_id
+                    AND d.opened_at <= r.retracted_at AND (d.closed_at IS NULL OR d.closed_at >= $1))
+  AND NOT EXISTS (SELECT 1 FROM events e
+                  WHERE e.tenant = r.tenant AND e.digest_type = r.digest_type AND e.user_id = r.user_id
+                    AND e.returned_at IS NOT NULL)"
+    };
+}
+
+pub const OLD_RETRACTS: &str = concat!(
+    "SELECT r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id, r.until_at,
+            r.retracted_at",
+    old_retracts!(),
+    " ORDER BY r.retracted_at, r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id
+      LIMIT $2"
+);
+
+pub const COUNT_OLD_RETRACTS: &str = concat!("SELECT COUNT(*)", old_retracts!());
+
+pub const OLD_DEAD_LETTERS: &str = "
+SELECT workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at
+FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
+
+pub const COUNT_OLD_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1";
+
+/// Ended before `$1`, as did their digest.
+macro_rules! old_messages {
+    () => {
+        " FROM messages m
+WHERE m.closed_at < $1
+  AND NOT EXISTS (SELECT 1 FROM digests d WHERE d.digest_id = m.digest_id AND d.state <> 'closed')"
+    };
+}
+
+pub const OLD_MESSAGES: &str =
+    concat!("SELECT m.id, m.digest_id, m.closed_at", old_messages!(), " ORDER BY m.closed_at, m.id LIMIT $2");
+
+pub const COUNT_OLD_MESSAGES: &str = concat!("SELECT COUNT(*)", old_messages!());
+
+pub const CLOSED_AMONG: &str =
+    "SELECT digest_id FROM digests WHERE state = 'closed' AND digest_id IN (SELECT value->>0 FROM {each})";
+
+pub const OLD_REPORTS: &str = "
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
+
+pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
+
+/// Rows that are going to be deleted, the oldest first.
+#[derive(Default)]
+pub struct Expired {
+    /// The primary keys.
+    pub keys: Vec<Value>,
+    pub lines: Vec<String>,
+    /// What the age of the first counts from.
+    pub since: Timestamp,
+    /// Digests that lose something.
+    pub digests: Vec<Value>,
+    /// Digests that were looked at for events.
+    pub visited: Vec<Value>,
+    /// There may be more.
+    pub more: bool,
+}
+
+row! {
+/// Columns of [`OLD_MESSAGES`].
+pub struct OldMessage {
+    id: String,
+    digest_id: Option<String>,
+    closed_at: Timestamp,
+}
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Whole digests as far as they fit. Those whose events wait for the key's next claim are left alone.
+    pub(in crate::sql) async fn old_events(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Expired> {
+        let digests = Self::locked(OLD_DIGESTS);
+        let digests = query_as(digests).bind(before.as_millisecond()).bind(limit);
+        let digests: Vec<(String,)> = digests.fetch_all(&mut *connection).await?;
+        let visited: Vec<_> = digests.into_iter().map(|(id,)| Value::from(vec![id])).collect();
+        let events = Self::each(EVENTS_OF_DIGESTS);
+        let rows = query_as(events).bind(json(&visited)?).bind(limit).fetch_all(connection).await?;
+        let rows: Vec<EventRow> = rows;
+        let full = |count: usize| i64::try_from(count).is_ok_and(|count| count >= limit);
+        let mut retired = Expired { more: full(visited.len()) || full(rows.len()), visited, ..Expired::default() };
+        for row in rows {
+            let digest = Value::from(vec![row.digest_id.clone()]);
+            if retired.digests.last() != Some(&digest) {
+                retired.digests.push(digest);
+            }
+            retired.add(row.into());
+        }
+        Ok(retired)
+    }
+
+    pub(in crate::sql) async fn old_retracts(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Expired> {
+        let rows = query_as(Self::locked(OLD_RETRACTS)).bind(before.as_millisecond()).bind(limit);
+        let rows: Vec<RetractRow> = rows.fetch_all(connection).await?;
+        Ok(Expired::of(rows, limit))
+    }
+
+    pub(in crate::sql) async fn old_dead_letters(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Expired> {
+        let rows = query_as(Self::locked(OLD_DEAD_LETTERS)).bind(before.as_millisecond()).bind(limit);
+        let rows: Vec<DeadLetterRow> = rows.fetch_all(connection).await?;
+        Ok(Expired::of(rows, limit))
+    }
+
+    pub(in crate::sql) async fn old_reports(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Expired> {
+        let rows = query_as(Self::locked(OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
+        let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
+        Ok(Expired::of(rows, limit))
+    }
+
+    /// The message is locked first here, and its digest then. As nobody is waited for, that is no deadlock.
+    pub(in crate::sql) async fn old_messages(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+        with_lines: bool,
+    ) -> Result<Expired> {
+        let found = query_as(Self::locked(OLD_MESSAGES)).bind(before.as_millisecond()).bind(limit);
+        let found: Vec<OldMessage> = found.fetch_all(&mut *connection).await?;
+        let full = i64::try_from(found.len()).is_ok_and(|count| count >= limit);
+        let digests: Vec<_> = found.iter().filter_map(|message| Some(vec![message.digest_id.clone()?])).collect();
+        let closed = format!("{}{}", CLOSED_AMONG.replace("{each}", D::EACH_OF_1), D::SKIP_LOCKED);
+        let closed = query_as(AssertSqlSafe(closed)).bind(json(&digests)?).fetch_all(&mut *connection).await?;
+        let closed: BTreeSet<String> = closed.into_iter().map(|(id,): (String,)| id).collect();
+        let mut retired = Expired::default();
+        for OldMessage { id, digest_id, closed_at: since } in found {
+            if digest_id.as_ref().is_some_and(|digest| !closed.contains(digest)) {
+                continue;
+            }
+            retired.digests.extend(digest_id.map(|digest| Value::from(vec![digest])));
+            let json = if with_lines { Self::message_line(&mut *connection, &id).await? } else { Value::Null };
+            retired.add(Line { key: vec![id].into(), json, since });
+        }
+        // Of messages that others work on, some may be left: the next upkeep finds them.
+        retired.more = full && !retired.keys.is_empty();
+        Ok(retired)
+    }
+
+    async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
+        let record = query_as(MESSAGE_RECORD).bind(id.to_owned()).fetch_one(&mut *connection).await?;
+        let message = query_as(MESSAGE).bind(id.to_owned()).fetch_one(&mut *connection).await?;
+        let attempts = query_as(ATTEMPTS).bind(id.to_owned()).fetch_all(connection).await?;
+        Ok(lines::message(record, message, attempts))
+    }
+
+    /// The statement, whose rows are ours from then on. Those that are somebody else's are left out.
+    fn locked(statement: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("{statement}{}", D::SKIP_LOCKED))
+    }
+}
+
+impl Expired {
+    fn of(rows: Vec<impl Into<Line>>, limit: i64) -> Self {
+        let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
+        let mut retired = Self { more, ..Self::default() };
+        for row in rows {
+            retired.add(row.into());
+        }
+        retired
+    }
+
+    fn add(&mut self, Line { key, json, since }: Line) {
+        if self.keys.is_empty() {
+            self.since = since;
+        }
+        self.keys.push(key);
+        self.lines.push(json.to_string());
+    }
+}
