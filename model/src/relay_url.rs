@@ -64,7 +64,7 @@ impl FromStr for RelayUrl {
         // An `@`, `/`, `?` or `#` in a password would make a part of it a path or a parameter, and those are shown.
         let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
         if text.matches('@').count() > before_the_host {
-            return Err(wrong("URL", format!("has an @ too many; write %40 for it in user and password; {EXAMPLE}")));
+            return Err(wrong("URL", format!("has one @ too many; write %40 instead in user and password; {EXAMPLE}")));
         }
         let implicit = match url.scheme() {
             "smtp" => false,
@@ -118,13 +118,13 @@ impl RelayUrl {
             ("tls", "opportunistic") => self.tls = Tls::Opportunistic,
             ("tls", "none") => self.tls = Tls::None,
             ("tls", other) => {
-                return Err(wrong("tls", format!("{other:?} is none of required, opportunistic and none")));
+                return Err(wrong("tls", format!("{other:?} is not one of required, opportunistic and none")));
             }
             ("ca", path) if !path.is_empty() => self.ca = Some(path.into()),
             ("hello", name) if is_host_name(name) => self.hello = Some(name.to_owned()),
-            ("hello", name) => return Err(wrong("hello", format!("{name:?} is no host name"))),
+            ("hello", name) => return Err(wrong("hello", format!("{name:?} is not a host name"))),
             (key, _) => {
-                return Err(wrong("parameter", format!("{key:?} is none of tls, ca=FILE and hello=NAME")));
+                return Err(wrong("parameter", format!("{key:?} is not one of tls, ca=FILE and hello=NAME")));
             }
         }
         Ok(())
@@ -177,8 +177,8 @@ fn credentials(url: &Url) -> Result<Option<Credentials>, Error> {
     };
     match (url.username(), url.password()) {
         ("", None) => Ok(None),
-        ("", Some(_)) => Err(wrong("user", "is missing beside the password")),
-        (_, None) => Err(wrong("password", "is missing beside the user")),
+        ("", Some(_)) => Err(wrong("user", "is missing, but there is a password")),
+        (_, None) => Err(wrong("password", "is missing, but there is a user")),
         (user, Some(password)) => {
             Ok(Some(Credentials { user: decoded("user", user)?, password: decoded("password", password)? }))
         }
@@ -233,14 +233,14 @@ mod tests {
             ("http://mail.example.com", "neither smtp nor smtps"),
             ("smtp://", "host"),
             ("smtp://mail.example.com/inbox", "path"),
-            ("smtp://mail.example.com?tls=yes", "\"yes\" is none of required"),
-            ("smtp://mail.example.com?tsl=none", "\"tsl\" is none of tls"),
-            ("smtp://mail.example.com?hello=a%0d%0ab", "no host name"),
+            ("smtp://mail.example.com?tls=yes", "\"yes\" is not one of required"),
+            ("smtp://mail.example.com?tsl=none", "\"tsl\" is not one of tls"),
+            ("smtp://mail.example.com?hello=a%0d%0ab", "not a host name"),
             ("smtps://mail.example.com?tls=none", "parameter of smtp"),
             ("smtp://user@mail.example.com", "password is missing"),
             ("smtp://u:%FF@mail.example.com", "percent-encoded"),
-            ("smtp://u:1?p@mail.example.com", "an @ too many"),
-            ("smtp://ann@example.com:1/p@mail.example.com", "an @ too many"),
+            ("smtp://u:1?p@mail.example.com", "one @ too many"),
+            ("smtp://ann@example.com:1/p@mail.example.com", "one @ too many"),
         ] {
             let error = url.parse::<RelayUrl>().unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");

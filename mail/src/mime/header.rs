@@ -47,7 +47,7 @@ pub(super) fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, Err
     if is_host_name(name) {
         return Ok(name);
     }
-    Err(Error::Message { part, problem: format!("{name:?} is no host name like lists.example.com") })
+    Err(Error::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
 }
 
 /// A label for an id. Ids of lower-case letters, digits, `-` and `_` stay as they are; others keep what they have of

@@ -185,9 +185,9 @@ fn a_retract_names_one_event_or_a_category_and_a_time() {
         (json!({"category": "comment"}), "occurred_at: is required"),
         (
             json!({"event_id": "e1", "category": "comment"}),
-            "event_id: cannot stand beside category; give event_id alone",
+            "event_id: cannot be combined with category; give event_id alone",
         ),
-        (json!({"event_id": "e1", "occurred_at": 1}), "event_id: cannot stand beside occurred_at"),
+        (json!({"event_id": "e1", "occurred_at": 1}), "event_id: cannot be combined with occurred_at"),
         (json!({"event_id": "x".repeat(256)}), "event_id: has 256 bytes, the limit is 255"),
         (json!({"category": "c", "entity_id": "a\nb", "occurred_at": 1}), "entity_id: has the control character"),
         (

@@ -68,7 +68,7 @@ impl DeliveryEvent {
         }
         let of = which(self.message.as_deref(), self.message_id.as_deref())?;
         let status = self.status.as_deref().map(|text| {
-            let right = || format!("{text:?} is no enhanced status code; \"5.1.1\" is one");
+            let right = || format!("{text:?} is not an enhanced status code; \"5.1.1\" is one");
             text.trim().parse().map_err(|()| invalid("status", right()))
         });
         let status = status.transpose()?;
@@ -89,7 +89,7 @@ impl DeliveryEvent {
 
 fn which(message: Option<&str>, message_id: Option<&str>) -> Result<Which, Invalid> {
     if let Some(id) = message {
-        let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is no UUID")))?;
+        let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is not a UUID")))?;
         return Ok(Which::Id(id));
     }
     let missing = || invalid("message", "is required, or message_id");
@@ -157,12 +157,12 @@ mod tests {
         let ahead = "2026-11-22T12:00:01Z".parse().unwrap();
         for (wrong, says) in [
             (DeliveryEvent { message: None, ..event() }, "message: is required, or message_id"),
-            (DeliveryEvent { message: Some("7".into()), ..event() }, "message: \"7\" is no UUID"),
+            (DeliveryEvent { message: Some("7".into()), ..event() }, "message: \"7\" is not a UUID"),
             (DeliveryEvent { message: None, message_id: Some("<>".into()), ..event() }, "message_id: is required"),
             (DeliveryEvent { relay: Some(String::new()), ..event() }, "relay: is required"),
             (DeliveryEvent { tenant: Some("a\nb".into()), ..event() }, "tenant: has the control character"),
             (DeliveryEvent { event_id: Some("x".repeat(256)), ..event() }, "event_id: has 256 bytes, the limit is 255"),
-            (DeliveryEvent { status: Some("550".into()), ..event() }, "status: \"550\" is no enhanced status code"),
+            (DeliveryEvent { status: Some("550".into()), ..event() }, "status: \"550\" is not an enhanced status code"),
             (DeliveryEvent { occurred_at: ahead, ..event() }, "occurred_at: 2026-11-22T12:00:01Z is more than a day"),
         ] {
             let said = checked(wrong).unwrap_err();

@@ -25,7 +25,7 @@ pub fn preferences(
         cadence(settings, chosen)?;
     }
     if let Some(zone) = &chosen.zone {
-        let right = "is no IANA time zone; write for example \"Europe/Berlin\"";
+        let right = "is not an IANA time zone; write for example \"Europe/Berlin\"";
         TimeZone::get(zone).map_err(|_| wrong("zone", zone, right))?;
     }
     if let Some(times) = &chosen.quiet {
@@ -185,7 +185,7 @@ mod tests {
         for (chosen, problem) in [
             (
                 Preferences { zone: Some("Europe/Berln".into()), ..default() },
-                "zone: \"Europe/Berln\" is no IANA time zone",
+                "zone: \"Europe/Berln\" is not an IANA time zone",
             ),
             (quiet(&["22:00-07:00", "none"]), "quiet: \"none\": write for example \"22:00-07:00\""),
             (quiet(&["fri 22"]), "quiet: \"fri 22\": \"22\": write for example \"22:00-07:00\""),
