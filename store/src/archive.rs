@@ -1,4 +1,4 @@
-//! Where rows go before upkeep deletes them: gzipped NDJSON, one file a batch, one folder a day.
+//! The archive: rows as gzipped NDJSON before they are deleted, one file a batch, one folder a day.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -33,13 +33,13 @@ pub struct Error {
 /// Rows that are going to be deleted.
 pub struct Batch {
     pub kind: Kind,
-    /// What the age of the first of them counts from.
+    /// The instant from which the age of the first row counts.
     pub since: Timestamp,
     /// JSON objects, the oldest first.
     pub lines: Vec<String>,
 }
 
-/// A file that is whole and on disk, and nobody sees yet. Dropped, it is gone.
+/// A complete file on disk under a temporary name. It is deleted when dropped.
 pub struct Prepared {
     part: PathBuf,
     file: PathBuf,
@@ -52,7 +52,7 @@ impl Archive {
         Self { folder }
     }
 
-    /// Where it is.
+    /// The folder of the archive.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -49,7 +49,7 @@ pub const ATTEMPTS: &str = "
 SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, late_at, late_phase, late_class, late_reply
 FROM attempts WHERE message = $1 ORDER BY number";
 
-/// What an attempt's end may change.
+/// The standing of an attempt whose end is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It was under way: its end counts.
@@ -148,7 +148,7 @@ impl<D: Dialect> Sql<D> {
         Ok(earlier.fetch_one(connection).await?)
     }
 
-    /// Whether the messages before this one to the same address ended like it, as many as it takes.
+    /// Reports if enough earlier messages to the same address ended with the same class.
     async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
         let before = i64::from(end.in_a_row) - 1;
         if before == 0 || end.suppress.is_none() {

@@ -84,7 +84,7 @@ impl<D: Dialect> Sql<D> {
         Self::write_audit(connection, AUDIT, key, digest_id, entry).await
     }
 
-    /// For what may be told again.
+    /// Records a repeated command only once.
     pub(super) async fn audit_once(
         connection: &mut D::Connection,
         key: &Key,

@@ -42,7 +42,7 @@ macro_rules! postgres_sums {
     };
 }
 
-/// How many events a digest has, how many groups, and what else is asked for.
+/// The number of events and groups of a digest, and more columns if asked.
 macro_rules! items_and_groups {
     ($($more:expr)?) => {
         concat!(

@@ -59,7 +59,7 @@ impl LockedDigest {
         Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new() }
     }
 
-    /// Whether it has neither a message nor an end.
+    /// Reports if the digest has neither a message nor an end.
     pub(super) fn takes_more(&self) -> bool {
         ["open", "claimed"].contains(&self.state.as_str())
     }
@@ -76,7 +76,7 @@ impl<D: Dialect> Sql<D> {
         Ok(row.map(LockedDigest::new))
     }
 
-    /// Whether the statement has an answer about the digest, or the message.
+    /// Reports if a statement about the digest or message finds a row.
     pub(super) async fn finds(
         connection: &mut D::Connection,
         statement: &'static str,

@@ -59,7 +59,7 @@ INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at) VALUES 
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
 WHERE consents.consent <> excluded.consent AND consents.changed_at <= $6";
 
-/// What reports from before do not change is what the recipient wanted last.
+/// A repeated consent counts as the latest wish: older reports of an unsubscription do not override it.
 pub const GRANTED_AGAIN: &str = "
 UPDATE consents SET changed_at = $4
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";

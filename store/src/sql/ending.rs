@@ -28,7 +28,7 @@ pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
 WHERE message = $1 AND class IS NULL";
 
-/// What an end takes over of digests that were left behind and have some of its events.
+/// The events of orphaned digests that an end adopts.
 pub enum Adoption {
     /// All of their events.
     All,

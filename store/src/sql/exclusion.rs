@@ -31,7 +31,7 @@ macro_rules! covered_by_a_retract {
     };
 }
 
-/// Opens and ends the digest `$2` beside `$1`; `$3` now, `$4` why.
+/// Opens and ends the digest `$2` of excluded events for the digest `$1`; `$3` now, `$4` reason.
 pub const OPEN_EXCLUDED: &str = "
 INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why)
 SELECT $2, tenant, digest_type, user_id, opened_at, due_at, 'closed', $3, 'skipped', $4

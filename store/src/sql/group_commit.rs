@@ -30,7 +30,7 @@ pub struct Dot {
     message: Uuid,
     attempt: u32,
     now: Timestamp,
-    /// Whether the attempt may send the dot. Dropped where nobody could record it.
+    /// Permission to send the dot. Dropped if the record failed.
     tell: oneshot::Sender<bool>,
 }
 
@@ -39,7 +39,7 @@ impl GroupCommit {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dot);
     }
 
-    /// Those that somebody still waits for.
+    /// The records whose callers still wait.
     fn take(&self) -> Vec<Dot> {
         let mut dots = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         dots.retain(|dot| !dot.tell.is_closed());
@@ -101,7 +101,7 @@ impl<D: Dialect> Sql<D> {
 
 fn tell(recorded: Vec<(Dot, bool)>) {
     for (dot, may_send) in recorded {
-        // Nobody waits any more: the attempt is given up, and the next one finds the record.
+        // The caller gave up: the next attempt finds the record.
         let _ = dot.tell.send(may_send);
     }
 }

@@ -128,7 +128,7 @@ pub struct RetractIdentity<'a> {
     pub entity_id: &'a str,
 }
 
-/// What a retract is about, and until when in milliseconds; an id is taken back for all time.
+/// The identity of a retract, and its end in milliseconds. A retract of an event id has no end.
 fn identity(retract: &Retract) -> (RetractIdentity<'_>, i64) {
     match retract {
         Retract::Event(event_id) => {

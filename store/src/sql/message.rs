@@ -49,7 +49,7 @@ pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AN
 pub struct LockedMessage {
     /// Its end, or its digest's.
     pub closed: Option<Closed>,
-    /// Whether the relay took it.
+    /// `true` if the relay accepted the message.
     pub sent: bool,
 }
 

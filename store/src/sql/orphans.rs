@@ -9,7 +9,7 @@ use sqlx::query;
 use tidings_model::Event;
 use tidings_model::step::{Closed, Outcome, Window};
 
-/// Whether the digest `$1`, which is locked, was left behind by a window that opened before `$2`.
+/// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
 pub const IS_ORPHANED: &str = "
 SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";

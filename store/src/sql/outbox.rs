@@ -81,7 +81,7 @@ impl<D: Dialect> Outbox for Sql<D> {
     async fn shrink_message(&self, message: &Message, attempt: u32) -> Result<bool> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            // What the statement asks of the attempts is read when nobody else can begin one.
+            // The lock keeps other calls from beginning an attempt before the statement reads the attempts.
             Self::lock_message(&mut tx, message.id).await?;
             let statement = query(SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
             let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);

@@ -26,7 +26,7 @@ pub const LOCK_ADDRESS: Variants = Variants {
     postgres: "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))",
 };
 
-/// `$1` message, `$2` `Message-ID`, `$3` tenant; each may be empty. What no relay was ever given nobody can report of.
+/// `$1` message, `$2` `Message-ID`, `$3` tenant; each may be empty. Only a message that a relay was given can be reported.
 pub const REPORTED_MESSAGE: &str = "
 SELECT m.id FROM messages m
 WHERE (m.id = $1 OR m.message_id = $2) AND (m.tenant = $3 OR $3 = '')
@@ -42,7 +42,7 @@ pub const DELIVERY_EVENTS: &str = "
 SELECT kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
 FROM delivery_events WHERE message = $1 ORDER BY occurred_at, event";
 
-/// When each message to the address bounced softly that did so since one was delivered there; `$3` limit.
+/// The time of the first soft bounce of each message to the address since its last delivery; `$3` limit.
 pub const SOFT_BOUNCED: &str = "
 SELECT MIN(e.occurred_at) AS first_at FROM delivery_events e
 WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft'
@@ -51,7 +51,7 @@ WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft'
   AND NOT EXISTS (SELECT 1 FROM delivery_events d WHERE d.message = e.message AND d.kind = 'delivered')
 GROUP BY e.message ORDER BY first_at LIMIT $3";
 
-/// When the relay got a message that it did not refuse, as far as anybody knows.
+/// The earliest dot of an attempt that the relay is not known to have refused.
 pub const TAKEN_AT: &str = "
 SELECT MIN(past_the_dot_at) FROM attempts
 WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled'))";

@@ -128,7 +128,7 @@ impl<D: Dialect> Retries for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Why a digest must stay as it is. No attempt of it is under way.
+    /// The reason to refuse a reopen. No attempt of the digest is under way.
     async fn refusal(
         connection: &mut D::Connection,
         digest: &DigestRecord,

@@ -92,7 +92,7 @@ pub struct Expired {
     /// The primary keys.
     pub keys: Vec<Value>,
     pub lines: Vec<String>,
-    /// What the age of the first counts from.
+    /// The instant from which the age of the first row counts.
     pub since: Timestamp,
     /// Digests that lose something.
     pub digests: Vec<Value>,
@@ -167,7 +167,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Expired::of(rows, limit))
     }
 
-    /// The message is locked first here, and its digest then. As nobody is waited for, that is no deadlock.
+    /// Locks the message first and its digest next. A deadlock is impossible because the call waits for no lock.
     pub(in crate::sql) async fn old_messages(
         connection: &mut D::Connection,
         before: Timestamp,
@@ -202,7 +202,7 @@ impl<D: Dialect> Sql<D> {
         Ok(lines::message(record, message, attempts))
     }
 
-    /// The statement, whose rows are ours from then on. Those that are somebody else's are left out.
+    /// The statement with its rows locked. Rows that another transaction has locked are left out.
     fn locked(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("{statement}{}", D::SKIP_LOCKED))
     }
