@@ -134,7 +134,7 @@ async fn retracts_travel_in_the_batches_of_their_key() -> Result<()> {
     assert_eq!(sorted_signals(&temporal, &key("bob")).await?[0].retracts, expected[..1]);
 
     let error = client.retract(v1::Retract { category: "comment".into(), ..one }).await.unwrap_err();
-    assert!(error.to_string().starts_with("invalid: event_id: cannot stand beside category"), "{error}");
+    assert!(error.to_string().starts_with("invalid: event_id: cannot be combined with category"), "{error}");
     Ok(())
 }
 
