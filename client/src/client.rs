@@ -135,7 +135,8 @@ impl Inner {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do for the key; forgets its lane in the same step, so that the next event starts a new driver.
+    /// Returns the next step for the key. Forgets an idle lane under the same lock, so that the next event starts a new
+    /// driver.
     fn next(&self, key: &Key) -> Next {
         let mut lanes = self.lanes();
         let next = lanes.get_mut(key).map_or(Next::Forget, |lane| lane.next(Instant::now()));

@@ -1,4 +1,4 @@
-//! What a service decides about its client. The connection itself is configured the way Temporal's own tools are.
+//! Settings of the client. Temporal's own environment variables and `temporal.toml` configure the connection.
 
 use std::{env::VarError, time::Duration};
 
@@ -41,7 +41,7 @@ pub enum ConnectError {
     Connect {
         /// The server's URL.
         target: String,
-        /// What the SDK says.
+        /// The error of the SDK.
         source: Box<ClientConnectError>,
     },
 }
@@ -59,12 +59,12 @@ pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Clie
     temporalio_client::Client::new(connection, client).map_err(|error| failed(error.into()))
 }
 
-/// Why the `TEMPORAL_*` variables and `temporal.toml` make no sense, without what they say: an API key may stand in a
-/// variable that is no UTF-8, and in the line of the file that the SDK shows below the first line of its error.
+/// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
+/// line of the file that the SDK shows below the first line of its error.
 #[must_use]
 pub fn unquoted(error: &ConfigError) -> String {
     match error {
-        ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is no UTF-8".to_owned(),
+        ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is not UTF-8".to_owned(),
         _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
     }
 }
@@ -89,6 +89,6 @@ mod tests {
             assert!(error.contains(said) && !error.contains("hunter2"), "{text:?} says {error}");
         }
         let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
-        assert_eq!(error, "a variable is no UTF-8");
+        assert_eq!(error, "a variable is not UTF-8");
     }
 }

@@ -1,4 +1,4 @@
-//! Why an event or a retract was not acknowledged, and what to do about it.
+//! Errors of the client, each with its remedy.
 
 use temporalio_client::tonic::{Code, Status};
 use tidings_model::{limits::Invalid, names};
@@ -45,7 +45,7 @@ pub enum Rejection {
     /// The credentials do not suffice.
     #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*")]
     Denied(String),
-    /// Anything else that no retry mends.
+    /// Any other refusal. A retry would fail, too.
     #[error("{0}")]
     Other(String),
 }

@@ -1,5 +1,5 @@
-//! The events and retracts of one key on their way: one batch in flight, what arrives meanwhile waits for the next. No
-//! I/O here.
+//! The queue of one key's events and retracts. One batch is in flight; later items wait for the next batch. This module does
+//! no I/O.
 
 use std::{
     collections::VecDeque,
@@ -14,26 +14,26 @@ use crate::{Error, pace::Pace};
 
 /// An event or a retract that waits for its acknowledgement.
 pub(crate) struct Waiting {
-    /// Which of the two.
+    /// The kind of the item.
     pub(crate) kind: Kind,
     /// Its proto3-JSON without its key.
     pub(crate) json: String,
-    /// When its caller gives up.
+    /// The deadline of the caller.
     pub(crate) deadline: Instant,
-    /// Its caller. Closed when the caller is gone: what it handed over is then withdrawn.
+    /// The channel to the caller. A closed channel withdraws the item.
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
     /// Its share of the client's memory.
     pub(crate) memory: OwnedSemaphorePermit,
 }
 
-/// What a batch is made of.
+/// The kind of an item in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Event,
     Retract,
 }
 
-/// What the driver of a lane does next.
+/// The next step of a lane's driver.
 pub(crate) enum Next {
     /// There is a batch to send.
     Send,
@@ -43,7 +43,7 @@ pub(crate) enum Next {
     Forget,
 }
 
-/// See the module.
+/// The queue and the pace of one key.
 pub(crate) struct Lane {
     waiting: VecDeque<Waiting>,
     pace: Pace,
@@ -84,7 +84,7 @@ impl Lane {
     }
 }
 
-/// How long the batch may take: as long as the most patient of its callers.
+/// Returns the time left for the batch: that of its most patient caller.
 pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
     batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
 }
@@ -100,11 +100,11 @@ pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
     }])
 }
 
-/// Tells every caller of the batch.
+/// Answers every caller of the batch.
 pub(crate) fn answer(batch: Vec<Waiting>, result: &Result<(), Error>) {
     for Waiting { reply, memory, .. } in batch {
         drop(memory);
-        // The caller may be gone; nobody else waits for this answer.
+        // The caller may be gone, and then the answer has no other receiver.
         let _ = reply.send(result.clone());
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_reaches_every_caller_of_its_batch_and_nobody_else() {
+    fn an_error_reaches_only_the_callers_of_its_batch() {
         let (mut lane, mut callers) = lane((0..501).map(|n| n.to_string()));
         answer(lane.take_batch(), &Err(Error::Unavailable("down".to_owned())));
         let answered = callers.iter_mut().map(|caller| caller.try_recv().is_ok()).filter(|answered| *answered).count();

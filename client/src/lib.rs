@@ -1,5 +1,5 @@
-//! The thin client that services link: hand over an event, and once [`Client::emit`] returns it is durable. What it told
-//! of was deleted, read or resolved: [`Client::retract`] takes it back.
+//! The thin client that services link. An event is durable once [`Client::emit`] returns. [`Client::retract`] takes back an
+//! event whose subject was deleted, read or resolved.
 //!
 //! ```no_run
 //! # async fn example(event: tidings_client::v1::Event) -> Result<(), Box<dyn std::error::Error>> {

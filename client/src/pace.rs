@@ -1,4 +1,4 @@
-//! How fast one key may be signalled. Signals to a workflow compete with the tasks that process them: past about five
+//! The pace of the signals to one key. Signals to a workflow compete with the tasks that process them: past about five
 //! a second, and above all when several are in flight, the run falls behind and its timers fire late.
 
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// The most that a slow or throttling server makes us wait.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// When the next batch of a key may start.
+/// The earliest start of a key's next batch.
 #[derive(Debug)]
 pub(crate) struct Pace {
     interval: Duration,

@@ -8,22 +8,22 @@ use tidings_model::command::Order;
 
 use crate::error::Usage;
 
-/// Who and why.
+/// The operator and the reason.
 #[derive(Debug, Args)]
 pub(crate) struct Reason {
-    /// Why, for the audit trail and workflow history, which must not keep addresses
+    /// The reason, for the audit trail and workflow history; without addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Who, for the audit trail: a login, no address [default: yours on this machine]
+    /// Your login for the audit trail, not an address [default: your login on this machine]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
 }
 
 impl Reason {
-    /// Who gives a command, and why. Without a name it is the login.
+    /// Checks the operator, which defaults to the login, and the reason.
     ///
     /// # Errors
-    /// [`Usage`] where one of them will not do.
+    /// One of them is invalid, or the login is unknown.
     pub(crate) fn order(self) -> Result<Order, Usage> {
         let by = self.by.or_else(login).ok_or_else(|| Usage(BY_WHOM.to_owned()))?;
         let order = Order { by, why: self.why };
@@ -32,13 +32,13 @@ impl Reason {
     }
 }
 
-/// Who, and why.
+/// The operator and an optional reason.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OptionalReason {
-    /// Who, for the audit trail: a login, no address [default: yours on this machine]
+    /// Your login for the audit trail, not an address [default: your login on this machine]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
-    /// Why, for the audit trail [default: the command]
+    /// The reason, for the audit trail [default: the command]
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -52,7 +52,7 @@ impl OptionalReason {
     }
 }
 
-/// There is no login to take instead.
+/// The error without a login.
 const BY_WHOM: &str =
     "--by: is required, because neither USER nor LOGNAME says who you are; write for example --by ann";
 
@@ -60,7 +60,7 @@ pub(crate) fn login() -> Option<String> {
     ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
 }
 
-/// A time, or a span from now, in which a day is 24 hours.
+/// Parses a time, or a span from now with days of 24 hours. The result lies in the future.
 pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     let now = Timestamp::now();
     let from_now = |span: Span| now.to_zoned(TimeZone::UTC).checked_add(span).map(|at| at.timestamp()).ok();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_one_or_a_span_from_now_and_never_in_the_past() {
+    fn a_future_time_or_a_span_from_now_is_accepted() {
         let in_hours = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
         for (span, hours) in [("2h 30m", 2), ("1d", 24), ("14d", 336), ("1d 2h", 26), ("500d", 12_000), ("1w", 168)] {
             let at = later(span).unwrap();

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and who answers.
+//! The command line: every subcommand, and the function that runs it.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ For production:
   tidings config check --cadence 'daily 08:00' --zone Europe/Berlin
                                                 when would that be?
   tidings migrate                               prepare database and Temporal
-  tidings recipients import people.csv          who gets mail
+  tidings recipients import people.csv          add recipients
   tidings worker                                run
   tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'
 
@@ -42,10 +42,10 @@ Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// The configuration file [default: tidings.toml, where it exists]
+    /// The configuration file [default: tidings.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "TIDINGS_CONFIG")]
     config: Option<PathBuf>,
-    /// What to log, and how.
+    /// The options of the log.
     #[command(flatten)]
     pub log: log::Log,
 }
@@ -56,52 +56,52 @@ enum Command {
     Dev(dev::Args),
     /// Runs the worker that makes and sends the digests
     Worker,
-    /// Hands events to Tidings: NDJSON, gzipped or not, or one event from its fields
+    /// Emits events: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::Options>),
     /// Takes events back, before or after they arrive
     Retract(retract::Options),
-    /// Says what is pending for a key, when it goes out, and why then
+    /// Shows a key's pending events, their deadline and its reason
     #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
-        In a part of the key, / is written %2F and % is written %25. In JSON, `null` says that nothing is pending.")]
+        In a part of the key, / is written %2F and % is written %25. In JSON, `null` means that nothing is pending.")]
     Status(KeyOptions),
     /// Sends what is pending for a key now; short for `tidings digest flush`
     #[command(after_help = "Example: tidings flush acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25.")]
     Flush(KeyOptions),
-    /// What an operator tells a key, or many: flush, hold, release, drop, retime, reopen, preview
+    /// Operates on one key or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(digest::Command),
     /// Sends one e-mail, from a template or from ready parts
     Send(Box<send::Options>),
-    /// What became of each e-mail: list, show, retry, cancel
+    /// Lists, shows, retries and cancels e-mails
     #[command(subcommand)]
     Messages(messages::Command),
-    /// Takes up what a terminated run left behind
+    /// Recovers the events of a terminated run
     Recover(recover::Options),
-    /// The directory of those who get mail
+    /// Imports recipients into the directory
     #[command(subcommand)]
     Recipients(recipients::Command),
-    /// What recipients chose for a digest type
+    /// Reads and changes what a recipient chose for a digest type
     #[command(subcommand)]
     Preferences(preferences::Command),
-    /// Whether recipients want a digest type at all
+    /// Records if a recipient wants a digest type
     #[command(subcommand)]
     Consent(consent::Command),
-    /// The relays that mail goes by
+    /// Lists, tests, opens and closes relays
     #[command(subcommand)]
     Relays(relays::Command),
-    /// The addresses that must not be mailed
+    /// Lists and lifts suppressed addresses
     #[command(subcommand)]
     Suppressions(suppressions::Command),
-    /// What is deleted when it is too old
+    /// Deletes old data according to [retention]
     #[command(subcommand)]
     Upkeep(upkeep::Command),
-    /// Prepares the database and Temporal; run it before every upgrade
+    /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
-    /// The configuration
+    /// Checks the configuration
     #[command(subcommand)]
     Config(config::Command),
-    /// The templates of the mails
+    /// Lists, previews and checks templates
     #[command(subcommand)]
     Template(template::Command),
 }
@@ -117,10 +117,10 @@ struct KeyOptions {
 }
 
 impl Arguments {
-    /// Does what was asked. `false`: it was done in part, or what was checked is not right.
+    /// Runs the command. `false` means partly failed, or that a check found problems.
     ///
     /// # Errors
-    /// [`crate::error::Usage`] and [`crate::config::Error`] where the caller must change something; all else is a failure.
+    /// [`crate::error::Usage`] and [`crate::config::Error`] ask for a change by the caller. Every other error is a failure.
     pub async fn run(self) -> anyhow::Result<bool> {
         let load = || Config::load(self.config.as_deref());
         match self.command {
@@ -151,29 +151,29 @@ impl Arguments {
 mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
-    /// Whether the command line is understood.
-    fn understood(words: &str) -> bool {
+    /// Reports if the command line parses.
+    fn parses(words: &str) -> bool {
         super::Arguments::try_parse_from(words.split(' ')).is_ok()
     }
 
     #[test]
-    fn what_is_for_many_keys_is_refused_beside_one() {
+    fn options_for_many_keys_are_refused_with_one_key() {
         for command in ["flush", "hold", "release", "drop", "retime"] {
             let one = format!("tidings digest {command} acme/activity/ann --why test");
             let many = format!("tidings digest {command} --where tenant=acme --why test");
-            assert!(understood(&one) && understood(&many), "{command}");
+            assert!(parses(&one) && parses(&many), "{command}");
             for flag in ["--dry-run", "--rate 5"] {
-                assert!(!understood(&format!("{one} {flag}")), "{command} {flag}");
-                assert!(understood(&format!("{many} {flag}")), "{command} {flag}");
+                assert!(!parses(&format!("{one} {flag}")), "{command} {flag}");
+                assert!(parses(&format!("{many} {flag}")), "{command} {flag}");
             }
             for rate in ["0", "1001", "4294967295", "-1"] {
-                assert!(!understood(&format!("{many} --rate {rate}")), "{command} --rate {rate}");
+                assert!(!parses(&format!("{many} --rate {rate}")), "{command} --rate {rate}");
             }
         }
     }
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         super::Arguments::command().debug_assert();
     }
 }

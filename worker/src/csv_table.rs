@@ -50,7 +50,7 @@ impl<R: Read> Table<R> {
 }
 
 impl Row {
-    /// What is in the column; empty where there is no such column.
+    /// Returns the value of the column; empty without such a column.
     pub fn value(&self, column: &str) -> String {
         let index = self.header.iter().position(|name| name == column);
         index.and_then(|index| self.values.get(index)).unwrap_or_default().to_owned()
@@ -68,7 +68,7 @@ fn check(header: &csv::StringRecord, columns: &[&str], required: &[&str]) -> Res
     }
 }
 
-/// What is wrong with the line, where the next one may be right.
+/// Returns the problem of one line. Other errors end the file.
 fn refused(error: csv::Error) -> csv::Result<Rejection> {
     let refuse = |line, problem: String| Ok(Rejection::new(line, "", &problem));
     match (error.position().map(csv::Position::line), error.kind()) {

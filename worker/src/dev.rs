@@ -36,9 +36,9 @@ mod temporal;
 use mailbox::Mailbox;
 use ports::Port;
 
-/// Where everything is kept, in the current folder.
+/// The folder of all data, inside the current one.
 const FOLDER: &str = ".tidings";
-/// How long activities in progress may take to end. What they leave undone, the next start does.
+/// The time for activities in progress to end. The next start completes the rest.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const DEFAULT_TEMPORAL_PORT: u16 = 7233;
@@ -89,7 +89,7 @@ impl Args {
         format!("http://localhost:{}", self.inbox_port)
     }
 
-    /// What other commands need in front when the server is not where they look for it.
+    /// Returns the prefix that other commands need when the server has another port.
     fn temporal_address(&self) -> String {
         match self.temporal_port {
             DEFAULT_TEMPORAL_PORT if env::var_os("TEMPORAL_ADDRESS").is_none() => String::new(),
@@ -115,26 +115,26 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     for port in args.temporal() {
         drop(port.listen()?);
     }
-    let desk = Desk::open(&args, folder).await?;
+    let mail = LocalMail::open(&args, folder).await?;
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
         error = server.ended() => Err(error.into()),
-        done = work(&args, config, desk) => done,
+        done = work(&args, config, mail) => done,
     };
     server.stop().await;
     ended
 }
 
 /// The worker, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
-async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
+async fn work(args: &Args, config: Config, mail: LocalMail) -> anyhow::Result<()> {
     Storage::connect(&config.database_url).await?.migrate().await?;
-    let mailbox = Arc::clone(&desk.mailbox);
+    let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
     let mut worker = pin!(crate::worker::run(config.clone(), UnknownRecipients::Invent, shutdown.clone()));
-    let mut desk = pin!(desk.serve(args));
+    let mut mail = pin!(mail.serve(args));
     let ended = tokio::select! {
         done = &mut worker => return done.and_then(|()| bail!("the worker ended")),
-        done = &mut desk => done,
+        done = &mut mail => done,
         done = interrupted() => done,
         done = guide(args, &config, &mailbox) => done,
     };
@@ -142,7 +142,7 @@ async fn work(args: &Args, config: Config, desk: Desk) -> anyhow::Result<()> {
     tokio::select! {
         stopped = worker => ended.and(stopped),
         () = sleep(PATIENCE) => ended,
-        _ = desk => ended,
+        _ = mail => ended,
     }
 }
 
@@ -160,13 +160,13 @@ async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Resul
 }
 
 /// The sink and its inbox, listening.
-struct Desk {
+struct LocalMail {
     mailbox: Arc<Mailbox>,
     smtp: TcpListener,
     inbox: TcpListener,
 }
 
-impl Desk {
+impl LocalMail {
     async fn open(args: &Args, folder: &Path) -> anyhow::Result<Self> {
         let smtp = TcpListener::from_std(args.smtp().listen()?)?;
         let inbox = TcpListener::from_std(args.inbox().listen()?)?;

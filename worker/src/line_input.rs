@@ -1,4 +1,4 @@
-//! What the commands that take many lines share: the progress bar, the word for each line refused, the summary.
+//! Shared parts of the commands that read many lines: the progress bar, the rejections and the summary.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub struct Rejection {
     pub line: u64,
     /// The field as the contract or the header names it; empty when the whole line is wrong.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// The fault and the remedy.
     pub problem: String,
 }
 
@@ -40,7 +40,7 @@ fn presentable(text: &str) -> String {
     if end < text.len() { format!("{shown}…") } else { shown }
 }
 
-/// How a run over many lines went.
+/// The totals of a run.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     accepted: u64,
@@ -92,8 +92,8 @@ impl Report {
     }
 }
 
-/// A bar over the bytes of `path` or, for `-`, of standard input, whose number of bytes nobody knows. It is drawn on
-/// standard error, and only where that is a terminal.
+/// Opens `path`, or standard input for `-`, with a progress bar over its bytes. The bar appears only on a terminal. The size
+/// of standard input is unknown.
 pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
     if path == Path::new("-") {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} accepted, {elapsed}")?);

@@ -1,4 +1,4 @@
-//! What Tidings logs, on standard error: text for people, JSON for machines.
+//! The log on standard error: text for people, JSON for machines.
 
 use std::io::{IsTerminal as _, stderr};
 
@@ -7,14 +7,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::error::Usage;
 
-/// What every command can be told about its log.
+/// The options of the log.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct Log {
-    /// What to log: a level, or target=level pairs, for example `info,tidings_activities=debug`.
+    /// The filter of the log: a level, or target=level pairs, for example `info,tidings_activities=debug`.
     #[arg(long, global = true, value_name = "FILTER", env = "TIDINGS_LOG", default_value = "info")]
     log: String,
-    /// How to log, on standard error.
+    /// The format of the log on standard error.
     #[arg(long, global = true, value_name = "FORMAT", env = "TIDINGS_LOG_FORMAT", default_value = "text")]
     log_format: Format,
 }

@@ -1,4 +1,4 @@
-//! `tidings preferences` and `tidings consent`: what recipients chose, and whether they want a digest at all.
+//! The preferences and the consent of recipients, for the commands that change them.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use tidings_store::Store;
 
 use crate::{Config, Storage, config::Unreachable, error::Usage};
 
-/// What all of these commands work with.
-pub(crate) struct Desk<'a> {
+/// The store of preferences and consent, and the workflows that follow a change.
+pub(crate) struct PreferenceStore<'a> {
     config: &'a Config,
     pub settings: Settings,
     pub store: Arc<dyn Store>,
@@ -18,14 +18,14 @@ pub(crate) struct Desk<'a> {
     temporal: Option<Option<Client>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> PreferenceStore<'a> {
     pub async fn open(config: &'a Config) -> anyhow::Result<Self> {
         let store = Storage::connect(&config.database_url).await?.ready().await?;
         Ok(Self { config, settings: config.unsigned(), store, temporal: None })
     }
 
-    /// Tells the key's workflow that something was chosen. Where nobody hears it that is a warning: it was written down,
-    /// and counts when the window is due.
+    /// Notifies the key's workflow of a change. A failure is only a warning, because the stored change applies when the window
+    /// is due.
     pub async fn tell(&mut self, key: &Key) {
         let told = match self.connected().await {
             Some(client) => choices::tell(client, key).await.map_err(|error| error.to_string()),
@@ -50,7 +50,7 @@ fn warn(problem: &str) {
     anstream::eprintln!("warning: {problem}; it was written down, and an open window follows it when it is due");
 }
 
-/// What the caller must change is [`Usage`].
+/// Turns the errors of wrong input into [`Usage`].
 pub(crate) fn usage(error: Error) -> anyhow::Error {
     match error {
         Error::Invalid(invalid) => Usage(invalid.to_string()).into(),

@@ -1,4 +1,4 @@
-//! Which store: the one place that names the databases.
+//! The store of the configuration. Only this module names the databases.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The workers of both streams, until they are told to stop.
+//! The run loop of the workers of both streams and of the purge.
 
 use std::{pin::pin, sync::Arc};
 
@@ -20,7 +20,7 @@ pub mod registration;
 pub mod retention_schedule;
 pub mod sdk;
 
-use retention_schedule::Nightly;
+use retention_schedule::RetentionSchedule;
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -62,11 +62,11 @@ pub async fn run(
         transactional = config.streams.transactional.settings.relays.join(", "),
         "the worker runs"
     );
-    let nightly = Nightly { task_queue: &config.task_queue, at: config.retention.at };
+    let schedule = RetentionSchedule { task_queue: &config.task_queue, at: config.retention.at };
     let workers =
         workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
     let scheduled = async {
-        nightly.see_to_it(&client).await;
+        schedule.ensure_or_log(&client).await;
         Ok(())
     };
     let mut running = pin!(try_join(try_join_all(workers), scheduled));

@@ -190,7 +190,7 @@ impl Recovery<'_> {
         Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
-    /// Waits for the delivery of the key's other digest, of which there is at most one.
+    /// Waits for the delivery of the key's other digest. A key has at most one digest in delivery.
     async fn until_delivered(&self) -> Result<(), RecoverError> {
         let until = Timestamp::now() + DELIVERY;
         while let Some(delivery) = self.in_delivery().await? {

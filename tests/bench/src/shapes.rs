@@ -11,7 +11,7 @@ use temporalio_sdk::{
     activities::{ActivityContext, ActivityError},
     workflows::select,
 };
-use tidings::registration::{CACHED, STICKY, slots};
+use tidings::registration::{CACHED, STICKY, worker_tuner};
 use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
@@ -47,7 +47,7 @@ impl Shape {
             Self::Same => options
                 .max_cached_workflows(CACHED)
                 .sticky_queue_schedule_to_start_timeout(STICKY)
-                .tuner(slots())
+                .tuner(worker_tuner())
                 .register_workflow::<Same>()?
                 .build(),
             Self::Textbook => options.register_workflow::<Textbook>()?.build(),

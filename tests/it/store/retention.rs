@@ -17,7 +17,7 @@ use temporalio_client::{
     Client, RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
     WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
-use tidings::retention_schedule::{self, Nightly};
+use tidings::retention_schedule::{self, RetentionSchedule};
 use tidings_activities::retention::Retention;
 use tidings_harness::{
     env::{Env, event, eventually, key, settings},
@@ -30,8 +30,8 @@ use tidings_workflows::{Upkeep, upkeep::Report};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn nightly(at: Time) -> Nightly<'static> {
-    Nightly { task_queue: names::TASK_QUEUE, at }
+fn nightly(at: Time) -> RetentionSchedule<'static> {
+    RetentionSchedule { task_queue: names::TASK_QUEUE, at }
 }
 
 /// Everything for an hour, and into `folder` then.

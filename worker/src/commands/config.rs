@@ -1,4 +1,4 @@
-//! `tidings config`: is the configuration right, and what is in force?
+//! `tidings config`: checks the configuration and prints the effective settings.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
@@ -25,16 +25,16 @@ use crate::{
 mod next_slots;
 mod streams;
 
-use next_slots::Slots;
+use next_slots::NextSlots;
 
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Checks tidings.toml, the environment and the templates, and prints what is in force
+    /// Checks tidings.toml, the environment and the templates, and prints the effective settings
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
-        Passwords and keys are shown as ***. Nothing is connected to.")]
+        Passwords and keys are shown as ***. The command connects to nothing.")]
     Check {
         /// Check these words instead, and show the next three slots
         #[arg(long, value_name = "WORDS")]
@@ -48,11 +48,11 @@ pub enum Command {
     },
 }
 
-/// Carries out the command. `config` is read only where it is asked about.
+/// Runs the command. Only the check of the configuration itself loads the configuration.
 ///
 /// # Errors
 /// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
-/// serve; [`Usage`] when the words are no cadence or the zone is none.
+/// sign; [`Usage`] when the words are not a cadence, or the zone does not exist.
 pub(crate) fn run(
     Command::Check { cadence, zone, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
@@ -67,7 +67,7 @@ pub(crate) fn run(
 fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
     let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
     config::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
-    let slots = Slots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
+    let slots = NextSlots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
     let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
     anstream::println!("{shown}");
     Ok(())
@@ -88,7 +88,7 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
-    let shown = Shown::new(config, streams, dkim.as_ref().map(|(signing, dkim)| ShownDkim::new(signing, dkim)));
+    let shown = ConfigView::new(config, streams, dkim.as_ref().map(|(signing, dkim)| DkimView::new(signing, dkim)));
     let shown = if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
@@ -112,7 +112,7 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
             key,
             value: digest.template.clone(),
             problem: format!(
-                "there is no such template; there are: {}. {:?} would stand in for it",
+                "there is no such template; there are: {}. Until then {:?} is used",
                 names.join(", "),
                 renderer::DEFAULT
             ),
@@ -122,35 +122,35 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
 
 /// The configuration as `tidings.toml` would say it, without passwords and keys.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ConfigView<'a> {
     database_url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     templates: Option<&'a Path>,
     task_queue: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_listen: Option<SocketAddr>,
-    mail: ShownMail<'a>,
-    relay: BTreeMap<&'a str, streams::ShownRelay>,
-    stream: streams::ShownStreams<'a>,
-    recipients: ShownRecipients,
-    retention: ShownRetention<'a>,
-    digest: ShownDigests<'a>,
+    mail: MailView<'a>,
+    relay: BTreeMap<&'a str, streams::RelayView>,
+    stream: streams::StreamsView<'a>,
+    recipients: RecipientsView,
+    retention: RetentionView<'a>,
+    digest: DigestsView<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tenant: BTreeMap<&'a str, ShownTenant<'a>>,
-    temporal: ShownTemporal<'a>,
+    tenant: BTreeMap<&'a str, TenantView<'a>>,
+    temporal: TemporalView<'a>,
 }
 
-type ShownDigests<'a> = BTreeMap<&'a str, ShownDigest<'a>>;
+type DigestsView<'a> = BTreeMap<&'a str, DigestView<'a>>;
 
 #[derive(Serialize)]
-struct ShownRecipients {
+struct RecipientsView {
     #[serde(skip_serializing_if = "Option::is_none")]
     cap: Option<String>,
     soft_bounces: u32,
 }
 
 #[derive(Serialize)]
-struct ShownRetention<'a> {
+struct RetentionView<'a> {
     events: String,
     messages: String,
     delivery_events: String,
@@ -161,22 +161,22 @@ struct ShownRetention<'a> {
 
 /// All that is in force for a tenant's digest types, taken over or not.
 #[derive(Serialize)]
-struct ShownTenant<'a> {
-    digest: ShownDigests<'a>,
+struct TenantView<'a> {
+    digest: DigestsView<'a>,
 }
 
 #[derive(Serialize)]
-struct ShownMail<'a> {
+struct MailView<'a> {
     from: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_to: Option<&'a str>,
     domain: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dkim: Option<ShownDkim<'a>>,
+    dkim: Option<DkimView<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownDkim<'a> {
+struct DkimView<'a> {
     selector: &'a str,
     domain: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +185,7 @@ struct ShownDkim<'a> {
     dns: Record,
 }
 
-/// What the operator publishes so that receivers can verify.
+/// The DNS record with which receivers verify the signature.
 #[derive(Serialize)]
 struct Record {
     name: String,
@@ -194,7 +194,7 @@ struct Record {
 }
 
 #[derive(Serialize)]
-struct ShownDigest<'a> {
+struct DigestView<'a> {
     cadence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_now: Option<String>,
@@ -222,7 +222,7 @@ struct ShownDigest<'a> {
 
 /// Not of `tidings.toml`, but of Temporal's environment variables and file.
 #[derive(Serialize)]
-struct ShownTemporal<'a> {
+struct TemporalView<'a> {
     address: String,
     namespace: &'a str,
     tls: bool,
@@ -230,28 +230,28 @@ struct ShownTemporal<'a> {
     api_key: Option<&'static str>,
 }
 
-impl<'a> Shown<'a> {
-    fn new(config: &'a Config, stream: streams::ShownStreams<'a>, dkim: Option<ShownDkim<'a>>) -> Self {
+impl<'a> ConfigView<'a> {
+    fn new(config: &'a Config, stream: streams::StreamsView<'a>, dkim: Option<DkimView<'a>>) -> Self {
         Self {
             database_url: config.database_url.to_string(),
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
             metrics_listen: config.metrics_listen,
-            mail: ShownMail::new(&config.sender, dkim),
+            mail: MailView::new(&config.sender, dkim),
             relay: streams::relays(config),
             stream,
-            recipients: ShownRecipients {
+            recipients: RecipientsView {
                 cap: config.cap.map(|cap| cap.to_string()),
                 soft_bounces: config.soft_bounces,
             },
-            retention: ShownRetention::new(&config.retention),
-            digest: shown(&config.digests),
+            retention: RetentionView::new(&config.retention),
+            digest: digest_views(&config.digests),
             tenant: config
                 .tenants
                 .iter()
-                .map(|(name, own)| (name.as_str(), ShownTenant { digest: shown(own) }))
+                .map(|(name, own)| (name.as_str(), TenantView { digest: digest_views(own) }))
                 .collect(),
-            temporal: ShownTemporal {
+            temporal: TemporalView {
                 address: config.temporal.address(),
                 namespace: config.temporal.namespace(),
                 tls: config.temporal.connection.tls_options.is_some(),
@@ -261,7 +261,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl<'a> ShownRetention<'a> {
+impl<'a> RetentionView<'a> {
     fn new(retention: &'a config::Retention) -> Self {
         let settings = &retention.settings;
         Self {
@@ -274,12 +274,12 @@ impl<'a> ShownRetention<'a> {
     }
 }
 
-fn shown(digests: &BTreeMap<String, DigestSettings>) -> ShownDigests<'_> {
+fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> DigestsView<'_> {
     digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
 }
 
-impl<'a> ShownMail<'a> {
-    fn new(sender: &'a Sender, dkim: Option<ShownDkim<'a>>) -> Self {
+impl<'a> MailView<'a> {
+    fn new(sender: &'a Sender, dkim: Option<DkimView<'a>>) -> Self {
         Self { from: from(sender), reply_to: sender.reply_to.as_deref(), domain: &sender.domain, dkim }
     }
 }
@@ -288,7 +288,7 @@ fn from(Sender { name, address, .. }: &Sender) -> String {
     if name.is_empty() { address.clone() } else { format!("{name} <{address}>") }
 }
 
-impl<'a> ShownDkim<'a> {
+impl<'a> DkimView<'a> {
     fn new(signing: &'a DkimConfig, dkim: &Dkim) -> Self {
         Self {
             selector: &signing.selector,
@@ -300,7 +300,7 @@ impl<'a> ShownDkim<'a> {
     }
 }
 
-impl<'a> From<&'a DigestSettings> for ShownDigest<'a> {
+impl<'a> From<&'a DigestSettings> for DigestView<'a> {
     fn from(digest: &'a DigestSettings) -> Self {
         Self {
             cadence: digest.cadence.to_string(),

@@ -1,4 +1,4 @@
-//! `tidings consent`: whether recipients want a digest type at all.
+//! `tidings consent`: a recipient's consent to a digest type.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -8,7 +8,7 @@ use tidings_model::Key;
 use crate::{
     Config,
     args::OptionalReason,
-    preference_store::{Desk, usage},
+    preference_store::{PreferenceStore, usage},
 };
 
 const EXAMPLES: &str = "\
@@ -23,10 +23,10 @@ In a part of the key, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Says whether the recipient wants this digest
+    /// Shows if the recipient wants this digest
     #[command(after_help = "Example: tidings consent get acme/activity/ann --json")]
     Get(Asked),
-    /// The recipient wants none of it: what is pending ends as skipped
+    /// Withdraws consent; pending events end as skipped
     #[command(after_help = "Example: tidings consent withdraw acme/activity/ann --why 'wrote to support'")]
     Withdraw {
         #[command(flatten)]
@@ -34,7 +34,7 @@ pub enum Command {
         #[command(flatten)]
         reason: OptionalReason,
     },
-    /// The recipient wants it again
+    /// Grants consent again
     #[command(after_help = "Example: tidings consent grant acme/activity/ann --why 'wrote to support'")]
     Grant {
         #[command(flatten)]
@@ -44,7 +44,7 @@ pub enum Command {
     },
 }
 
-/// Whose.
+/// The key and the form of the answer.
 #[derive(Debug, clap::Args)]
 pub struct Asked {
     /// The key
@@ -61,7 +61,7 @@ pub struct Asked {
 /// [`Usage`](crate::error::Usage) where the digest type does not exist or `by` will not do; the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Get(asked) => show(&Desk::open(config).await?, &asked).await,
+        Command::Get(asked) => show(&PreferenceStore::open(config).await?, &asked).await,
         Command::Withdraw { asked, reason } => record(&asked, false, reason, config).await,
         Command::Grant { asked, reason } => record(&asked, true, reason, config).await,
     }
@@ -69,15 +69,17 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 
 async fn record(asked: &Asked, wanted: bool, reason: OptionalReason, config: &Config) -> anyhow::Result<bool> {
     let order = reason.order(if wanted { "tidings consent grant" } else { "tidings consent withdraw" })?;
-    let mut desk = Desk::open(config).await?;
+    let mut preferences = PreferenceStore::open(config).await?;
     let now = Timestamp::now();
-    choices::consent(&*desk.store, &desk.settings, &asked.key, wanted, &order, now).await.map_err(usage)?;
-    desk.tell(&asked.key).await;
-    show(&desk, asked).await
+    choices::consent(&*preferences.store, &preferences.settings, &asked.key, wanted, &order, now)
+        .await
+        .map_err(usage)?;
+    preferences.tell(&asked.key).await;
+    show(&preferences, asked).await
 }
 
-async fn show(desk: &Desk<'_>, Asked { key, json }: &Asked) -> anyhow::Result<bool> {
-    let facts = desk.store.facts(key).await?;
+async fn show(preferences: &PreferenceStore<'_>, Asked { key, json }: &Asked) -> anyhow::Result<bool> {
+    let facts = preferences.store.facts(key).await?;
     let suppressed = facts.suppressed.map(|reason| format!("; but the address is suppressed: {reason}"));
     let text = match (*json, facts.consent) {
         (true, consent) => json!({ "key": key, "consent": consent }).to_string(),

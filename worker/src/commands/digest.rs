@@ -1,5 +1,4 @@
-//! `tidings digest`: what an operator tells the workflow of a key, or of many. Each command is a workflow update, and is
-//! audited.
+//! `tidings digest`: commands to the workflow of one key or of many. Each is a workflow update, and is audited.
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -28,43 +27,43 @@ pub(crate) use update::Update;
 const EXAMPLES: &str = "\
 Examples:
   tidings digest hold acme/activity/ann --why 'wrong prices in the events' --until 2h
-  tidings digest release acme/activity/ann --why 'prices mended'
+  tidings digest release acme/activity/ann --why 'prices fixed'
   tidings digest drop acme/activity/ann --why 'the events were a test'
   tidings digest flush acme/activity/ann --why 'ticket 812'
   tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z
 
-On a key with nothing pending they say so, and do nothing. The audit trail keeps who, why and when.
+A command does nothing to a key with nothing pending, and says so. The audit trail keeps the operator, the reason and the time.
 In a part of the key, / is written %2F and % is written %25.
 
 Many keys at once:
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
 
-They are the keys whose workflow runs. Run it again after a failure: what was done changes nothing.";
+--where finds keys whose workflow runs. After a failure, run the command again: completed keys do not change.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Sends what is pending now; a hold, a pause, consent and suppressions still hold
+    /// Sends pending events now; a hold, a pause, consent and suppressions still hold
     #[command(after_help = "Example: tidings digest flush --where 'type=alerts' --why 'ticket 812'")]
     Flush(Options),
-    /// Collects events, but starts nothing that ends in a mail
+    /// Collects events, but sends nothing until the hold ends
     #[command(after_help = "Example: tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h")]
     Hold {
         #[command(flatten)]
         options: Options,
-        /// The hold ends by itself then: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d`
+        /// The end of the hold: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d`
         #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
         until: Option<Timestamp>,
     },
-    /// Ends a hold; what is overdue goes out
-    #[command(after_help = "Example: tidings digest release --where 'tenant=acme' --why 'prices mended'")]
+    /// Ends a hold; overdue events go out
+    #[command(after_help = "Example: tidings digest release --where 'tenant=acme' --why 'prices fixed'")]
     Release(Options),
-    /// Ends what is pending and what is on its way without a mail; the ledger keeps the events
+    /// Drops pending events and the digest in delivery; the ledger keeps the events
     #[command(after_help = "Example: tidings digest drop acme/activity/ann --why 'the events were a test'")]
     Drop(Options),
-    /// Gives what is pending another deadline
+    /// Gives pending events another deadline
     #[command(after_help = "Examples:\n  \
         tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z\n  \
         tidings digest retime --where 'type=activity' --why 'the new cadence, at once'")]
@@ -76,13 +75,13 @@ pub enum Command {
         #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
         at: Option<Timestamp>,
     },
-    /// Sends a digest after all that was dropped, failed or was left behind
+    /// Sends a digest that was dropped, failed or was left behind
     Reopen(reopen::Options),
-    /// Shows the mail as it would go out now, and sends nothing
+    /// Shows the message as it would go out now, and sends nothing
     Preview(preview::Options),
 }
 
-/// Which keys, who and why.
+/// The keys, the operator and the reason.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The key
@@ -91,8 +90,8 @@ pub struct Options {
     /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and type=alerts`
     #[arg(long = "where", id = "filter", value_name = "WORDS")]
     filter: Option<KeyFilter>,
-    // `requires` would not do: clap waives it where what is required conflicts with what is there.
-    /// Only say which keys these are; with --where
+    // `requires` alone is not enough: clap waives a required argument that conflicts with a given one.
+    /// Only list the keys; with --where
     #[arg(long, requires = "filter", conflicts_with = "key")]
     dry_run: bool,
     /// Keys per second, at most 1000; with --where

@@ -1,5 +1,5 @@
-//! `tidings messages`: what became of each e-mail, and what an operator can do about it. Reading asks the outbox; commands go
-//! to the workflow that owns the message, which for a digest's is the key's.
+//! `tidings messages`: the state of each e-mail, retry and cancel. The outbox answers reads. Commands go to the workflow that
+//! owns the message; for a digest's message, that is the key's.
 
 use std::fmt::Write as _;
 
@@ -29,26 +29,26 @@ use crate::{
 #[command(after_help = "Examples:
   tidings messages list --state failed --limit 20
   tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2
-  tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox mended'
+  tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox fixed'
   tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'")]
 pub enum Command {
     /// Lists messages, the latest first
     #[command(after_help = "Example: tidings messages list --tenant acme --state ambiguous")]
     List {
-        /// Only this tenant's
+        /// Only messages of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
-        /// Only those in this state
+        /// Only messages in this state
         #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(MessageState::ALL.map(MessageState::name)))]
         state: Option<String>,
-        /// At most so many
+        /// The largest number of messages
         #[arg(long, value_name = "N", default_value = "50")]
         limit: u32,
         /// Answer in JSON, one line each; without addresses
         #[arg(long)]
         json: bool,
     },
-    /// Shows a message with every attempt to deliver it, and what was reported of it; it prints the address
+    /// Shows a message with its attempts and delivery reports; prints the address
     #[command(after_help = "Example: tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2")]
     Show {
         /// The message; a digest's has the digest's id
@@ -57,25 +57,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Sends a message again that failed, was cancelled or waits; a digest's, which is reopened, only after its end
+    /// Sends a message again that failed, was cancelled or is waiting; a digest's message only after its end
     #[command(
-        after_help = "Example: tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox mended'"
+        after_help = "Example: tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox fixed'"
     )]
     Retry {
         #[command(flatten)]
         ordered: Ordered,
-        /// Also where the recipient may have the mail already
+        /// Send even if the recipient may already have the message
         #[arg(long)]
         may_duplicate: bool,
     },
-    /// Sends a message no more; a digest on its way is dropped, with what is pending for its key
+    /// Stops sending a message; a digest is dropped together with its key's pending events
     #[command(
         after_help = "Example: tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'"
     )]
     Cancel(Ordered),
 }
 
-/// Which message, who and why.
+/// The message, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Ordered {
     /// The message; a digest's has the digest's id
@@ -87,7 +87,7 @@ pub struct Ordered {
     json: bool,
 }
 
-/// Carries out the command. `false`: the message stays as it is.
+/// Runs the command. `false` means that the message is unchanged.
 ///
 /// # Errors
 /// [`Usage`] where there is no such message, or `by` or `why` will not do; the database, Temporal or the worker does not

@@ -12,7 +12,7 @@ use tidings_model::names;
 
 use crate::{Config, Storage};
 
-/// What workflows are searched by; both are keywords.
+/// The search attributes of workflows. Both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
 
 /// Brings both up to this version, and says what it did. Doing it again changes nothing.

@@ -1,4 +1,4 @@
-//! `tidings preferences`: when recipients want their digests.
+//! `tidings preferences`: the settings that recipients chose.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use tidings_model::Key;
 use crate::{
     Config,
     args::OptionalReason,
-    preference_store::{Desk, usage},
+    preference_store::{PreferenceStore, usage},
 };
 
 mod changes;
@@ -17,7 +17,7 @@ mod import;
 mod view;
 
 use changes::Changes;
-use view::Shown;
+use view::PreferencesView;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ In a part of the key, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Shows what was chosen, what is in force, and when a window would be due
+    /// Shows the chosen and the effective settings, and when a window would be due
     #[command(after_help = "Example: tidings preferences get acme/activity/ann --json")]
     Get {
         /// The key
@@ -44,10 +44,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Changes what is named; an open window follows at once
+    /// Changes the named settings; an open window follows at once
     #[command(after_help = "Example: tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30")]
     Set(Box<Set>),
-    /// Replaces what people chose; importing twice changes nothing
+    /// Replaces the settings of many recipients; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
         cadence,zone,at,quiet,off,paused_until are not.\n\
         quiet and off take several entries with ; between them, and quiet `none`.\n\n  \
@@ -65,7 +65,7 @@ pub enum Command {
     },
 }
 
-/// What to change, whose, who and why.
+/// The key, the changes, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Set {
     /// The key
@@ -86,7 +86,7 @@ pub struct Set {
 /// [`Usage`](crate::error::Usage) names the field and what would be right; the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Get { key, json } => show(&Desk::open(config).await?, &key, json).await,
+        Command::Get { key, json } => show(&PreferenceStore::open(config).await?, &key, json).await,
         Command::Set(set) => set.run(config).await,
         Command::Import { file, reason, json } => {
             import::run(&file, &reason.order("tidings preferences import")?, json, config).await
@@ -98,25 +98,27 @@ impl Set {
     async fn run(self, config: &Config) -> anyhow::Result<bool> {
         let Self { key, changes, reason, json } = self;
         let order = reason.order("tidings preferences set")?;
-        let mut desk = Desk::open(config).await?;
+        let mut preferences = PreferenceStore::open(config).await?;
         let now = Timestamp::now();
-        let before = desk.store.facts(&key).await?.preferences;
+        let before = preferences.store.facts(&key).await?.preferences;
         let after = changes.over(before.clone(), now);
         if after == before {
             anstream::eprintln!("nothing changed");
         } else {
-            choices::choose(&*desk.store, &desk.settings, &key, &after, &order, now).await.map_err(usage)?;
-            desk.tell(&key).await;
+            choices::choose(&*preferences.store, &preferences.settings, &key, &after, &order, now)
+                .await
+                .map_err(usage)?;
+            preferences.tell(&key).await;
         }
-        show(&desk, &key, json).await
+        show(&preferences, &key, json).await
     }
 }
 
-async fn show(desk: &Desk<'_>, key: &Key, json: bool) -> anyhow::Result<bool> {
+async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyhow::Result<bool> {
     let unknown = || usage(Error::UnknownType(key.digest_type.clone()));
-    let settings = desk.settings.digest(key).ok_or_else(unknown)?;
-    let facts = desk.store.facts(key).await?;
-    let shown = Shown::new(settings, &facts, key, Timestamp::now());
+    let settings = preferences.settings.digest(key).ok_or_else(unknown)?;
+    let facts = preferences.store.facts(key).await?;
+    let shown = PreferencesView::new(settings, &facts, key, Timestamp::now());
     let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{text}");
     Ok(true)

@@ -1,5 +1,4 @@
-//! `tidings recover`: the events of a run that was terminated, from its history and the ledger (rule 31). Terminating runs
-//! no code, so that nobody else can.
+//! `tidings recover`: recovers the events of a terminated run from its history and the ledger (rule 31).
 
 use std::fmt::Write as _;
 
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{Config, Storage, args::Reason, client, commands::digest::reopen, phrases::counted};
 
-/// Which run, who and why.
+/// The run, the operator and the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run\n  \
@@ -27,7 +26,7 @@ pub struct Options {
     run: Option<Uuid>,
     #[command(flatten)]
     reason: Reason,
-    /// Only say what there is to recover
+    /// Only list the digests and events to recover
     #[arg(long)]
     dry_run: bool,
     /// Answer in JSON
@@ -35,7 +34,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Recovers the run. `false`: a digest stays as it is, or an earlier run's history is gone.
+/// Recovers the run. `false` means that a digest was refused, or that an earlier run's history is gone.
 ///
 /// # Errors
 /// [`crate::error::Usage`] where `by` or `why` will not do; there is nothing to recover; Temporal, the store or all workers

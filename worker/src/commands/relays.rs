@@ -1,4 +1,4 @@
-//! `tidings relays`: how the relays are, whether one can be reached, and leaving one alone.
+//! `tidings relays`: the state of the relays, a test of one, and its breaker.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Config, Storage, args::OptionalReason, config::Relay, error::Usage};
 mod test;
 mod view;
 
-use view::Shown;
+use view::RelayView;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,34 +22,34 @@ Examples:
   tidings relays open ses --why 'they are moving, ticket 812'
   tidings relays close ses --why 'the new password is in place'
 
-An open relay is left alone: mail goes by the next relay of its stream, or waits. Tidings opens relays by itself and tries
-them again with one message at a time; docs/delivery.md says when.";
+A relay whose breaker is open gets no messages. They go to the next relay of the stream, or wait. Tidings opens breakers by
+itself, and tries the relay again with one message at a time; see docs/delivery.md.";
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Lists the relays, whose mail goes by them, and which are left alone and why
+    /// Lists the relays with their streams and breakers
     #[command(after_help = "Example: tidings relays list --json")]
     List {
         /// Answer in JSON
         #[arg(long)]
         json: bool,
     },
-    /// Connects, makes it private, logs in and says NOOP; changes nothing
+    /// Connects, starts TLS, logs in and sends NOOP; changes nothing
     #[command(after_help = "Examples:\n  \
         tidings relays test ses\n  \
         tidings relays test ses --to ann@acme.example")]
     Test(test::Options),
-    /// Leaves a relay alone until somebody closes it
+    /// Opens a relay's breaker: the relay gets no messages until you close the breaker
     #[command(after_help = "Example: tidings relays open ses --why 'they are moving, ticket 812'")]
     Open(Options),
-    /// Uses a relay again at once; what waits for it goes within five minutes
+    /// Closes a relay's breaker: the relay gets messages again, and waiting ones go out within five minutes
     #[command(after_help = "Example: tidings relays close ses --why 'the new password is in place'")]
     Close(Options),
 }
 
-/// Which relay, who and why.
+/// The relay, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of smtp_url
@@ -80,7 +80,7 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
     let now = Timestamp::now();
     let relays = config.named_relays().map(|(name, relay)| {
         let breaker = breakers.remove(name).unwrap_or_default().breaker;
-        Shown::new(name, relay, breaker, config, now)
+        RelayView::new(name, relay, breaker, config, now)
     });
     let relays: Vec<_> = relays.collect();
     if json {
@@ -100,7 +100,7 @@ async fn order(order: Order, Options { name, reason, json }: Options, config: &C
     let asked = reason.order(command)?;
     let now = Timestamp::now();
     let breaker: Breaker = order.carry_out(&*store(config).await?, &name, &asked.by, &asked.why, now).await?;
-    let shown = Shown::new(&name, relay, breaker, config, now);
+    let shown = RelayView::new(&name, relay, breaker, config, now);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{said}");
     Ok(true)

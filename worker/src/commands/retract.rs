@@ -13,10 +13,10 @@ Examples:
   tidings retract acme/activity/ann --category comment --entity-type document --entity-id 42
   tidings retract acme/alerts/ann --category alarm --until 2026-01-31T08:00:00Z
 
-What is taken back is in no mail, also if it arrives later. A mail that is already made stays as it is. To say it again
-changes nothing.";
+Events that are taken back appear in no message, even if they arrive later. A message that is already made does not change.
+Retracting twice changes nothing.";
 
-/// Which events.
+/// The events to take back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -30,13 +30,13 @@ pub struct Options {
     /// All events of this category about one entity
     #[arg(long)]
     category: Option<String>,
-    /// What they happened to; without it, those about no entity
+    /// The type of the entity; without it, only events about no entity
     #[arg(long, value_name = "TYPE", requires = "category")]
     entity_type: Option<String>,
-    /// Which one they happened to
+    /// The id of the entity
     #[arg(long, value_name = "ID", requires = "category")]
     entity_id: Option<String>,
-    /// Only what occurred until then [default: now]
+    /// Only events that occurred until then [default: now]
     #[arg(long, value_name = "TIME", requires = "category", value_parser = time)]
     until: Option<Timestamp>,
     /// Answer in JSON
@@ -45,7 +45,7 @@ pub struct Options {
 }
 
 fn time(text: &str) -> Result<Timestamp, &'static str> {
-    text.parse().map_err(|_| "is no time; write for example 2026-01-31T08:00:00Z")
+    text.parse().map_err(|_| "is not a time; write for example 2026-01-31T08:00:00Z")
 }
 
 /// Hands the retract over. `true`: Temporal has recorded it.

@@ -19,23 +19,23 @@ Examples:
 It returns when the message is in the outbox and a worker will send it. The same --key again is the same message
 for as long as it is kept ([retention] messages, 90d): nothing is sent twice. Another content under the same key is an error.";
 
-/// What is sent, and to whom.
+/// The message and its recipient.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Whose message it is
+    /// The tenant of the message
     #[arg(long, value_name = "TENANT")]
     tenant: String,
-    /// Somebody in the directory, or an address, as in `Ann <ann@example.net>`
+    /// A user of the directory, or an address, as in `Ann <ann@example.net>`
     #[arg(long, value_name = "USER|ADDRESS")]
     to: String,
-    /// The idempotency key, made up by you: one message, however often it is told
+    /// An idempotency key of your choice: the same key is the same message
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The template that makes the mail
+    /// The template of the message
     #[arg(long, value_name = "NAME", required_unless_present = "subject", conflicts_with = "subject")]
     template: Option<String>,
-    /// What the template sees as `message.NAME`; JSON, or else text
+    /// A variable of the template, `message.NAME` there; JSON, or else text
     #[arg(long = "var", value_name = "NAME=VALUE", requires = "template", value_parser = variable)]
     variables: Vec<(String, Value)>,
     /// Without a template: the subject
@@ -47,10 +47,10 @@ pub struct Options {
     /// Without a template: the file with the HTML
     #[arg(long, value_name = "FILE", requires = "subject")]
     html: Option<PathBuf>,
-    /// Where answers go [default: the stream's]
+    /// The address for replies [default: the stream's]
     #[arg(long, value_name = "ADDRESS")]
     reply_to: Option<String>,
-    /// `transactional`: somebody waits for it; `bulk`: with the digests
+    /// `transactional` for a message that the recipient waits for; `bulk` to send with the digests
     #[arg(long, value_name = "STREAM", default_value = Streams::TRANSACTIONAL)]
     stream: String,
     /// Answer in JSON

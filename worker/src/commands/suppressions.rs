@@ -1,4 +1,4 @@
-//! `tidings suppressions`: the addresses that must not be mailed, and mailing one again.
+//! `tidings suppressions`: lists suppressed addresses and lifts a suppression.
 
 use clap::builder::PossibleValuesParser;
 use jiff::Timestamp;
@@ -13,40 +13,40 @@ Examples:
   tidings suppressions list --address ann@example.net
   tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'
 
-hard_bounce and soft_bounces keep all mail away, complaint and unsubscribed what goes by the stream bulk. Consent is
-another matter: see tidings consent.";
+hard_bounce and soft_bounces stop all messages; complaint and unsubscribed stop those of the stream bulk. For consent, see
+tidings consent.";
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Lists suppressed addresses, the latest first; it prints them
+    /// Lists suppressed addresses, the latest first
     #[command(after_help = "Example: tidings suppressions list --tenant acme --json")]
     List {
-        /// Only this tenant's
+        /// Only addresses of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
         /// Only this address, in any case
         #[arg(long, value_name = "ADDRESS")]
         address: Option<String>,
-        /// At most so many
+        /// The largest number of addresses
         #[arg(long, value_name = "N", default_value = "50")]
         limit: u32,
         /// Answer in JSON, one line each
         #[arg(long)]
         json: bool,
     },
-    /// Lets a tenant mail an address again; what comes next may suppress it anew
+    /// Lets a tenant send to an address again; a new bounce or complaint suppresses the address again
     #[command(after_help = "Examples:\n  \
         tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'\n  \
         tidings suppressions lift acme ann@example.net --reason soft_bounces")]
     Lift(Options),
 }
 
-/// Which suppression, who and why.
+/// The suppression, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Whose
+    /// The tenant
     #[arg(value_name = "TENANT")]
     tenant: String,
     /// The address, in any case

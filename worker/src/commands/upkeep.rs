@@ -14,7 +14,7 @@ use crate::{Config, Storage, worker::retention_schedule};
 
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_secs(1);
-/// Whoever waits so long for a worker wants to know what for.
+/// The wait for a worker after which the bar says that none answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands about what is kept for a time only.
@@ -24,7 +24,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings upkeep run --dry-run\n  \
         tidings upkeep run\n\n\
-        Where upkeep is under way already, this waits for it. Ctrl-C stops the waiting, not the upkeep.")]
+        If upkeep is running already, this command waits for it. Ctrl-C stops the waiting, not the upkeep.")]
     Run {
         /// Only counts what would be deleted
         #[arg(long)]
@@ -50,7 +50,7 @@ pub(crate) async fn run(Command::Run { dry_run, json }: Command, config: &Config
     Ok(true)
 }
 
-/// What would go of a kind.
+/// The expired rows of one kind.
 #[derive(Serialize)]
 struct Expired {
     kind: Kind,

@@ -10,7 +10,7 @@ use tidings_model::{Key, records::DigestRecord};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 
-use super::{mailbox::Mailbox, reconcile::Account};
+use super::{mailbox::Mailbox, reconcile::Reconciliation};
 use crate::{Config, Storage};
 
 /// A day of three people's changes, taken from a real repository's history, and of two people's alerts.
@@ -31,7 +31,7 @@ pub(super) async fn run(config: &Config, mailbox: &Mailbox) -> anyhow::Result<()
     println!("{total} events emitted for {} keys. Their digests are due in seconds.", emitted.len());
     let account = settle(config, mailbox, &emitted).await?;
     if account.open.is_empty() {
-        let Account { events, digests, mails, .. } = account;
+        let Reconciliation { events, digests, mails, .. } = account;
         println!("{events} events in, {digests} digests out, {mails} mails: they account for every event.");
         return Ok(());
     }
@@ -69,11 +69,11 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
 }
 
 /// Looks until everything is accounted for, or the deadline has passed.
-async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Account> {
+async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Reconciliation> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let account = Account::of(emitted, &ledger(store.as_ref(), emitted).await?, &mailbox.list());
+        let account = Reconciliation::of(emitted, &ledger(store.as_ref(), emitted).await?, &mailbox.list());
         if account.open.is_empty() || Instant::now() > deadline {
             return Ok(account);
         }

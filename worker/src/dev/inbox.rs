@@ -25,15 +25,15 @@ use super::{
     mailbox::{Id, Mailbox},
 };
 
-/// What the page may do: its own files and nothing else.
+/// The policy of the page: its own files and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                            frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// What a mail may do: show its own styles and pictures, and open links in a new tab.
+/// The policy of a message: its own styles and pictures, and links in a new tab.
 const MAIL_POLICY: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
                            style-src 'unsafe-inline'; img-src data: http: https:; base-uri 'none'; \
                            form-action 'none'; frame-ancestors 'self'";
 
-/// Where else to look; the page shows it.
+/// The other addresses that the page shows.
 #[derive(Clone, Serialize)]
 pub(super) struct About {
     /// Host and port of the sink.

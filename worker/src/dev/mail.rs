@@ -1,4 +1,4 @@
-//! What the inbox shows of a mail.
+//! The views of a message in the inbox.
 
 use std::borrow::Cow;
 
@@ -16,9 +16,9 @@ pub(super) struct Summary {
     pub subject: String,
     /// Bytes of the whole mail.
     pub size: usize,
-    /// Whose digest it is: its `X-Tidings-Message` header.
+    /// The `X-Tidings-Message` header.
     pub digest_id: Option<String>,
-    /// How many events it says it has: its `X-Tidings-Events` header.
+    /// The `X-Tidings-Events` header.
     pub events: Option<u64>,
 }
 

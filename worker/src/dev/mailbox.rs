@@ -17,7 +17,7 @@ const MAX_MAILS: usize = 1_000;
 /// Names a mail and orders mails by arrival: milliseconds since 1970, made unique.
 pub(super) type Id = u64;
 
-/// See the module.
+/// The received messages.
 pub(super) struct Mailbox {
     folder: PathBuf,
     last_id: AtomicU64,

@@ -19,7 +19,7 @@ pub(super) struct Port {
 #[error("port {} for {} is not free{}: choose another with {} PORT", .port.number, .port.what, Detail(.holder, .source), .port.flag)]
 pub(super) struct Error {
     port: Port,
-    /// Who listens there, as far as it can be seen.
+    /// The process that listens on the port, if known.
     holder: Option<String>,
     source: io::Error,
 }

@@ -6,9 +6,9 @@ use tidings_model::{Key, contract::Outcome, records::DigestRecord};
 
 use super::mail::Summary;
 
-/// What became of the events of a demo.
+/// A comparison of a demo's events with its messages.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Account {
+pub(super) struct Reconciliation {
     /// Events that Temporal acknowledged.
     pub events: u64,
     /// Digests that the ledger has for their keys.
@@ -19,7 +19,7 @@ pub(super) struct Account {
     pub open: BTreeMap<Key, String>,
 }
 
-impl Account {
+impl Reconciliation {
     /// Compares, for each key, the number of events emitted with its digests, and these with the mails.
     pub fn of(emitted: &BTreeMap<Key, u64>, ledger: &[DigestRecord], mails: &[Summary]) -> Self {
         let mut account = Self::default();
@@ -93,14 +93,14 @@ mod tests {
     }
 
     fn open(ledger: &[DigestRecord], mails: &[Summary]) -> Option<String> {
-        Account::of(&BTreeMap::from([(key(), 3)]), ledger, mails).open.remove(&key())
+        Reconciliation::of(&BTreeMap::from([(key(), 3)]), ledger, mails).open.remove(&key())
     }
 
     #[test]
     fn two_mails_with_all_events_account_for_them() {
         let ledger = [digest(1, 2, Some(Outcome::Sent)), digest(2, 1, Some(Outcome::Sent))];
-        let account = Account::of(&BTreeMap::from([(key(), 3)]), &ledger, &[mail(1, 2), mail(2, 1), mail(9, 5)]);
-        assert_eq!(account, Account { events: 3, digests: 2, mails: 2, open: BTreeMap::new() });
+        let account = Reconciliation::of(&BTreeMap::from([(key(), 3)]), &ledger, &[mail(1, 2), mail(2, 1), mail(9, 5)]);
+        assert_eq!(account, Reconciliation { events: 3, digests: 2, mails: 2, open: BTreeMap::new() });
     }
 
     #[test]

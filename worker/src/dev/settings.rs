@@ -17,13 +17,12 @@ const CADENCE: &str = "after 5s";
 /// The digest types where none are configured, and those of the demo. Each has an embedded template of its name.
 const DIGESTS: [&str; 2] = ["activity", "alerts"];
 
-/// What `path` says, but the database, the relay and Temporal are this machine's, and nobody signs. Without digest types,
-/// and in the demo, there are `activity` and `alerts` with a cadence of seconds.
+/// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. If no digest
+/// type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
     let mut config = Config::load(path)?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
-    // Nobody signs: the key is where the worker is.
     config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
     let connection = &mut config.temporal.connection;
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;

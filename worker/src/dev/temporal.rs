@@ -35,12 +35,12 @@ kill "$keeper" 2>/dev/null
 exit "$code"
 "#;
 
-/// How long a start may take; it takes less than a second on an idle laptop.
+/// The longest start. An idle laptop needs less than a second.
 const START: Duration = Duration::from_secs(60);
-/// How long a stop may take: the keeper's five seconds and some.
+/// The longest stop: the keeper's five seconds and some.
 const STOP: Duration = Duration::from_secs(10);
 
-/// Why there is no server.
+/// A dev server that failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(

@@ -1,4 +1,4 @@
-//! What activities fail with, in the log: the SDK tells nobody but Temporal, and there it is with one workflow of thousands.
+//! The failures of activities, in the log. The SDK reports a failure only to Temporal, inside one workflow of thousands.
 
 use futures::FutureExt as _;
 use temporalio_sdk::{

@@ -1,4 +1,8 @@
-//! A worker of the SDK gives way to a new one in the same process before it has grown too large.
+//! Replacement of a worker by a new one in the same process, because the SDK's worker grows without limit.
+//!
+//! The fault is in temporalio-sdk 1.1.1: a worker keeps some 330 bytes of each activity for its lifetime, in
+//! `ActivityHalf::task_tokens_to_cancels`. The fault is fixed when an activity's completion removes its entry from that map;
+//! then delete this module and run the worker directly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,19 +17,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::sdk;
 
-/// Activities that a worker begins, local ones, too, before a new one takes its place. Version 1.1.1 of the SDK keeps some 330
-/// bytes of each as long as the worker is there (`ActivityHalf::task_tokens_to_cancels`), and a digest has four: these are
-/// 25,000 digests, and 33 MB.
+/// Activities, including local ones, that a worker begins before a new worker replaces the old one. A digest has four, so these
+/// are 25,000 digests and 33 MB.
 pub const ACTIVITIES: u64 = 100_000;
 
-/// Runs workers with these options, one after the other, until `shutdown` is cancelled. Each ends as at a shutdown once it has
-/// begun so many `activities`, and a new one begins what comes from then on: a delivery past the dot may take the old one minutes.
-/// What it had in memory, the new one replays from the histories.
+/// Runs workers with these options, one after the other, until `shutdown` is cancelled.
 ///
-/// Returns how many there were, once all of them have ended.
+/// A worker shuts down once it has begun this number of `activities`. The new worker takes all further tasks at once, while the
+/// old one completes its own: a delivery past the dot may take minutes. The new worker replays runs from their histories.
+///
+/// Returns the number of workers, once all of them have ended.
 ///
 /// # Errors
-/// One cannot be made, or fails.
+/// A worker cannot be created, or fails.
 pub async fn run(
     runtime: &CoreRuntime,
     client: &Client,
@@ -53,9 +57,10 @@ pub async fn run(
         stop();
         let end = async move {
             running.await?;
-            // The SDK leaves that out: the connection would keep slots and a thread of the worker, and go on announcing it.
+            // temporalio-sdk 1.1.1 does not unregister a worker that ends. The connection would keep the worker's slots and a
+            // thread, and still report the worker to the server. Fixed when `Worker::run` unregisters the worker itself.
             if let Err(error) = client.connection().workers().finalize_unregister(name) {
-                tracing::warn!(%error, "something of a worker that has ended stays in memory");
+                tracing::warn!(%error, "part of an ended worker stays in memory");
             }
             Ok(())
         };
@@ -68,7 +73,7 @@ pub async fn run(
     Ok(workers)
 }
 
-/// Says when a worker has begun enough activities.
+/// The counter of a worker's activities, which cancels `enough` at zero.
 struct Count {
     left: AtomicU64,
     enough: CancellationToken,
@@ -80,7 +85,7 @@ impl ActivityInboundInterceptor for Count {
         input: ExecuteActivityInput,
         next: Next<'a, ExecuteActivityInput, ExecuteActivityOutput<'a>>,
     ) -> ExecuteActivityOutput<'a> {
-        // It wraps around behind the last one, which has said so.
+        // The counter may wrap around afterwards, because `enough` stays cancelled.
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.enough.cancel();
         }

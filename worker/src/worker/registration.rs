@@ -1,4 +1,4 @@
-//! What a worker runs: the one place that registers workflows and activities, for production and for the tests.
+//! Registration: the one place that registers workflows and activities, for production and for the tests.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use tidings_workflows::{Digest, Message, Upkeep};
 
 use super::failures::Failures;
 
-/// What is under way at shutdown may end by itself for so long; a delivery past the dot should.
+/// The time for activities in progress to end at shutdown. A delivery past the dot should end by itself.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Workflows that a worker keeps in memory, some 63 KiB each: what it does not, is replayed from its history before each of
-/// its tasks. So many are under 512 MiB with the rest of a worker (`./dev bench open`).
+/// The number of workflows that a worker caches, some 63 KiB each. Every task of another workflow needs a replay of its
+/// history. With this number, a worker stays below 512 MiB (`./dev bench open`).
 pub const CACHED: usize = 4_000;
 
-/// A workflow task waits for so long for the worker that has its workflow in memory; then any worker may take it, with all of
-/// the history to be read and replayed. The SDK's 10 s made the server do that for the end of every herd (docs/benchmarks.md).
-/// After a kill -9 some tasks wait for so long, so it is less than commands (30 s, `tidings_client::Commands`) and clients do by default.
+/// The time that a workflow task waits for the worker that has its workflow in memory. Then any worker may take the task, and
+/// replay the history. The SDK's default of 10 s caused such replays at the end of every herd (docs/benchmarks.md). After a
+/// kill -9 some tasks wait the full time, so the value is below the 30 s of commands and clients.
 pub const STICKY: Duration = Duration::from_secs(25);
 
-/// Deliveries that a worker has at a time. As long as one of these slots is free, a delivery comes with the answer to the
-/// workflow task that asked for it; otherwise by the task queue, with a write and a call more (docs/benchmarks.md).
+/// The number of deliveries that a worker runs at a time. While a slot is free, the server hands a delivery to the worker with
+/// the response to the workflow task. Otherwise the delivery goes through the task queue, which costs one more write and call.
 const DELIVERIES: usize = 500;
 
-/// Tasks of each other kind that a worker has at a time: as many as the SDK has by default.
+/// The number of tasks of each other kind, as in the SDK's defaults.
 const TASKS: usize = 100;
 
-/// What a worker for digests has under way at a time.
+/// Returns the numbers of tasks that a worker for digests runs at a time.
 #[must_use]
-pub fn slots() -> TunerHolder {
+pub fn worker_tuner() -> TunerHolder {
     TunerHolder::builder()
         .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
         .activity_task_slot_supplier(FixedSizeSlotSupplier::new(DELIVERIES))
@@ -42,7 +42,7 @@ pub fn slots() -> TunerHolder {
         .build()
 }
 
-/// A worker on `task_queue`: for digests, and for single messages of the stream `bulk`.
+/// Returns the worker on `task_queue`, for digests and for single messages of the stream `bulk`.
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
@@ -51,8 +51,8 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
-        .tuner(slots())
-        // In fair weather deliveries are the only activities that go by the queue.
+        .tuner(worker_tuner())
+        // While the store answers, deliveries are the only activities that go through the queue.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
         .register_workflow::<Message>()?
@@ -63,7 +63,8 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
         .build())
 }
 
-/// A worker beside the one on `task_queue`: for single messages of the stream `transactional`, which wait for nobody.
+/// Returns the worker next to the one on `task_queue`, for single messages of the stream `transactional`. They never queue
+/// behind digests.
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
@@ -78,7 +79,7 @@ pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptio
         .build())
 }
 
-/// A worker beside the one on `task_queue`, for the upkeep.
+/// Returns the worker next to the one on `task_queue`, for the purge.
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.

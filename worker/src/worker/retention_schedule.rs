@@ -1,4 +1,4 @@
-//! The schedule that starts upkeep every night. Each worker that starts sees to it; an operator's pause stays.
+//! The schedule of the nightly purge. Each worker creates or updates the schedule when it starts. An operator's pause stays.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use tidings_client::check_namespace;
 use tidings_model::names;
 use tidings_workflows::Upkeep;
 
-/// Upkeep that Temporal missed starts for so long after its time; later the next night does.
+/// The longest delay of a purge that Temporal missed. After that, the next night purges.
 const CATCH_UP: Duration = Duration::from_secs(12 * 3600);
 
 /// A triggered schedule starts its workflow well within this.
@@ -25,18 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks whether it did.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// When upkeep starts, and for whom.
+/// The schedule of the nightly purge.
 #[derive(Clone, Debug)]
-pub struct Nightly<'a> {
+pub struct RetentionSchedule<'a> {
     /// The digests' task queue.
     pub task_queue: &'a str,
     /// The time of day, in UTC.
     pub at: Time,
 }
 
-impl Nightly<'_> {
-    /// Creates the schedule, or changes what differs. What fails is logged, and nobody else suffers from it.
-    pub async fn see_to_it(&self, client: &Client) {
+impl RetentionSchedule<'_> {
+    /// Creates or updates the schedule. A failure is logged, and does not stop the worker.
+    pub async fn ensure_or_log(&self, client: &Client) {
         if let Err(error) = self.ensure(client).await {
             let error = format!("{error:#}");
             tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted at night");

@@ -20,7 +20,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
         .args(arguments)
         .current_dir(folder)
         .env_clear()
-        // Nobody listens there.
+        // No server listens on that port.
         .env("TEMPORAL_ADDRESS", "127.0.0.1:1")
         .env("HOME", folder)
         .stdin(Stdio::piped())

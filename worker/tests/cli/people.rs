@@ -119,7 +119,7 @@ async fn preferences_are_imported_line_by_line_and_twice_changes_nothing() {
         for said in [
             "line 3: cadence: \"hourly\" is not offered",
             "line 4: digest: digest type \"alerts\" is not configured",
-            "line 5: paused_until: \"tomorrow\" is no time",
+            "line 5: paused_until: \"tomorrow\" is not a time",
             "line 6: user: is required",
         ] {
             assert!(error.contains(said), "{error}");

@@ -1,4 +1,4 @@
-//! When a cadence comes: what `tidings config check --cadence` answers.
+//! The next slots of a cadence, for `tidings config check --cadence`.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_model::Cadence;
 
-/// So many are shown.
+/// The number of slots shown.
 const SHOWN: usize = 3;
 
 /// A cadence in words, and its next slots.
 #[derive(Debug, Serialize)]
-pub(crate) struct Slots {
+pub(crate) struct NextSlots {
     cadence: String,
     explanation: String,
     zone: String,
@@ -25,7 +25,7 @@ struct Slot {
     utc: Timestamp,
 }
 
-impl Slots {
+impl NextSlots {
     pub fn new(cadence: &Cadence, zone: &TimeZone, now: Timestamp) -> Self {
         let slot = |at: Timestamp| Slot {
             local: at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
@@ -42,7 +42,7 @@ impl Slots {
     }
 }
 
-impl fmt::Display for Slots {
+impl fmt::Display for NextSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cadence, explanation, zone, slots } = self;
         let zone = if slots.is_empty() { String::new() } else { format!(", in {zone}") };
@@ -55,8 +55,8 @@ impl fmt::Display for Slots {
 mod tests {
     use super::*;
 
-    fn slots(words: &str, zone: &str, now: &str) -> Slots {
-        Slots::new(&words.parse().unwrap(), &TimeZone::get(zone).unwrap(), now.parse().unwrap())
+    fn slots(words: &str, zone: &str, now: &str) -> NextSlots {
+        NextSlots::new(&words.parse().unwrap(), &TimeZone::get(zone).unwrap(), now.parse().unwrap())
     }
 
     #[test]

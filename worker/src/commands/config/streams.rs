@@ -8,14 +8,14 @@ use tidings_model::{
     words,
 };
 
-use super::{ShownDkim, from};
+use super::{DkimView, from};
 use crate::{
     Config,
     config::{DkimConfig, Problem, Stream},
 };
 
 #[derive(Serialize)]
-pub(super) struct ShownRelay {
+pub(super) struct RelayView {
     url: String,
     provider: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,12 +26,12 @@ pub(super) struct ShownRelay {
 }
 
 /// Those by which mail goes; without those whose address is missing here.
-pub(super) fn relays(config: &Config) -> BTreeMap<&str, ShownRelay> {
+pub(super) fn relays(config: &Config) -> BTreeMap<&str, RelayView> {
     let known = config.named_relays().filter_map(|(name, relay)| Some((name.as_str(), relay.settings().ok()?.into())));
     known.collect()
 }
 
-impl From<RelaySettings> for ShownRelay {
+impl From<RelaySettings> for RelayView {
     fn from(RelaySettings { relay, provider, rate, per_connection, pool }: RelaySettings) -> Self {
         let rate = rate.map(|rate| rate.to_string());
         Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, pool }
@@ -39,14 +39,14 @@ impl From<RelaySettings> for ShownRelay {
 }
 
 #[derive(Serialize)]
-pub(super) struct ShownStreams<'a> {
-    bulk: ShownStream<'a>,
-    transactional: ShownStream<'a>,
+pub(super) struct StreamsView<'a> {
+    bulk: StreamView<'a>,
+    transactional: StreamView<'a>,
 }
 
 /// All that is in force for a stream; its sender and signature only where they differ from `[mail]`'s.
 #[derive(Serialize)]
-struct ShownStream<'a> {
+struct StreamView<'a> {
     relays: &'a [String],
     retry_delays: Vec<String>,
     guarantee: &'static str,
@@ -57,30 +57,30 @@ struct ShownStream<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dkim: Option<ShownDkim<'a>>,
+    dkim: Option<DkimView<'a>>,
 }
 
 /// The streams, and which of their keys do not serve.
-pub(super) fn streams(config: &Config) -> (ShownStreams<'_>, Vec<Problem>) {
+pub(super) fn streams(config: &Config) -> (StreamsView<'_>, Vec<Problem>) {
     let mut problems = Vec::new();
-    let mut shown = |stream| ShownStream::new(stream, config, &mut problems);
+    let mut shown = |stream| StreamView::new(stream, config, &mut problems);
     let streams =
-        ShownStreams { bulk: shown(&config.streams.bulk), transactional: shown(&config.streams.transactional) };
+        StreamsView { bulk: shown(&config.streams.bulk), transactional: shown(&config.streams.transactional) };
     (streams, problems)
 }
 
-/// A stream's own signatures, beside that of `[mail.dkim]`.
+/// Returns a stream's own signature, if it differs from `[mail.dkim]`.
 pub(super) fn own_dkim<'a>(config: &'a Config, stream: &'a Stream) -> Option<&'a DkimConfig> {
     stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own))
 }
 
-impl<'a> ShownStream<'a> {
+impl<'a> StreamView<'a> {
     fn new(stream: &'a Stream, config: &'a Config, problems: &mut Vec<Problem>) -> Self {
         let settings = &stream.settings;
         let (own, usual): (&Sender, &Sender) = (&settings.sender, &config.sender);
         let differs = |same: bool| (!same).then_some(());
         let dkim = own_dkim(config, stream).and_then(|signing| match signing.signer() {
-            Ok(dkim) => Some(ShownDkim::new(signing, &dkim)),
+            Ok(dkim) => Some(DkimView::new(signing, &dkim)),
             Err(problem) => {
                 problems.push(problem);
                 None

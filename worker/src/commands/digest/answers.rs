@@ -1,4 +1,4 @@
-//! What a key's workflow answered to a command, in words.
+//! Answers of a key's workflow, in words.
 
 use jiff::Timestamp;
 use tidings_model::{

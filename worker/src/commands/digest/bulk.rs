@@ -1,4 +1,4 @@
-//! One command to many keys: found, told at a pace, and summed up. Safe to run again: a key with nothing to do says so.
+//! One command to many keys, at a limited rate. Running the command again is safe: a completed key has nothing to do.
 
 use std::{collections::BTreeSet, time::Duration};
 

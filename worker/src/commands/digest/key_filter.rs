@@ -1,5 +1,5 @@
-//! Which keys a command is for: `--where 'tenant=acme and type=alerts'`, as words, as a query to Temporal's visibility,
-//! and as the check of what that found.
+//! The filter of `--where 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, and the filter checks them
+//! again.
 
 use std::{collections::BTreeSet, str::FromStr};
 
@@ -98,7 +98,7 @@ impl FromStr for KeyFilter {
     }
 }
 
-/// What is left to read.
+/// The unread rest of the text.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,

@@ -12,7 +12,7 @@ use tidings_model::{Key, command::Due, settings::UnknownRecipients};
 
 use crate::{Config, Storage, client, commands::template, phrases::counted};
 
-/// Which key, and what of its mail.
+/// The key, and the part of its message.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     tidings digest preview acme/activity/ann\n  \
@@ -66,7 +66,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-/// What makes the mail. Nothing is signed, so that the DKIM key may be elsewhere.
+/// Builds the dependencies of the renderer. Without a signature, the command needs no DKIM key.
 async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = Config { dkim: None, ..config.clone() }.settings(UnknownRecipients::Wait)?;
     Ok(Deps {
@@ -86,7 +86,7 @@ fn one(mail: &Rendered, part: Part) -> &str {
     }
 }
 
-/// What the mail does not say itself.
+/// Returns notes on the message that the message itself does not show.
 fn notes(preview: &Preview, more: u64) -> Vec<String> {
     let Preview { mail, but, .. } = preview;
     let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());

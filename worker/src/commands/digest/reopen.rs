@@ -1,4 +1,4 @@
-//! `tidings digest reopen`: a digest that came to nothing is sent after all.
+//! `tidings digest reopen`: sends a digest that ended without a message.
 
 use serde_json::json;
 use tidings_model::{
@@ -14,7 +14,7 @@ use crate::{
     phrases::counted,
 };
 
-/// Which digest, who and why.
+/// The digest, the operator and the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     tidings digest reopen acme/activity/ann 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52 --why 'dropped by mistake'\n\n\
@@ -28,7 +28,7 @@ pub struct Options {
     digest_id: Uuid,
     #[command(flatten)]
     reason: Reason,
-    /// Also where the recipient may have the mail already
+    /// Reopen even if the recipient may already have the message
     #[arg(long)]
     may_duplicate: bool,
     /// Answer in JSON
@@ -36,7 +36,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Reopens the digest. `false`: it stays as it is.
+/// Reopens the digest. `false` means refused.
 ///
 /// # Errors
 /// [`crate::error::Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.

@@ -131,7 +131,7 @@ fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
     checked(line, event)
 }
 
-/// The limits of the contract, before anything is sent. An event that passes is sent as it is.
+/// Checks the limits of the contract before anything is sent. An event that passes is sent unchanged.
 fn checked(line: u64, event: v1::Event) -> Read {
     match Event::from_wire(event.clone(), None) {
         Ok(_) => Ok((line, event)),
@@ -139,7 +139,7 @@ fn checked(line: u64, event: v1::Event) -> Read {
     }
 }
 
-/// Which field a line was refused for: the one that is no event by itself.
+/// Finds the field that makes the line invalid, by trying each field alone.
 fn wrong_field(json: &[u8]) -> Option<String> {
     let fields: Map<String, Value> = serde_json::from_slice(json).ok()?;
     fields.into_iter().find_map(|(name, value)| {

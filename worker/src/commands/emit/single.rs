@@ -10,13 +10,13 @@ use super::lines::Key;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "One event, instead of a file")]
 pub(super) struct Fields {
-    /// What kind of thing happened; the event happened now
+    /// The category of the event, which happens now
     #[arg(long, requires_all = ["tenant", "user", "digest"])]
     category: Option<String>,
-    /// What the mail says of it
+    /// The title that the message shows
     #[arg(long, requires = "category")]
     title: Option<String>,
-    /// Where it can be seen
+    /// The link that the message shows
     #[arg(long, requires = "category")]
     url: Option<String>,
     /// Its idempotency key [default: a random UUID]

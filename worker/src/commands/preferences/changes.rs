@@ -1,4 +1,4 @@
-//! What `tidings preferences set` changes of what was chosen.
+//! The changes of `tidings preferences set`.
 
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Unit};
@@ -13,7 +13,7 @@ pub(super) const NONE: &str = "none";
 #[derive(Debug, Default, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Changes {
-    /// When a window is due, in the words of tidings.toml: `daily 08:00`
+    /// The cadence, as tidings.toml writes it: `daily 08:00`
     #[arg(long, value_name = "WORDS")]
     cadence: Option<String>,
     /// IANA time zone, over the directory's
@@ -22,27 +22,27 @@ pub(crate) struct Changes {
     /// The time of day of `daily`, `weekdays` and `weekly`
     #[arg(long, value_name = "HH:MM")]
     at: Option<String>,
-    /// When no mail goes out, in place of the digest type's quiet times; `none` for none. Repeat it for several
+    /// A quiet time that replaces the digest type's; `none` for no quiet times. Repeat the option for several
     #[arg(long, value_name = "WORDS")]
     quiet: Vec<String>,
-    /// A category to leave out. Repeat it for several
+    /// A category to leave out. Repeat the option for several
     #[arg(long, value_name = "CATEGORY")]
     off: Vec<String>,
-    /// A category to tell of again. Repeat it for several
+    /// A category to include again. Repeat the option for several
     #[arg(long, value_name = "CATEGORY")]
     on: Vec<String>,
-    /// No mail before then: a time as in RFC 3339, or a span from now as in `14d`
+    /// Pauses all messages until then: a time as in RFC 3339, or a span from now as in `14d`
     #[arg(long, value_name = "TIME", value_parser = pause)]
     pause_until: Option<Timestamp>,
     /// Ends the pause
     #[arg(long, conflicts_with = "pause_until")]
     resume: bool,
-    /// Back to the configuration. Repeat it for several
+    /// A setting to reset to the configuration. Repeat the option for several
     #[arg(long, value_name = "FIELD", value_enum)]
     clear: Vec<Field>,
 }
 
-/// What can be cleared.
+/// A setting that `--clear` resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Field {
     Cadence,
@@ -54,7 +54,7 @@ enum Field {
 }
 
 impl Changes {
-    /// What is chosen then. A pause that is over goes, whether named or not.
+    /// Applies the changes. A pause that is over is removed in any case.
     pub fn over(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
         for field in &self.clear {
             match field {
@@ -81,7 +81,7 @@ impl Changes {
 }
 
 fn pause(text: &str) -> Result<Timestamp, String> {
-    // Nobody chose the fractions.
+    // A span from now has fractions that the recipient did not choose.
     later(text)?.round(Unit::Second).map_err(|error| error.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! `tidings preferences import`: what many people chose, from a CSV file.
+//! `tidings preferences import`: the settings of many recipients, from a CSV file.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
     Config,
     csv_table::{Row, Table},
     line_input::{self, Rejection, Report},
-    preference_store::Desk,
+    preference_store::PreferenceStore,
 };
 
 const COLUMNS: [&str; 9] = ["tenant", "digest", "user", "cadence", "zone", "at", "quiet", "off", "paused_until"];
@@ -24,11 +24,11 @@ const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
 pub(super) async fn run(file: &Path, order: &Order, json: bool, config: &Config) -> anyhow::Result<bool> {
     let (bar, input) = line_input::open(file)?;
     let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
-    let mut desk = Desk::open(config).await?;
+    let mut people = PreferenceStore::open(config).await?;
     let mut report = Report::new(json, bar);
     while let Some(line) = table.next() {
         let put = match line? {
-            Ok(row) => put(&mut desk, &row, order).await?,
+            Ok(row) => put(&mut people, &row, order).await?,
             Err(rejection) => Err(rejection),
         };
         match put {
@@ -40,26 +40,26 @@ pub(super) async fn run(file: &Path, order: &Order, json: bool, config: &Config)
 }
 
 /// Writes a line's choices, and tells the key's workflow where they are new.
-async fn put(desk: &mut Desk<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
+async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
     let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
     let (key, preferences) = match read(|column| row.value(column)) {
         Ok(read) => read,
         Err(problem) => return rejected(problem),
     };
-    let before = desk.store.facts(&key).await?.preferences;
-    match choices::choose(&*desk.store, &desk.settings, &key, &preferences, order, Timestamp::now()).await {
+    let before = people.store.facts(&key).await?.preferences;
+    match choices::choose(&*people.store, &people.settings, &key, &preferences, order, Timestamp::now()).await {
         Ok(_) => {}
         Err(Error::Store(error)) => return Err(error.into()),
         Err(Error::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
         Err(error @ Error::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
     }
     if before != preferences {
-        desk.tell(&key).await;
+        people.tell(&key).await;
     }
     Ok(Ok(()))
 }
 
-/// Whose they are and what they are; or the field that cannot be read, and what would be right.
+/// Parses the key and the preferences, or returns the wrong field and the remedy.
 fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
     let key = Key::new(value("tenant"), value("digest"), value("user"));
     let key = key.map_err(|invalid| (invalid.field, invalid.problem))?;
@@ -67,7 +67,7 @@ fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, S
     let list =
         |column| value(column).split(';').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
     let paused_until = text("paused_until").map(|written| {
-        let problem = format!("{written:?} is no time; write for example 2026-12-01T08:00:00Z");
+        let problem = format!("{written:?} is not a time; write for example 2026-12-01T08:00:00Z");
         written.parse().map_err(|_| ("paused_until".to_owned(), problem))
     });
     let preferences = Preferences {

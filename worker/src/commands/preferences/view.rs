@@ -1,4 +1,4 @@
-//! What `get` answers: what was chosen, what is in force, and when a window would be due.
+//! The answer of `get`: the chosen and the effective settings, and the time when a window would be due.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use tidings_model::{
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct PreferencesView<'a> {
     key: &'a Key,
     revision: u64,
     changed_at: Option<Timestamp>,
@@ -21,14 +21,14 @@ pub(super) struct Shown<'a> {
     in_force: InForce,
     /// Without the recipient's choices.
     default: InForce,
-    /// What recipients may choose.
+    /// The cadences that the digest type offers.
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
     consent: bool,
     suppressed: Option<tidings_model::records::Reason>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> PreferencesView<'a> {
     pub fn new(settings: &DigestSettings, facts: &'a Facts, key: &'a Key, now: Timestamp) -> Self {
         let unchosen = Facts { preferences: Preferences::default(), ..facts.clone() };
         Self {
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for PreferencesView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { in_force, default, chosen, .. } = self;
         let zone = &in_force.zone;

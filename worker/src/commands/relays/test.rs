@@ -1,4 +1,4 @@
-//! `tidings relays test`: can a relay be reached, and does it take a mail?
+//! `tidings relays test`: connects to a relay, and may send a message.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use uuid::Uuid;
 use super::named;
 use crate::{Config, config};
 
-/// Nobody wants to wait longer to hear that nobody answers.
+/// The longest wait for each answer of the relay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which relay, and whom to write to.
+/// The relay, and the recipient of a test message.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of smtp_url
     #[arg(value_name = "NAME")]
     name: String,
-    /// Sends one mail, too, as the stream that the relay serves
+    /// Also sends one message, as the stream that uses the relay
     #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     to: Option<String>,
     /// Answer in JSON, one line for each phase

@@ -11,7 +11,7 @@ use crate::{Config, config::Relay};
 
 /// One relay.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct RelayView<'a> {
     name: &'a str,
     /// Without the password; why it is missing, where it is.
     url: String,
@@ -46,7 +46,7 @@ enum State {
     },
 }
 
-impl<'a> Shown<'a> {
+impl<'a> RelayView<'a> {
     pub fn new(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config, now: Timestamp) -> Self {
         let url = match relay.settings() {
             Ok(settings) => settings.relay.to_string(),
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RelayView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, url, state, failures, sent, bounced, .. } = self;
         write!(f, "{name}  {url}  {}: ", self.streams.join(", "))?;

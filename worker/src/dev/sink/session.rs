@@ -3,7 +3,7 @@
 /// Recipients of one mail, as RFC 5321 4.5.3.1.8 asks at least.
 const MAX_RECIPIENTS: usize = 100;
 
-/// Who a mail is from and for, as the session said it; the mail's own headers may say something else.
+/// The sender and the recipients of the session. The headers of the message may name others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Envelope {
     /// Empty for the null sender.
@@ -11,7 +11,7 @@ pub(super) struct Envelope {
     pub to: Vec<String>,
 }
 
-/// What a command asks of the connection.
+/// The connection's reaction to a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Say this and read the next command.
@@ -24,7 +24,7 @@ pub(super) enum Action {
     Quit,
 }
 
-/// What the session knows between two commands.
+/// The state between two commands.
 #[derive(Default)]
 pub(super) struct Session {
     from: Option<String>,
