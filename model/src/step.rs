@@ -23,7 +23,7 @@ pub use audit::{AuditInput, Note};
 pub use claim::{LoadInput, Loaded};
 pub use close::{CloseInput, Ending};
 pub use dead_letter::{BuryInput, DeadLetter};
-pub use plan::{Plan, PlanInput, Signs};
+pub use plan::{DeadlineBasis, Plan, PlanInput, Signs};
 pub use render::{RenderInput, Rendered};
 pub use reopen::{ReopenInput, Resumed};
 pub use retract::RetractInput;

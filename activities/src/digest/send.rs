@@ -6,7 +6,7 @@ use tidings_model::{
     attempt::Class,
     contract::{Closed, Outcome, SendInput, Sent, Window},
     records::{Closing, Facts, Origin},
-    rules::admission::forbidden,
+    rules::effective::consent_or_suppression_block,
     settings::Streams,
 };
 
@@ -53,8 +53,8 @@ pub async fn run(
 /// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was
 /// rendered, and the directory may have another address by now.
 async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<Closed>, Error> {
-    if let Some(closed) = forbidden(facts) {
-        return Ok(Some(closed));
+    if let Some(block) = consent_or_suppression_block(facts) {
+        return Ok(Some(block.closed()));
     }
     let Some(message) = deps.store.message(window.digest_id).await? else { return Ok(None) };
     if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == message.envelope_to) {

@@ -7,7 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     contract::{Closed, LoadInput, Outcome, Window},
     records::Facts,
-    rules::{deadline::Timing, effective::Effective, plan},
+    rules::{
+        deadline::Timing,
+        effective::{Effective, consent_or_suppression_block},
+        plan,
+    },
     settings::{DigestSettings, Throttled},
     words,
 };
@@ -35,8 +39,8 @@ pub enum Admission {
 #[must_use]
 pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
     let window = &input.window;
-    if let Some(closed) = forbidden(facts) {
-        return Admission::Refused(closed);
+    if let Some(block) = consent_or_suppression_block(facts) {
+        return Admission::Refused(block.closed());
     }
     let effective = Effective::new(settings, facts);
     if let Some(why) = effective.never() {
@@ -52,7 +56,7 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
         return Admission::Admitted;
     }
     match ordinary(settings, facts, input, &effective, now) {
-        Admission::Later { until, why } if input.urgent => hastened(facts, until, why, now),
+        Admission::Later { until, why } if input.urgent => expedite(facts, until, why, now),
         admission => admission,
     }
 }
@@ -72,14 +76,14 @@ fn ordinary(
     if let Some(later) = throttled(settings, facts, now) {
         return later;
     }
-    match Timing::new(settings, &window.key, effective).put_off(window.due_at, now) {
+    match Timing::new(settings, &window.key, effective).defer_for_quiet_hours(window.due_at, now) {
         Some(later) => Admission::Later { until: later.at, why: later.why },
         None => Admission::Admitted,
     }
 }
 
 /// An urgent event is never later than it would be without the haste, and not past its minute.
-fn hastened(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
+fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
     match plan::urgent_again_at(facts).filter(|at| *at > now) {
         None => Admission::Admitted,
         Some(again) if again < until => {
@@ -87,16 +91,6 @@ fn hastened(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
         }
         Some(_) => Admission::Later { until, why },
     }
-}
-
-/// The block that no flush and no urgent event overrides; checked again before each attempt to send (rule 28).
-#[must_use]
-pub fn forbidden(facts: &Facts) -> Option<Closed> {
-    if !facts.consent {
-        return Some(Closed { outcome: Outcome::Skipped, why: "the recipient opted out".to_owned() });
-    }
-    let reason = facts.suppressed.as_ref()?;
-    Some(Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") })
 }
 
 /// At most one digest in the throttle's span (rule 13).

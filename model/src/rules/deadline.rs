@@ -84,7 +84,7 @@ impl<'a> Timing<'a> {
     /// Returns the time when an overdue window may go out, if quiet hours defer it now.
     ///
     /// A deadline that is quiet itself was set before these quiet hours were, and stands (rule 16).
-    pub fn put_off(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {
+    pub fn defer_for_quiet_hours(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {
         if self.quiet.until(due_at, self.zone).is_some() {
             return None;
         }

@@ -2,7 +2,13 @@
 
 use jiff::tz::TimeZone;
 
-use crate::{Cadence, Quiet, QuietTime, records::Facts, settings::DigestSettings, words};
+use crate::{
+    Cadence, Quiet, QuietTime,
+    records::{Facts, Reason},
+    settings::DigestSettings,
+    step::{Closed, DeadlineBasis, Outcome},
+    words,
+};
 
 /// The effective settings of a key.
 #[derive(Clone, Debug)]
@@ -13,7 +19,7 @@ pub struct Effective {
     pub chosen: bool,
     /// Times in which no message goes out.
     pub quiet: Quiet,
-    /// In which local times are read.
+    /// The zone of local times.
     pub zone: TimeZone,
     /// The zone's name.
     pub zone_name: String,
@@ -33,20 +39,69 @@ impl Effective {
         Self { cadence, chosen: is_chosen, quiet, zone, zone_name }
     }
 
-    /// Why a window under the cadence `never` sends nothing; `None`: the cadence is another.
+    /// The reason why a window under the cadence `never` sends nothing; `None` for every other cadence.
     #[must_use]
     pub fn never(&self) -> Option<String> {
         let whose = if self.chosen { "the recipient chose" } else { "the digest type has" };
         (self.cadence == Cadence::Never).then(|| format!("never: {whose} a cadence that sends nothing"))
     }
 
-    /// All that moves a deadline, in words: a window whose words change is re-timed (rule 15).
+    /// The settings that move a deadline, for people to read.
     #[must_use]
     pub fn words(&self) -> String {
         let quiet: Vec<_> = self.quiet.times().iter().map(ToString::to_string).collect();
         let quiet = if quiet.is_empty() { String::new() } else { format!(", quiet {}", quiet.join(" ")) };
         format!("{} {}{quiet}", self.cadence, self.zone_name)
     }
+
+    /// The settings that move a deadline, in the syntax of `tidings.toml`.
+    #[must_use]
+    pub fn basis(&self) -> DeadlineBasis {
+        DeadlineBasis {
+            cadence: self.cadence.to_string(),
+            zone: self.zone_name.clone(),
+            quiet: self.quiet.times().iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Compares the values of the settings and not their spelling. A window whose basis changes gets a new deadline (rule 15).
+    #[must_use]
+    pub fn has_basis(&self, basis: &DeadlineBasis) -> bool {
+        basis.cadence.parse().is_ok_and(|cadence: Cadence| cadence == self.cadence)
+            && basis.zone == self.zone_name
+            && quiet(&basis.quiet).is_some_and(|quiet| quiet == self.quiet)
+    }
+}
+
+/// A block that no flush and no urgent event overrides (rule 28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// The recipient opted out.
+    OptedOut,
+    /// The recipient's address is suppressed.
+    Suppressed(Reason),
+}
+
+impl Block {
+    /// The end of a digest that is blocked.
+    #[must_use]
+    pub fn closed(self) -> Closed {
+        match self {
+            Self::OptedOut => Closed { outcome: Outcome::Skipped, why: "the recipient opted out".to_owned() },
+            Self::Suppressed(reason) => {
+                Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") }
+            }
+        }
+    }
+}
+
+/// The block that keeps every digest of the key from being sent. Consent comes before suppression.
+#[must_use]
+pub fn consent_or_suppression_block(facts: &Facts) -> Option<Block> {
+    if !facts.consent {
+        return Some(Block::OptedOut);
+    }
+    facts.suppressed.map(Block::Suppressed)
 }
 
 fn quiet(words: &[String]) -> Option<Quiet> {

@@ -10,7 +10,7 @@ use crate::{
     records::Facts,
     rules::{
         deadline::{Deadline, Timing},
-        effective::Effective,
+        effective::{Block, Effective, consent_or_suppression_block},
     },
     settings::DigestSettings,
     words,
@@ -37,35 +37,38 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
         paused_until: facts.preferences.paused_until,
         revision: facts.revision,
         follows: effective.words(),
+        basis: Some(effective.basis()),
         linger: settings.linger,
     };
-    if let Some(why) = unwanted(facts).or_else(|| effective.never()) {
+    let block = consent_or_suppression_block(facts).map(|block| match block {
+        Block::OptedOut => "at once: the recipient opted out".to_owned(),
+        Block::Suppressed(_) => "at once: the address is suppressed".to_owned(),
+    });
+    // Nothing will be sent: the window ends at once, so that the ledger says so.
+    if let Some(why) = block.or_else(|| effective.never()) {
         return Plan { why, ..plan };
     }
     let timing = Timing::new(settings, &input.key, &effective);
-    let before = input.before.as_ref().filter(|before| input.anew_at.is_none() && stands(before, facts, &plan, input));
+    let before = input
+        .before
+        .as_ref()
+        .filter(|before| input.anew_at.is_none() && keeps_deadline(before, facts, &effective, input));
     let plan = match before {
-        Some(before) => kept(before, &timing, &input.signs, plan),
-        None => made(settings, facts, input, &effective, &timing, plan),
+        Some(before) => keep_deadline(before, &timing, &input.signs, plan),
+        None => new_deadline(settings, facts, input, &effective, &timing, plan),
     };
-    hastened(plan, facts, &input.signs)
-}
-
-/// Nothing will be sent, so the ledger may as well say so now (rule 28).
-fn unwanted(facts: &Facts) -> Option<String> {
-    if !facts.consent {
-        Some("at once: the recipient opted out".to_owned())
-    } else if facts.suppressed.is_some() {
-        Some("at once: the address is suppressed".to_owned())
-    } else {
-        None
-    }
+    expedite(plan, facts, &input.signs)
 }
 
 /// Tells if an open window keeps its deadline: the recipient changed nothing that moves the deadline, or changed it too
 /// late. A change of `tidings.toml` alone moves nothing (rule 16).
-fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool {
-    if before.revision == facts.revision || before.follows == plan.follows {
+fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {
+    let unchanged = match &before.basis {
+        Some(basis) => effective.has_basis(basis),
+        // A version that wrote no basis made this plan.
+        None => before.follows == effective.words(),
+    };
+    if before.revision == facts.revision || unchanged {
         return true;
     }
     let length = before.due_at.duration_since(input.signs.opened_at);
@@ -74,7 +77,7 @@ fn stands(before: &Plan, facts: &Facts, plan: &Plan, input: &PlanInput) -> bool 
 }
 
 /// The unchanged deadline, or the one that the latest event moved (rule 9).
-fn kept(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
+fn keep_deadline(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
     let kept = Plan { known: plan.known, revision: plan.revision, paused_until: plan.paused_until, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
@@ -85,7 +88,7 @@ fn kept(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
     }
 }
 
-fn made(
+fn new_deadline(
     settings: &DigestSettings,
     facts: &Facts,
     input: &PlanInput,
@@ -94,8 +97,8 @@ fn made(
     plan: Plan,
 ) -> Plan {
     let opened_at = input.signs.opened_at;
-    let sooner = sooner(settings, facts, &effective.cadence, input);
-    let (cadence, words, limit) = match sooner {
+    let immediate = immediate_cadence(settings, facts, &effective.cadence, input);
+    let (cadence, words, limit) = match immediate {
         Some((cadence, words)) => (cadence, Some(words), None),
         None => (effective.cadence.clone(), None, effective.cadence.max_events()),
     };
@@ -114,7 +117,12 @@ fn made(
 
 /// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or
 /// a category's delay.
-fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &PlanInput) -> Option<(Cadence, String)> {
+fn immediate_cadence(
+    settings: &DigestSettings,
+    facts: &Facts,
+    cadence: &Cadence,
+    input: &PlanInput,
+) -> Option<(Cadence, String)> {
     if let Some(silence) = settings.first_now {
         let silent = |last: Timestamp| {
             SignedDuration::try_from(silence).is_ok_and(|s| input.signs.opened_at.duration_since(last) >= s)
@@ -131,7 +139,7 @@ fn sooner(settings: &DigestSettings, facts: &Facts, cadence: &Cadence, input: &P
 
 /// Brings the deadline forward where an event is urgent, past spread, quiet hours and throttle (rule 14). What has collected
 /// goes along, also under `instant`.
-fn hastened(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
+fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
     let Some(urgent_at) = signs.urgent_at else { return plan };
     let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
         Some(at) => (at, format!("urgent, a minute after the last digest -> {at:.0}")),

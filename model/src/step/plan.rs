@@ -73,10 +73,22 @@ pub struct Plan {
     /// The revision of the recipient's preferences that the plan is made from.
     #[serde(default)]
     pub revision: u64,
-    /// The settings that the deadline follows, in words, as far as the recipient can choose them.
+    /// The settings that the deadline follows, in words, as far as the recipient can choose them. For people to read.
     #[serde(default)]
     pub follows: String,
+    /// The same settings as values. A plan of an older version has only the words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<DeadlineBasis>,
     /// Time for which an idle run waits for another event before it completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,
+}
+
+/// The settings that move a deadline, each in the syntax of `tidings.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadlineBasis {
+    pub cadence: String,
+    /// IANA name.
+    pub zone: String,
+    pub quiet: Vec<String>,
 }

@@ -276,3 +276,25 @@ fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
     let hastened = plan(&night, &facts(), &urgent, Vec::new());
     assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
 }
+
+#[test]
+fn a_reworded_plan_keeps_its_deadline() {
+    let daily = settings("daily 08:00");
+    let plan = planned(&daily, &facts());
+    let reworded = Plan { follows: "each day at eight".to_owned(), ..plan.clone() };
+    let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
+    let next_day = settings("weekly mon 12:00");
+    let kept = replanned(&daily, &reworded, off.clone(), "2026-10-24T20:00:00Z");
+    assert_eq!((kept.due_at, kept.follows), (plan.due_at, reworded.follows));
+    let moved = replanned(&next_day, &plan, off, "2026-10-24T20:00:00Z");
+    assert_ne!(moved.due_at, plan.due_at);
+}
+
+#[test]
+fn a_plan_without_values_is_compared_by_its_words() {
+    let daily = settings("daily 08:00");
+    let old = Plan { basis: None, ..planned(&daily, &facts()) };
+    let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
+    assert_eq!(replanned(&daily, &old, off, "2026-10-24T20:00:00Z").due_at, old.due_at);
+    assert_ne!(replanned(&daily, &old, chose("daily 18:00"), "2026-10-24T20:00:00Z").due_at, old.due_at);
+}

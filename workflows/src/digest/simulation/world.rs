@@ -324,6 +324,7 @@ impl World {
             paused_until: None,
             revision: self.ledger.revision,
             follows: String::new(),
+            basis: None,
             linger: None,
         }
     }
