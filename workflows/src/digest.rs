@@ -1,6 +1,6 @@
 //! The digest workflow: one per key. It carries out what [`State::decide`] decides, and nothing else.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
@@ -16,11 +16,11 @@ use tidings_model::{
 };
 
 use crate::{
-    call::{
-        How::{Quickly, Remotely},
-        call, now, timestamp, until, wait,
-    },
     carried::{Carried, Unreadable},
+    driver::{
+        CallMode::{self, LocalFirst},
+        Calls, Driven, call, now, timestamp, wait, wait_until,
+    },
     inbound::Inbound,
 };
 
@@ -51,8 +51,7 @@ pub use status::{Delivery, Status};
 use activities::DigestActivities as Activities;
 use deadline::deadline;
 use decide::clear_finished_commands;
-pub(crate) use decide::{Decision, decide};
-pub(crate) use send::after;
+use decide::{Decision, decide};
 pub(crate) use state::State;
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
@@ -63,12 +62,15 @@ const STEPS_PER_RUN: u32 = 1_000;
 /// server ends a run at 50 MiB.
 const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 
+/// The longest single timer. The workflow decides again when it fires.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
 /// See the module.
 #[workflow]
 pub struct Digest {
-    pub(crate) state: State,
+    state: State,
     unreadable: Option<Unreadable>,
     run_id: String,
     /// When this run was started, while it reads the signals of its first workflow task: the first of them came then, and a worker
@@ -79,10 +81,7 @@ pub struct Digest {
     bytes: usize,
     /// When the run last looked at its state: a query has no clock.
     decided_at: Timestamp,
-    /// What an activity last complained about.
-    pub(crate) trouble: Option<String>,
-    /// No local activities before then.
-    pub(crate) fair_weather_from: Timestamp,
+    calls: Calls,
 }
 
 #[workflow_methods]
@@ -101,8 +100,7 @@ impl Digest {
             steps: 0,
             bytes: 0,
             decided_at: Timestamp::MIN,
-            trouble: None,
-            fair_weather_from: Timestamp::MIN,
+            calls: Calls::new(),
         }
     }
 
@@ -123,13 +121,13 @@ impl Digest {
                 w.decided_at = now;
                 decide(&w.state, now)
             });
-            ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.trouble.clone(), now)).to_string());
+            ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.calls.last_error.clone(), now)).to_string());
             if decision == Decision::Finish {
                 if ctx.all_handlers_finished() {
                     return Self::finish(ctx);
                 }
                 // A command that waits for its answer gets it first; another one may start it all over.
-                until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
+                wait_until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
                 continue;
             }
             if ctx.state(Self::must_roll) {
@@ -163,7 +161,7 @@ impl Digest {
             dead_letter::keep(state, letter);
         }
         // What arrives need not wake the run, and is shown all the same.
-        ctx.set_current_details(Status::new(&self.state, self.trouble.clone(), now).to_string());
+        ctx.set_current_details(Status::new(&self.state, self.calls.last_error.clone(), now).to_string());
     }
 
     /// The recipient chose something else.
@@ -175,7 +173,7 @@ impl Digest {
     /// What the key is doing, and why.
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
-        Status::new(&self.state, self.trouble.clone(), self.decided_at)
+        Status::new(&self.state, self.calls.last_error.clone(), self.decided_at)
     }
 
     /// What a claim would take now; `None`: no window is open.
@@ -219,7 +217,7 @@ impl Digest {
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
         }
-        until(ctx, |w| w.state.retiming.is_none()).await;
+        wait_until(ctx, |w| w.state.retiming.is_none()).await;
         ctx.state(|w| commands::retimed(&w.state, was))
     }
 
@@ -230,7 +228,7 @@ impl Digest {
         if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.told(), reopen, now)) {
             return refused;
         }
-        until(ctx, |w| w.state.reopening.is_none()).await;
+        wait_until(ctx, |w| w.state.reopening.is_none()).await;
         ctx.state_mut(|w| w.state.reopened.take()).unwrap_or_default()
     }
 
@@ -268,22 +266,50 @@ impl Digest {
 /// Calls the activity of a decision, and applies the answer.
 async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
     match decision {
-        Decision::Wait(until) => wait(ctx, until).await,
-        Decision::Plan => call(ctx, Quickly, || Activities::plan, plan::begin, plan::apply).await,
-        Decision::Stash => call(ctx, Quickly, || Activities::stash, stash::begin, stash::apply).await,
-        Decision::Retract => call(ctx, Quickly, || Activities::retract, read(retract::input), retract::apply).await,
-        Decision::Load => call(ctx, Quickly, || Activities::load, read(claim::input), claim::apply).await,
-        Decision::Render => call(ctx, Quickly, || Activities::render, read(render::input), render::apply).await,
-        Decision::Send => call(ctx, Remotely, || Activities::send, read(send::input), send::apply).await,
-        Decision::Close => call(ctx, Quickly, || Activities::close, close::begin, close::apply).await,
-        Decision::Reopen => call(ctx, Quickly, || Activities::reopen, read(reopen::input), reopen::apply).await,
-        Decision::Audit => call(ctx, Quickly, || Activities::audit, read(audit::input), audit::apply).await,
+        Decision::Wait(until) => wait_for_decision(ctx, until).await,
+        Decision::Plan => call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await,
+        Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
+        Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
+        Decision::Load => call(ctx, LocalFirst, || Activities::load, read(claim::input), claim::apply).await,
+        Decision::Render => call(ctx, LocalFirst, || Activities::render, read(render::input), render::apply).await,
+        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, read(send::input), send::apply).await,
+        Decision::Close => call(ctx, LocalFirst, || Activities::close, close::begin, close::apply).await,
+        Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen::input), reopen::apply).await,
+        Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit::input), audit::apply).await,
         Decision::Bury => {
             let workflow_id = ctx.workflow_id().to_owned();
             let input = |state: &mut State, _| dead_letter::input(state, workflow_id);
-            call(ctx, Quickly, || Activities::bury, input, dead_letter::apply).await;
+            call(ctx, LocalFirst, || Activities::bury, input, dead_letter::apply).await;
         }
         Decision::Finish => {}
+    }
+}
+
+/// Waits until this time, or until the state decides something else.
+async fn wait_for_decision(ctx: &WorkflowContext<Digest>, until: Timestamp) {
+    let now = now(ctx);
+    let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
+    let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
+    wait(ctx, length, summary, |w| w.must_roll() || decide(&w.state, now) != Decision::Wait(until)).await;
+}
+
+impl Driven for Digest {
+    type State = State;
+
+    fn state_mut(&mut self) -> Option<&mut State> {
+        Some(&mut self.state)
+    }
+
+    fn calls(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    fn winds_down(&self) -> bool {
+        self.state.winds_down()
+    }
+
+    fn must_continue_as_new(&self) -> bool {
+        self.must_roll()
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Nothing here reads a clock, draws a random number or talks to anybody; `clippy.toml` sees to it.
 
-mod call;
 mod carried;
 pub mod digest;
+mod driver;
 mod inbound;
 pub mod message;
 pub mod upkeep;

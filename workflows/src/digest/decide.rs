@@ -11,7 +11,7 @@ use super::{
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(super) enum Decision {
     /// Nothing until this time, or until something arrives.
     Wait(Timestamp),
     Plan,
@@ -57,7 +57,7 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
 /// A replay decides again, and its clock may be ahead: the SDK merges workflow tasks that ended without a command with
 /// the next task, and uses the time of the last one. So each decision that does not wait must be the same at any later
 /// time, and the decisions that depend on the time come last.
-pub(crate) fn decide(state: &State, now: Timestamp) -> Decision {
+pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     if state.winds_down() {
         return wind_down(state);
     }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tidings_model::{
     contract::{SendInput, Sent},
     settings::RETRY_DELAYS,
 };
 
 use super::state::State;
+use crate::driver::after;
 
 /// The input, if a digest is being delivered.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<SendInput> {
@@ -38,9 +39,4 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
 fn default_delay(attempts: u32) -> Duration {
     let nth = usize::try_from(attempts).unwrap_or(usize::MAX);
     RETRY_DELAYS[nth.min(RETRY_DELAYS.len() - 1)]
-}
-
-/// A delay after `now`, or the end of time if the sum is later.
-pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
-    SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
 }

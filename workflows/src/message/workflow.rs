@@ -3,11 +3,10 @@
 use std::error::Error;
 
 use jiff::Timestamp;
-use temporalio_common::{ActivityDefinition, data_converters::TemporalDeserializable, error::ApplicationFailure};
+use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
-    ActivityExecutionError, ContinueAsNewOptions, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
-    WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination, workflows::select,
+    ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 use tidings_model::{
     MessageKey,
@@ -25,8 +24,11 @@ use super::{
     state::{Decision, State},
 };
 use crate::{
-    call::{self, How},
     carried::{Carried, Unreadable},
+    driver::{
+        CallMode::{self, Delivery, Remote},
+        Calls, Driven, call, now, wait, wait_until,
+    },
 };
 
 /// Decisions that one run carries out before it continues as new: a relay may be at fault for weeks.
@@ -41,8 +43,7 @@ pub struct Message {
     state: Option<State>,
     unreadable: Option<Unreadable>,
     steps: u32,
-    /// What an activity last complained about.
-    trouble: Option<String>,
+    calls: Calls,
 }
 
 type Ctx = WorkflowContext<Message>;
@@ -53,7 +54,7 @@ impl Message {
     fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
         let (state, unreadable) = carried.state(ctx);
         let state = state.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
-        Self { state, unreadable, steps: 0, trouble: None }
+        Self { state, unreadable, steps: 0, calls: Calls::new() }
     }
 
     /// Delivers the message, and completes with its end.
@@ -79,11 +80,11 @@ impl Message {
                 Decision::Finish if ctx.all_handlers_finished() => return Self::finish(ctx),
                 // A command that waits for its answer gets it first; another one may start it all over.
                 Decision::Finish => {
-                    until(ctx, |w| w.decision() != Some(Decision::Finish) || ctx.all_handlers_finished()).await;
+                    wait_until(ctx, |w| w.decision() != Some(Decision::Finish) || ctx.all_handlers_finished()).await;
                 }
                 Decision::Wait(at) => {
                     Self::roll(ctx)?;
-                    wait(ctx, at).await;
+                    wait_for_decision(ctx, at).await;
                 }
                 Decision::Send | Decision::Retry | Decision::Close => act(ctx, decision).await,
             }
@@ -107,7 +108,7 @@ impl Message {
             return refused;
         }
         let answered = |w: &Self| w.state.as_ref().is_none_or(|state| state.retried.is_some());
-        until(ctx, answered).await;
+        wait_until(ctx, answered).await;
         let answer = ctx.state_mut(|w| w.state.as_mut().and_then(|state| state.retried.take()));
         answer.unwrap_or_else(|| Retried::Refused { why: NO_KEY.to_owned() })
     }
@@ -120,7 +121,7 @@ impl Message {
                 state.cancel(order);
             }
         });
-        until(ctx, |w| w.state.as_ref().is_none_or(|state| state.closed.is_some())).await;
+        wait_until(ctx, |w| w.state.as_ref().is_none_or(|state| state.closed.is_some())).await;
         ctx.state(|w| w.state.as_ref().map(State::cancelled)).unwrap_or_default()
     }
 
@@ -140,12 +141,8 @@ impl Message {
         self.state.as_ref().map(State::decide)
     }
 
-    fn winds_down(&self) -> bool {
-        self.state.as_ref().is_some_and(State::winds_down)
-    }
-
     fn told(&self) -> Option<Status> {
-        self.state.as_ref().map(|state| Status::new(state, self.trouble.clone()))
+        self.state.as_ref().map(|state| Status::new(state, self.calls.last_error.clone()))
     }
 
     /// Between two attempts, when the run is long enough: the next run waits on.
@@ -164,92 +161,50 @@ impl Message {
     }
 }
 
-/// Calls the decision's activity, and keeps its answer. Without one (it failed for good, or was cancelled) nothing changes.
+/// Calls the activity of a decision, and applies the answer.
 async fn act(ctx: &Ctx, decision: Decision) {
-    let Some(state) = ctx.state(|w| w.state.clone()) else { return };
-    let asked_at = call::timestamp(ctx.workflow_time());
+    let send = |state: &mut State, now| Some(state.send_input(now));
+    let close = |state: &mut State, now| Some(state.close_input(now));
+    let retry = |state: &mut State, now| state.retry_input(now);
     match decision {
         Decision::Send => {
-            let answer = call(ctx, How::Remotely, Activities::send, state.send_input(asked_at)).await;
-            let now = call::timestamp(ctx.workflow_time());
-            apply(ctx, answer, |state, answer| state.attempted(answer, now));
+            call(ctx, Delivery, || Activities::send, send, |state, _, answer, now| state.attempted(answer, now)).await;
         }
         Decision::Close => {
-            let answer = call(ctx, How::Quickly, Activities::close, state.close_input(asked_at)).await;
-            apply(ctx, answer, State::ended);
+            call(ctx, Remote, || Activities::close, close, |state, _, answer, _| state.ended(answer)).await
         }
         Decision::Retry => {
-            let Some(input) = state.retry_input(asked_at) else { return };
-            let answer = call(ctx, How::Quickly, Activities::retry, input).await;
-            apply(ctx, answer, State::retried);
+            call(ctx, Remote, || Activities::retry, retry, |state, _, answer, _| state.retried(answer)).await;
         }
         Decision::Wait(_) | Decision::Finish => {}
     }
 }
 
-fn apply<T>(ctx: &Ctx, answer: Option<T>, change: impl FnOnce(&mut State, T)) {
-    ctx.state_mut(|w| {
-        if let (Some(state), Some(answer)) = (&mut w.state, answer) {
-            w.trouble = None;
-            change(state, answer);
-        }
-    });
-}
-
-/// As many attempts as it takes. When the message is to be sent no more, a delivery is asked to stop; it may answer even so,
-/// and its answer counts.
-async fn call<A>(ctx: &Ctx, how: How, activity: A, input: A::Input) -> Option<A::Output>
-where
-    A: ActivityDefinition<Output: TemporalDeserializable>,
-{
-    let name = activity.name().to_owned();
-    let token = WorkflowCancellationToken::new();
-    let mut running = ctx.execute_activity(activity, input, how.options(token.clone()));
-    let answer = if how == How::Remotely {
-        let mut interrupted = Box::pin(ctx.wait_condition(Message::winds_down));
-        select! {
-            answer = running => answer,
-            _ = interrupted => {
-                token.cancel();
-                running.await
-            }
-        }
-    } else {
-        running.await
-    };
-    match answer {
-        Ok(answer) => return Some(answer),
-        Err(ActivityExecutionError::Cancelled(_)) => {}
-        Err(error) => {
-            // The retry policy has no end, so this is no outage but a fault. Look again, slowly.
-            let cause = error.reason().map_or_else(|| error.to_string(), ToString::to_string);
-            ctx.state_mut(|w| w.trouble = Some(format!("{name}: {cause}")));
-            let detached = WorkflowCancellationToken::new();
-            ctx.timer(TimerOptions::builder(call::LONGEST_BACKOFF).cancellation_token(detached).build()).await;
-        }
-    }
-    None
-}
-
-/// Waits until then, or until something else is to be done.
-async fn wait(ctx: &Ctx, at: Timestamp) {
-    let now = call::timestamp(ctx.workflow_time());
-    let length = at.duration_since(now).try_into().unwrap_or_default();
-    // As in `call::wait`: a cancel must not take away a timer that has fired.
-    let token = WorkflowCancellationToken::new();
-    let summary = format!("until {at:.0}");
-    let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
-    let mut woke = Box::pin(ctx.wait_condition(|w| w.decision() != Some(Decision::Wait(at))));
-    select! {
-        _ = timer => ctx.state_mut(|w| w.state.iter_mut().for_each(State::waited)),
-        // Also after a cancel. Dropping a timer does not cancel it.
-        _ = woke => token.cancel(),
+/// Waits until this time, or until the state decides something else.
+async fn wait_for_decision(ctx: &Ctx, at: Timestamp) {
+    let length = at.duration_since(now(ctx)).try_into().unwrap_or_default();
+    if wait(ctx, length, format!("until {at:.0}"), |w| w.decision() != Some(Decision::Wait(at))).await {
+        ctx.state_mut(|w| w.state.iter_mut().for_each(State::waited));
     }
 }
 
-/// Waits for something that comes also after a cancel.
-async fn until(ctx: &Ctx, condition: impl Fn(&Message) -> bool) {
-    let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
-    // Only a cancel could end it before, and this one has no one to cancel it.
-    ctx.wait_condition_with_options(condition, detached).await.ok();
+impl Driven for Message {
+    type State = State;
+
+    fn state_mut(&mut self) -> Option<&mut State> {
+        self.state.as_mut()
+    }
+
+    fn calls(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    fn winds_down(&self) -> bool {
+        self.state.as_ref().is_some_and(State::winds_down)
+    }
+
+    /// Only a delivery is asked to stop. The other activities must answer.
+    fn is_interruptible(mode: CallMode) -> bool {
+        mode == Delivery
+    }
 }

@@ -1,10 +1,8 @@
 //! The upkeep workflow: its schedule starts one at a time. It carries out what [`State::decide`] decides, and nothing else.
 
-use temporalio_common::{ActivityDefinition, data_converters::TemporalDeserializable};
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
-    ActivityExecutionError, ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult,
-    WorkflowTermination,
+    ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 use tidings_model::retention::CutoffsInput;
 
@@ -14,8 +12,8 @@ use super::{
     state::{Decision, State},
 };
 use crate::{
-    call::{self, How},
     carried::{Carried, Unreadable},
+    driver::{CallMode::Remote, Calls, Driven, call_remotely, now},
 };
 
 /// Batches that one run takes before it continues as new: each is a few events of history.
@@ -27,16 +25,15 @@ pub struct Upkeep {
     state: State,
     unreadable: Option<Unreadable>,
     steps: u32,
+    calls: Calls,
 }
-
-type Ctx = WorkflowContext<Upkeep>;
 
 #[workflow_methods]
 impl Upkeep {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
         let (state, unreadable) = carried.state(ctx);
-        Self { state: state.unwrap_or_default(), unreadable, steps: 0 }
+        Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: Calls::new() }
     }
 
     /// Purges what is older than its retention, and completes with the counts.
@@ -57,12 +54,12 @@ impl Upkeep {
             ctx.state_mut(|w| w.steps += 1);
             match decision {
                 Decision::Ask => {
-                    let input = CutoffsInput { asked_at: call::timestamp(ctx.workflow_time()) };
-                    let Some(cutoffs) = call(ctx, Activities::cutoffs, input).await? else { continue };
+                    let input = CutoffsInput { asked_at: now(ctx) };
+                    let Some(cutoffs) = call_remotely(ctx, Remote, Activities::cutoffs, input).await? else { continue };
                     ctx.state_mut(|w| w.state.asked(cutoffs));
                 }
                 Decision::Purge(cutoff) => {
-                    let Some(batch) = call(ctx, Activities::purge, cutoff).await? else { continue };
+                    let Some(batch) = call_remotely(ctx, Remote, Activities::purge, cutoff).await? else { continue };
                     ctx.state_mut(|w| w.state.purged(cutoff, batch));
                 }
                 Decision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
@@ -78,16 +75,19 @@ impl Upkeep {
     }
 }
 
-/// As many attempts as it takes; `None`: it was cancelled.
-async fn call<A>(ctx: &Ctx, activity: A, input: A::Input) -> Result<Option<A::Output>, WorkflowTermination>
-where
-    A: ActivityDefinition<Output: TemporalDeserializable>,
-{
-    // A child of it would be dropped with the options, and hear of nothing.
-    let token = ctx.cancellation_token();
-    match ctx.execute_activity(activity, input, How::Quickly.options(token)).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+impl Driven for Upkeep {
+    type State = State;
+
+    fn state_mut(&mut self) -> Option<&mut State> {
+        Some(&mut self.state)
+    }
+
+    fn calls(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    /// A cancel alone stops a batch.
+    fn winds_down(&self) -> bool {
+        false
     }
 }

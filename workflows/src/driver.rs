@@ -1,0 +1,242 @@
+//! The driver of all three workflows: calls activities, waits, and reads the clock.
+//!
+//! A local activity costs one marker, but the workflow answers no query and no command while the activity runs. So a local
+//! activity gets one short attempt. If the attempt fails, the same activity runs remotely: remote retries leave no trace in
+//! history, and the run stays free to answer queries, to be cancelled and to continue as new.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::{SignedDuration, Timestamp};
+use temporalio_common::{ActivityDefinition, RetryPolicy, data_converters::TemporalDeserializable};
+use temporalio_workflow::{
+    ActivityCancellationType, ActivityExecutionError, ActivityOptions, LocalActivityOptions, TimerOptions,
+    WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
+};
+
+/// Time for the one local attempt, queueing included: long enough for a healthy store.
+const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
+/// After a failed local attempt, the run calls remotely at once for this time.
+const LOCAL_COOLDOWN: Duration = Duration::from_secs(300);
+/// Time for one remote attempt at a few queries.
+const REMOTE_ATTEMPT: Duration = Duration::from_secs(60);
+/// Time for one remote attempt at a delivery: longer than all of RFC 5321's phases together.
+const DELIVERY_ATTEMPT: Duration = Duration::from_secs(45 * 60);
+/// The server gives up a delivery of a silent worker after this time. A running delivery learns of a cancel within it.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// The longest wait between two remote attempts.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// A workflow that the driver calls activities for.
+pub(crate) trait Driven: Sized + 'static {
+    /// The part of the workflow that decides.
+    type State;
+
+    /// `None`: the workflow id is not a key, so there is no state.
+    fn state_mut(&mut self) -> Option<&mut Self::State>;
+
+    /// The record of the calls so far.
+    fn calls(&mut self) -> &mut Calls;
+
+    /// Reports that everything ends without a message. A remote call that was started before is asked to stop.
+    fn winds_down(&self) -> bool;
+
+    /// Reports that the run must continue as new before anything else. A remote call is asked to stop.
+    fn must_continue_as_new(&self) -> bool {
+        false
+    }
+
+    /// Reports that a cancel stops a remote call of this mode.
+    fn is_interruptible(_: CallMode) -> bool {
+        true
+    }
+}
+
+/// The record of a workflow's calls.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// The error of the last activity, until one succeeds.
+    pub last_error: Option<String>,
+    /// Local attempts are tried again from this time on.
+    local_retry_at: Timestamp,
+}
+
+impl Calls {
+    pub const fn new() -> Self {
+        Self { last_error: None, local_retry_at: Timestamp::MIN }
+    }
+}
+
+/// The place and the time limits of an activity call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallMode {
+    /// A few queries: locally, then remotely if that fails.
+    LocalFirst,
+    /// A few queries, remotely.
+    Remote,
+    /// A delivery, remotely.
+    Delivery,
+}
+
+impl CallMode {
+    /// The options of a remote call.
+    fn options(self, token: WorkflowCancellationToken) -> ActivityOptions {
+        let retries = RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build();
+        match self {
+            Self::LocalFirst | Self::Remote => ActivityOptions::with_start_to_close_timeout(REMOTE_ATTEMPT)
+                .cancellation_token(token)
+                .retry_policy(retries)
+                .build(),
+            Self::Delivery => ActivityOptions::with_start_to_close_timeout(DELIVERY_ATTEMPT)
+                .heartbeat_timeout(HEARTBEAT)
+                .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+                .cancellation_token(token)
+                .retry_policy(retries)
+                .build(),
+        }
+    }
+}
+
+/// Calls an activity, and hands the answer to `apply`. Without an answer (the run must continue as new, or was cancelled)
+/// nothing changes, and the workflow decides again.
+pub(crate) async fn call<W, A>(
+    ctx: &WorkflowContext<W>,
+    mode: CallMode,
+    activity: fn() -> A,
+    input: impl FnOnce(&mut W::State, Timestamp) -> Option<A::Input>,
+    apply: impl FnOnce(&mut W::State, &A::Input, A::Output, Timestamp),
+) where
+    W: Driven,
+    A: ActivityDefinition<Input: Clone, Output: TemporalDeserializable>,
+{
+    let Some(input) = ctx.state_mut(|w| input(w.state_mut()?, now(ctx))) else { return };
+    let local = mode == CallMode::LocalFirst && ctx.state_mut(|w| w.calls().local_retry_at <= now(ctx));
+    let mut answer = if local { call_locally(ctx, activity(), input.clone()).await } else { None };
+    if answer.is_none() {
+        let name = activity().name().to_owned();
+        answer = match call_remotely(ctx, mode, activity(), input.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // The retry policy has no end, so this error is a fault and not an outage. Try again, slowly.
+                record_error(ctx, &name, &error);
+                let detached = WorkflowCancellationToken::new();
+                ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(detached).build()).await;
+                None
+            }
+        };
+    }
+    let Some(answer) = answer else { return };
+    let now = now(ctx);
+    ctx.state_mut(|w| {
+        w.calls().last_error = None;
+        if let Some(state) = w.state_mut() {
+            apply(state, &input, answer, now);
+        }
+    });
+}
+
+/// One short attempt.
+async fn call_locally<W, A>(ctx: &WorkflowContext<W>, activity: A, input: A::Input) -> Option<A::Output>
+where
+    W: Driven,
+    A: ActivityDefinition<Output: TemporalDeserializable>,
+{
+    let name = activity.name().to_owned();
+    let options = LocalActivityOptions::builder()
+        .schedule_to_close_timeout(LOCAL_ATTEMPT)
+        .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+        .cancellation_token(WorkflowCancellationToken::new())
+        .build();
+    let answer = ctx.execute_local_activity(activity, input, options).await;
+    if let Err(error) = &answer {
+        record_error(ctx, &name, error);
+        let retry_at = after(now(ctx), LOCAL_COOLDOWN);
+        ctx.state_mut(|w| w.calls().local_retry_at = retry_at);
+    }
+    answer.ok()
+}
+
+/// Attempts without limit; `None` after a cancel. When the run must continue as new or is cancelled, the activity is asked
+/// to stop. A delivery answers even so, and its answer counts.
+///
+/// # Errors
+/// The activity failed for good.
+pub(crate) async fn call_remotely<W, A>(
+    ctx: &WorkflowContext<W>,
+    mode: CallMode,
+    activity: A,
+    input: A::Input,
+) -> Result<Option<A::Output>, ActivityExecutionError>
+where
+    W: Driven,
+    A: ActivityDefinition<Output: TemporalDeserializable>,
+{
+    let token = WorkflowCancellationToken::new();
+    let mut running = ctx.execute_activity(activity, input, mode.options(token.clone()));
+    // A call that ends things after a cancel must not be stopped by the same cancel.
+    let detached = !W::is_interruptible(mode) || ctx.state(Driven::winds_down);
+    let root = detached.then(WorkflowCancellationToken::new);
+    let options = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
+    let stop = move |w: &W| w.must_continue_as_new() || (!detached && w.winds_down());
+    let mut interrupted = Box::pin(ctx.wait_condition_with_options(stop, options));
+    let answer = select! {
+        answer = running => answer,
+        _ = interrupted => {
+            token.cancel();
+            running.await
+        }
+    };
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits for this time, or until `woken`. Returns `true` if the time is over.
+pub(crate) async fn wait<W: Driven>(
+    ctx: &WorkflowContext<W>,
+    length: Duration,
+    summary: String,
+    woken: impl Fn(&W) -> bool,
+) -> bool {
+    // temporalio-workflow 1.1.1 panics in every replay of a workflow task in which the timer fires and a cancel takes the
+    // timer away. So the timer's token is not a child of the run's; the condition ends at a cancel, too. The fault is gone
+    // when a cancel in the task in which the timer fires passes with the run's own token.
+    let token = WorkflowCancellationToken::new();
+    let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
+    let mut woke = Box::pin(ctx.wait_condition(woken));
+    select! {
+        _ = timer => true,
+        _ = woke => {
+            // Dropping a timer does not cancel the timer.
+            token.cancel();
+            false
+        }
+    }
+}
+
+/// Waits for a condition that comes true after a cancel, too.
+pub(crate) async fn wait_until<W: Driven>(ctx: &WorkflowContext<W>, condition: impl Fn(&W) -> bool) {
+    let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
+    // Only a cancel of this token could end the wait early, and no code cancels it.
+    ctx.wait_condition_with_options(condition, detached).await.ok();
+}
+
+fn record_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, error: &ActivityExecutionError) {
+    let cause = error.reason().map_or_else(|| error.to_string(), ToString::to_string);
+    ctx.state_mut(|w| w.calls().last_error = Some(format!("{activity}: {cause}")));
+}
+
+/// The server's clock at the current workflow task.
+pub(crate) fn now<W>(ctx: &WorkflowContext<W>) -> Timestamp {
+    timestamp(ctx.workflow_time())
+}
+
+pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
+    time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// A delay after `now`, or the end of time if the sum is later.
+pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
+    SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
+}
