@@ -1,4 +1,4 @@
-//! A workflow's start argument: the state of the run before. Producers start a workflow without any.
+//! A workflow's start argument: the state of the previous run. Producers start a workflow without an argument.
 
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
@@ -14,21 +14,21 @@ use crate::digest::State;
 #[derive(Clone, Debug, Default)]
 pub struct Carried(Vec<u8>);
 
-/// What a run of the digest workflow was told at one moment.
+/// The events and retracts that a run of the digest workflow received with one entry of its history.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// The events: in its start argument those that the run before handed over, in a signal the good ones.
+    /// The pending events of a start argument, or the valid events of a signal.
     pub events: Vec<Event>,
-    /// What takes events back; in the start argument as far as the store did not know it yet.
+    /// The retracts; those of a start argument were not in the store yet.
     pub retracts: Vec<Retract>,
-    /// In its start argument: still earlier runs that nobody has read back yet.
+    /// Still earlier runs whose histories are to be read, too. Only a start argument has them.
     pub runs: Vec<String>,
 }
 
-/// Where the state of the run before cannot be read. Not what is there: users may have written it.
+/// The place at which the state of the previous run cannot be read. The state's text is left out, since users wrote parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the state of the run before cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
+    "the state of the previous run cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
      of that version again"
 )]
 pub struct Unreadable {
@@ -42,10 +42,10 @@ impl Carried {
         serde_json::to_vec(state).map(Self).map_err(|error| PayloadConversionError::EncodingError(error.into()))
     }
 
-    /// What the digest workflow's run `started` was handed over.
+    /// The input that a run of the digest workflow got from the previous run.
     ///
     /// # Errors
-    /// Another run handed it over, and it cannot be read.
+    /// A previous run handed over a state that cannot be read.
     pub fn told(started: Started) -> Result<Told, Unreadable> {
         let continued = !started.continued_execution_run_id.is_empty();
         let carried = Self::from(started.input.map(|input| input.payloads).unwrap_or_default());
@@ -54,7 +54,7 @@ impl Carried {
         Ok(Told { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
     }
 
-    /// The state that a run has to go on with, or why [`Unreadable::fail_task`] must be called for it as soon as it runs.
+    /// The state that a run continues with, or the reason for [`Unreadable::fail_task`] as soon as the workflow runs.
     pub(crate) fn state<S: DeserializeOwned>(&self, ctx: &WorkflowContextView) -> (Option<S>, Option<Unreadable>) {
         match self.read(ctx.continued_from_run_id().is_some()) {
             Ok(state) => (state, None),
@@ -62,8 +62,7 @@ impl Carried {
         }
     }
 
-    /// What a producer passed as the argument of a first run counts as none, whatever it is: an error would fail its workflow
-    /// tasks for ever.
+    /// Ignores an argument that a producer passed to a first run. An error would fail the workflow's tasks for ever.
     fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, Unreadable> {
         if self.0.is_empty() {
             return Ok(None);

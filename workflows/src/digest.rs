@@ -1,4 +1,4 @@
-//! The digest workflow: one per key. It carries out what [`State::decide`] decides, and nothing else.
+//! The digest workflow: one per key. Each turn of [`Digest::run`] decides, and carries out the decision.
 
 use std::{error::Error, time::Duration};
 
@@ -67,19 +67,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
-/// See the module.
+/// The digest workflow.
 #[workflow]
 pub struct Digest {
     state: State,
     unreadable: Option<Unreadable>,
     run_id: String,
-    /// When this run was started, while it reads the signals of its first workflow task: the first of them came then, and a worker
-    /// may have had time for it much later, after the slot that it came for.
+    /// The start of this run, until its first workflow task ends. The first signals came at that time, although a worker may read
+    /// them much later, after the slot of their window.
     started_at: Option<Timestamp>,
-    /// Counted here, because in a replay the server's own suggestion may come a workflow task earlier.
+    /// Counted here: in a replay, the server's suggestion to continue as new may come one workflow task earlier.
     steps: u32,
     bytes: usize,
-    /// When the run last looked at its state: a query has no clock.
+    /// The time of the last decision. A query has no clock.
     decided_at: Timestamp,
     calls: Calls,
 }
@@ -107,7 +107,7 @@ impl Digest {
     /// Collects, delivers, and completes when nothing is pending and nothing undelivered.
     ///
     /// # Errors
-    /// Cancelled, after the ledger learned of every pending event; failed, when the workflow id is no key.
+    /// Cancelled, after the ledger recorded every pending event. Failed, if the workflow id is not a key.
     #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
         ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
@@ -126,12 +126,12 @@ impl Digest {
                 if ctx.all_handlers_finished() {
                     return Self::finish(ctx);
                 }
-                // A command that waits for its answer gets it first; another one may start it all over.
+                // A command that waits for its answer gets the answer first. Another command may give the run more to do.
                 wait_until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
                 continue;
             }
-            if ctx.state(Self::must_roll) {
-                Self::roll(ctx)?;
+            if ctx.state(Self::is_full) {
+                Self::continue_as_new(ctx)?;
             }
             ctx.state_mut(|w| w.steps += 1);
             act(ctx, decision).await;
@@ -150,7 +150,7 @@ impl Digest {
             Some(key) => inbound.for_key(key, next_seq),
             None => Decoded { dead_letters: inbound.refuse(NO_KEY, next_seq), ..Decoded::default() },
         };
-        let state = self.told();
+        let state = self.state_mut_counted();
         for event in decoded.events {
             state.add(event, now, started_at);
         }
@@ -160,50 +160,50 @@ impl Digest {
         for letter in decoded.dead_letters {
             dead_letter::keep(state, letter);
         }
-        // What arrives need not wake the run, and is shown all the same.
+        // A signal that does not wake the run must be visible, too.
         ctx.set_current_details(Status::new(&self.state, self.calls.last_error.clone(), now).to_string());
     }
 
-    /// The recipient chose something else.
+    /// The recipient's preferences changed.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn preferences(&mut self, _: &mut SyncWorkflowContext<Self>) {
-        commands::preferences_changed(self.told());
+        commands::preferences_changed(self.state_mut_counted());
     }
 
-    /// What the key is doing, and why.
+    /// The key's present step, with the reason.
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.calls.last_error.clone(), self.decided_at)
     }
 
-    /// What a claim would take now; `None`: no window is open.
+    /// The events that a claim would take now. `None` while no window is open.
     #[query(name = "due")]
     pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
         commands::due(&self.state)
     }
 
-    /// Sends what is pending now. A hold, consent, a pause and suppressions still hold.
+    /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Flushed {
-        commands::flush(self.told(), order, timestamp(ctx.workflow_time()))
+        commands::flush(self.state_mut_counted(), order, timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
     pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Hold) -> Held {
-        commands::hold(self.told(), hold, timestamp(ctx.workflow_time()))
+        commands::hold(self.state_mut_counted(), hold, timestamp(ctx.workflow_time()))
     }
 
-    /// Ends a hold. What is overdue goes out.
+    /// Ends a hold. Overdue events are sent now.
     #[update(name = "release")]
     pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Released {
-        commands::release(self.told(), order, timestamp(ctx.workflow_time()))
+        commands::release(self.state_mut_counted(), order, timestamp(ctx.workflow_time()))
     }
 
-    /// Ends what is pending and what is on its way, in no mail. The ledger keeps the events.
+    /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
     pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Order) -> Dropped {
-        commands::discard(self.told(), order)
+        commands::discard(self.state_mut_counted(), order)
     }
 
     /// Gives the open window another deadline.
@@ -212,7 +212,7 @@ impl Digest {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
-            (was, commands::retime(w.told(), retime, now))
+            (was, commands::retime(w.state_mut_counted(), retime, now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -221,11 +221,11 @@ impl Digest {
         ctx.state(|w| commands::retimed(&w.state, was))
     }
 
-    /// Takes a digest up again that ended without a mail, or that has no end.
+    /// Resumes a digest that ended without a message, or that has no end.
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Reopen) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.told(), reopen, now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen, now)) {
             return refused;
         }
         wait_until(ctx, |w| w.state.reopening.is_none()).await;
@@ -290,7 +290,7 @@ async fn wait_for_decision(ctx: &WorkflowContext<Digest>, until: Timestamp) {
     let now = now(ctx);
     let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
     let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
-    wait(ctx, length, summary, |w| w.must_roll() || decide(&w.state, now) != Decision::Wait(until)).await;
+    wait(ctx, length, summary, |w| w.is_full() || decide(&w.state, now) != Decision::Wait(until)).await;
 }
 
 impl Driven for Digest {
@@ -309,7 +309,7 @@ impl Driven for Digest {
     }
 
     fn must_continue_as_new(&self) -> bool {
-        self.must_roll()
+        self.is_full()
     }
 }
 
@@ -319,18 +319,18 @@ fn read<I>(input: fn(&State, Timestamp) -> Option<I>) -> impl FnOnce(&mut State,
 }
 
 impl Digest {
-    /// The state, for a signal or a command.
-    const fn told(&mut self) -> &mut State {
+    /// The state for a signal or a command, which counts as a step.
+    const fn state_mut_counted(&mut self) -> &mut State {
         self.steps += 1;
         &mut self.state
     }
 
-    /// Whether this run should hand over to the next before it does anything else.
-    pub(crate) const fn must_roll(&self) -> bool {
+    /// Reports that this run must continue as new before it does anything else.
+    pub(crate) const fn is_full(&self) -> bool {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
     }
 
-    fn roll(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
+    fn continue_as_new(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
         let carried = ctx.state_mut(|w| {
             w.state.leave_behind(&w.run_id, now(ctx));
             Carried::new(&w.state)

@@ -31,7 +31,7 @@ pub(crate) trait Driven: Sized + 'static {
     /// The part of the workflow that decides.
     type State;
 
-    /// `None`: the workflow id is not a key, so there is no state.
+    /// The state; `None` if the workflow id is not a key.
     fn state_mut(&mut self) -> Option<&mut Self::State>;
 
     /// The record of the calls so far.

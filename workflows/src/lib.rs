@@ -1,6 +1,6 @@
-//! The deterministic part of Tidings: the digest workflow and the pure modules that decide for it.
+//! The deterministic part of Tidings: the workflows of digests, messages and retention.
 //!
-//! Nothing here reads a clock, draws a random number or talks to anybody; `clippy.toml` sees to it.
+//! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
 
 mod carried;
 pub mod digest;

@@ -1,5 +1,5 @@
-//! A single message: one e-mail that a service hands over under an idempotency key. Its workflow delivers it, as a digest's
-//! does, from the outbox on; nobody waits for it to collect anything.
+//! A single message: one e-mail that a service hands over under an idempotency key. Its workflow delivers the message from the
+//! outbox as a digest's does, but collects nothing.
 
 pub mod activities;
 mod state;

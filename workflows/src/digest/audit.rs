@@ -7,10 +7,10 @@ use super::state::State;
 
 /// The input: all notes that the audit trail does not have yet.
 pub(super) fn input(state: &State, _: Timestamp) -> Option<AuditInput> {
-    Some(AuditInput { key: state.key.clone()?, notes: state.notes.clone() })
+    Some(AuditInput { key: state.key.clone()?, notes: state.audit_notes.clone() })
 }
 
 /// Removes the recorded notes from the state.
 pub(super) fn apply(state: &mut State, done: &AuditInput, (): (), _: Timestamp) {
-    state.notes.drain(..done.notes.len().min(state.notes.len()));
+    state.audit_notes.drain(..done.notes.len().min(state.audit_notes.len()));
 }

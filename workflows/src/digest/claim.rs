@@ -37,7 +37,7 @@ pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Tim
                 open.why = why;
             }
         }
-        Loaded::Changed => state.changed = true,
+        Loaded::Changed => state.preferences_changed = true,
         Loaded::Claimed { items, groups, taken } => {
             state.close_window(taken);
             state.delivering = Some(Delivering::new(asked.window.clone(), items, groups));

@@ -109,5 +109,5 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
 
 /// Records that the recipient's preferences changed. The open window's deadline follows them.
 pub(super) fn preferences_changed(state: &mut State) {
-    state.changed = state.open.is_some() || !state.pending.is_empty();
+    state.preferences_changed = state.open.is_some() || !state.pending.is_empty();
 }

@@ -14,22 +14,22 @@ const MAX_LETTERS: usize = 500;
 /// Counts a dead letter, and keeps the letter while there is room.
 pub(super) fn keep(state: &mut State, mut letter: DeadLetter) {
     state.malformed += 1;
-    if state.letters.len() >= MAX_LETTERS {
+    if state.dead_letters.len() >= MAX_LETTERS {
         return;
     }
-    let kept: usize = state.letters.iter().map(|letter| letter.head.len()).sum();
+    let kept: usize = state.dead_letters.iter().map(|letter| letter.head.len()).sum();
     if kept + letter.head.len() > MAX_BYTES {
         letter.head.clear();
     }
-    state.letters.push(letter);
+    state.dead_letters.push(letter);
 }
 
 /// The input: all dead letters that the store does not have yet.
 pub(super) fn input(state: &State, workflow_id: String) -> Option<BuryInput> {
-    Some(BuryInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.letters.clone() })
+    Some(BuryInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
 }
 
 /// Removes the recorded dead letters from the state.
 pub(super) fn apply(state: &mut State, done: &BuryInput, (): (), _: Timestamp) {
-    state.letters.drain(..done.letters.len().min(state.letters.len()));
+    state.dead_letters.drain(..done.letters.len().min(state.dead_letters.len()));
 }

@@ -38,8 +38,8 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
     state.idle_since = state.idle_since.or(Some(now)).filter(|_| idle);
     if state.open.is_none() || state.cancelled {
         state.retiming = None;
-        state.changed = false;
-        state.unanswered = false;
+        state.preferences_changed = false;
+        state.replan_requested = false;
     }
     let dropped = state.delivering.is_none() && state.open.is_none() && state.dropping_events == Some(0);
     if idle || dropped {
@@ -81,9 +81,9 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
 /// A step that is due at any time, also on hold: the window is planned so that its deadline is visible, and the state is
 /// kept small.
 fn chore(state: &State) -> Option<Decision> {
-    if !state.letters.is_empty() {
+    if !state.dead_letters.is_empty() {
         Some(Decision::Bury)
-    } else if !state.notes.is_empty() {
+    } else if !state.audit_notes.is_empty() {
         Some(Decision::Audit)
     } else if !state.retracts.is_empty() {
         // Before any claim: a claim leaves out the events that the ledger knows to be withdrawn.
@@ -125,10 +125,14 @@ fn idle(state: &State, now: Timestamp) -> Decision {
 
 fn must_plan(state: &State) -> bool {
     let Some(open) = &state.open else { return !state.pending.is_empty() };
-    let Some(seen) = open.seen.as_ref().filter(|_| open.plan.is_some()) else { return true };
+    let Some(seen) = open.planned_from.as_ref().filter(|_| open.plan.is_some()) else { return true };
     let came = open.urgent_at.or_else(|| state.pending.urgent_at(usize::MAX));
     let urgent = seen.urgent_at.is_none() && came.is_some();
-    state.changed || state.unanswered || state.retiming.is_some() || urgent || (has_slid(state) && must_stash(state))
+    state.preferences_changed
+        || state.replan_requested
+        || state.retiming.is_some()
+        || urgent
+        || (has_slid(state) && must_stash(state))
 }
 
 /// Reports an event since the plan that moves a sliding deadline, unless the ledger knows the event.
@@ -136,12 +140,12 @@ fn has_slid(state: &State) -> bool {
     let Some(open) = &state.open else { return false };
     let last_at = state.pending.last().map(|last| last.at).or(open.stashed_at);
     let slide = open.plan.as_ref().and_then(|plan| plan.slide);
-    slide.is_some() && last_at.is_some() && last_at != open.seen.as_ref().map(|seen| seen.last_at)
+    slide.is_some() && last_at.is_some() && last_at != open.planned_from.as_ref().map(|seen| seen.last_at)
 }
 
 fn must_stash(state: &State) -> bool {
     let open = state.open.as_ref();
-    let takes_more = open.is_none_or(|open| !open.sealed);
+    let takes_more = open.is_none_or(|open| !open.closed_to_events);
     (takes_more && state.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{Event, Retract};
 
-/// Events in one page: what one activity call carries, and what a window keeps in workflow state.
+/// Events in one page: the most that one activity call carries, and that a window keeps in workflow state.
 pub const PAGE_EVENTS: usize = 500;
 /// Bytes of one page as JSON. Temporal warns about a payload at 512 KiB and refuses one of 2 MiB.
 pub const PAGE_BYTES: usize = 256 * 1024;
@@ -15,8 +15,8 @@ pub const PAGE_BYTES: usize = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
     pub at: Timestamp,
-    /// When the run was started, if that was for it: all events of a run's first workflow task have the same. Only the plan and
-    /// the ledger are told; what the workflow decides by itself goes by `at`.
+    /// The start of the run, if the event came in the run's first workflow task. The plan and the ledger use this time; the
+    /// workflow's own decisions use `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     pub event: Event,
@@ -32,7 +32,7 @@ pub(crate) struct Pending {
 }
 
 impl Arrival {
-    /// When a window opens that it is the first of.
+    /// The opening time of a window that begins with this event.
     pub fn opens_at(&self) -> Timestamp {
         self.started_at.unwrap_or(self.at)
     }
@@ -57,17 +57,17 @@ impl Pending {
         self.arrivals.back()
     }
 
-    /// When the event at this place arrived.
+    /// The arrival of the event at this place.
     pub fn arrived_at(&self, index: usize) -> Option<Timestamp> {
         self.arrivals.get(index).map(|arrival| arrival.at)
     }
 
-    /// When the first urgent event arrived that is among the first `count`.
+    /// The arrival of the first urgent event among the first `count`.
     pub fn urgent_at(&self, count: usize) -> Option<Timestamp> {
         self.arrivals.iter().take(count).find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
     }
 
-    /// A page of the events that are taken back.
+    /// A page of the events that the retracts cover.
     pub fn covered_by(&self, retracts: &[Retract]) -> Vec<Event> {
         let covered = |arrival: &&Arrival| retracts.iter().any(|retract| retract.covers(&arrival.event));
         let mut bytes = 0;
@@ -97,7 +97,7 @@ impl Pending {
         self.arrivals.iter().take(PAGE_EVENTS).map(|arrival| arrival.event.event_id.clone()).collect()
     }
 
-    /// How many of the first `most` events make a page. At least one, if there is one.
+    /// Number of the first `most` events that make a page: at least one, if any is pending.
     pub fn page_len(&self, most: usize) -> usize {
         let mut bytes = 0;
         let fits = |arrival: &&Arrival| {
@@ -117,7 +117,7 @@ impl Pending {
         self.arrivals.into_iter().map(|arrival| arrival.event).collect()
     }
 
-    /// Whether there is more than one page.
+    /// Reports more events than one page holds.
     pub fn overflows(&self) -> bool {
         self.len() > PAGE_EVENTS || self.bytes > PAGE_BYTES
     }
@@ -130,7 +130,7 @@ impl Pending {
         }
     }
 
-    /// How many of the first `count` events have one of these ids.
+    /// Number of events with one of these ids among the first `count`.
     pub fn count_in_head(&self, count: usize, event_ids: &[String]) -> usize {
         self.arrivals.iter().take(count).filter(|arrival| event_ids.contains(&arrival.event.event_id)).count()
     }

@@ -14,14 +14,14 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
         return None;
     }
     let signs = deadline_inputs(state, asked_at)?;
-    state.unanswered |= std::mem::take(&mut state.changed);
+    state.replan_requested |= std::mem::take(&mut state.preferences_changed);
     let open = state.open.as_ref();
     Some(PlanInput {
         key: state.key.clone()?,
         signs,
         open: open.map(|open| open.window.digest_id),
         event_ids: state.pending.event_ids(),
-        waited: state.waited,
+        waited: state.queued_behind_delivery,
         before: open.and_then(|open| open.plan.clone()),
         anew_at: state.retiming.as_ref().map(|_| asked_at),
     })
@@ -46,14 +46,14 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Times
         None => plan,
     };
     note_new_deadline(state, asked.anew_at.is_some(), before, &plan, now);
-    state.waited = false;
-    state.unanswered = false;
+    state.queued_behind_delivery = false;
+    state.replan_requested = false;
     state.ensure_open(now);
     let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
     state.linger = plan.linger;
     if let Some(open) = &mut state.open {
         open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
-        open.seen = Some(asked.signs.clone());
+        open.planned_from = Some(asked.signs.clone());
         open.set_plan(Plan { known: Vec::new(), ..plan });
     }
 }

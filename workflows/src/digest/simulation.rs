@@ -1,6 +1,6 @@
-//! The state against a model of the store, under random interleavings of events, operators' commands, lost answers, lost
-//! workflow tasks, rolls, a cancel and the passing of time. Every event ends in exactly one digest, and no mail misses one of
-//! its events. Nothing goes out during a hold, after a drop, before its time, or before what takes it back is known.
+//! Property test of the state against a model of the store: random sequences of events, commands, lost answers, lost workflow
+//! tasks, new runs, a cancel and time. Every event ends in exactly one digest, and each message has all events of its
+//! digest. No message goes out during a hold, after a drop, before its time, or with an event that was withdrawn before.
 
 use proptest::prelude::*;
 

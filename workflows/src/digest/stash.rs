@@ -26,7 +26,7 @@ pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken }: Sta
     state.drop_head(count(taken));
     if let Some(open) = &mut state.open {
         open.stashed += taken;
-        open.sealed |= count(taken) < done.events.len();
+        open.closed_to_events |= count(taken) < done.events.len();
         open.runs.retain(|run| !done.runs.contains(run));
         if open.runs.is_empty() {
             open.stashed += std::mem::take(&mut open.unread);

@@ -36,8 +36,8 @@ pub(crate) struct State {
     #[serde(default)]
     pub delivering: Option<Delivering>,
     /// The pending events waited for a digest whose first attempt failed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub waited: bool,
+    #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued_behind_delivery: bool,
     /// An operator wants the pending events sent now.
     #[serde(default)]
     pub flushed: bool,
@@ -45,11 +45,11 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
     /// The recipient's preferences changed after the open window was planned.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub changed: bool,
+    #[serde(rename = "changed", default, skip_serializing_if = "std::ops::Not::not")]
+    pub preferences_changed: bool,
     /// The preferences changed before a plan was asked for whose answer has not counted yet.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unanswered: bool,
+    #[serde(rename = "unanswered", default, skip_serializing_if = "std::ops::Not::not")]
+    pub replan_requested: bool,
     /// An operator wants the open window planned again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retiming: Option<Order>,
@@ -70,11 +70,11 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping_events: Option<usize>,
     /// Commands that the audit trail does not have yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
+    #[serde(rename = "notes", default, skip_serializing_if = "Vec::is_empty")]
+    pub audit_notes: Vec<Note>,
     /// Dead letters that the store does not have yet.
-    #[serde(default)]
-    pub letters: Vec<DeadLetter>,
+    #[serde(rename = "letters", default)]
+    pub dead_letters: Vec<DeadLetter>,
     /// Number of malformed signals and events.
     #[serde(default)]
     pub malformed: u64,
@@ -115,8 +115,8 @@ pub(crate) struct Open {
     /// `None` while a digest is being delivered: the window is planned after that.
     pub plan: Option<Plan>,
     /// The inputs of the plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Signs>,
+    #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
+    pub planned_from: Option<Signs>,
     /// Number of events that are in the ledger already.
     pub stashed: u64,
     /// The arrival of the latest event that left workflow state.
@@ -133,8 +133,8 @@ pub(crate) struct Open {
     /// Number of events in those runs.
     pub unread: u64,
     /// The digest got a message or an end in a workflow task that was lost, so the window takes no more events.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub sealed: bool,
+    #[serde(rename = "sealed", default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed_to_events: bool,
     /// Admission deferred the window to this time.
     pub not_before: Option<Timestamp>,
     /// The reason that admission gave, or else the plan's.
@@ -146,14 +146,14 @@ impl Open {
         Self {
             window,
             plan: None,
-            seen: None,
+            planned_from: None,
             stashed: 0,
             stashed_at: None,
             urgent_at: None,
             category: None,
             runs: Vec::new(),
             unread: 0,
-            sealed: false,
+            closed_to_events: false,
             not_before: None,
             why: String::new(),
         }
@@ -195,19 +195,19 @@ impl State {
             pending: Pending::default(),
             open: None,
             delivering: None,
-            waited: false,
+            queued_behind_delivery: false,
             flushed: false,
             hold: None,
-            changed: false,
-            unanswered: false,
+            preferences_changed: false,
+            replan_requested: false,
             retiming: None,
             reopening: None,
             reopened: None,
             retracts: BTreeSet::new(),
             dropping: None,
             dropping_events: None,
-            notes: Vec::new(),
-            letters: Vec::new(),
+            audit_notes: Vec::new(),
+            dead_letters: Vec::new(),
             malformed: 0,
             cancelled: false,
             summary: Summary::default(),
@@ -281,7 +281,7 @@ impl State {
     /// Ends the digest in delivery.
     pub fn end_delivery(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
-            self.waited = digest.not_before.is_some();
+            self.queued_behind_delivery = digest.not_before.is_some();
             self.end(digest.window.digest_id, closed);
         }
     }
@@ -294,7 +294,7 @@ impl State {
 
     /// Keeps a command for the audit trail.
     pub fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
-        self.notes.push(Note { at, by, action: action.to_owned(), why });
+        self.audit_notes.push(Note { at, by, action: action.to_owned(), why });
     }
 
     /// Keeps the deadline inputs of the first `count` pending events, which are about to leave workflow state.

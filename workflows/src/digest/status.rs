@@ -1,4 +1,4 @@
-//! What a key is doing, and why: for the query `status`, the Temporal UI and the command line.
+//! The present step of a key, with its reason: for the query `status`, the Temporal UI and the command line.
 
 use std::fmt;
 
@@ -23,35 +23,34 @@ pub struct Status {
     pub pending: u64,
     /// The digest that they will be part of, once their window is open.
     pub digest_id: Option<Uuid>,
-    /// When their window is due.
+    /// The time at which their window is due.
     pub due_at: Option<Timestamp>,
-    /// Why then, in words.
+    /// The reason for that time, in words.
     pub why: String,
-    /// An operator's hold: nothing goes out before it ends.
+    /// An operator's hold: no message goes out before its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The digest on its way, if there is one.
+    /// The digest in delivery.
     pub delivering: Option<Delivery>,
     /// Signals and events that could not be decoded; they are in the dead letters.
     pub malformed: u64,
-    /// What an activity last complained about, until one succeeds.
+    /// The error of the last activity, until one succeeds.
     pub trouble: Option<String>,
 }
 
-/// A digest on its way.
+/// A digest in delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Which one.
     pub digest_id: Uuid,
-    /// Its events.
+    /// Number of events.
     pub items: u64,
-    /// Lines that they make.
+    /// Number of lines that they make.
     pub groups: u64,
-    /// Failed attempts so far.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// When the next attempt starts; `None`: now.
+    /// The start of the next attempt. `None`: now.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the last attempt ran into.
+    /// The result of the last attempt.
     pub why: String,
 }
 
@@ -102,7 +101,7 @@ fn name(state: &State, now: Timestamp) -> &'static str {
     }
 }
 
-/// In words, as Markdown: what the Temporal UI shows.
+/// Words in Markdown, for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**", self.state)?;

@@ -1,7 +1,7 @@
-//! What the message workflow knows, what it decides from that, and how it changes. Pure.
+//! The state of the message workflow, its decision, and each step's input and answer. Pure.
 //!
-//! No decision depends on the clock: a wait is over when its timer says so. So a replay, whose clock may be ahead, decides
-//! the same.
+//! No decision depends on the clock: a wait ends when its timer fires. So a replay decides the same, although its clock may
+//! be ahead.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use tidings_model::{
     },
 };
 
-/// What the workflow does next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Send,
-    /// Nothing until then, or until somebody wants something.
+    /// Nothing until this time, or until a command comes.
     Wait(Timestamp),
     Retry,
     Close,
     Finish,
 }
 
-/// Everything one run hands to the next.
+/// Everything that one run hands to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub key: MessageKey,
@@ -40,19 +40,19 @@ pub(crate) struct State {
     /// No attempt starts before the timer until then has fired.
     #[serde(default)]
     pub not_before: Option<Timestamp>,
-    /// What the last attempt ran into.
+    /// The result of the last attempt.
     #[serde(default)]
     pub why: String,
     /// An operator wants it sent again.
     #[serde(default)]
     pub retrying: Option<Retry>,
-    /// What became of that, until the command's answer is made of it.
+    /// The result of the retry, until the command answers with it.
     #[serde(skip)]
     pub retried: Option<Retried>,
     /// An operator wants nothing more sent.
     #[serde(default)]
     pub cancelling: Option<Order>,
-    /// Somebody cancelled the workflow.
+    /// The workflow was cancelled.
     #[serde(default)]
     pub cancelled: bool,
     /// The end that the outbox has.
@@ -91,13 +91,13 @@ impl State {
         }
     }
 
-    /// Whether nothing more is to be sent.
+    /// Reports that nothing more is to be sent.
     pub const fn winds_down(&self) -> bool {
         self.cancelled || self.cancelling.is_some()
     }
 }
 
-/// What is asked of the activities.
+/// Inputs of the activities.
 impl State {
     pub fn send_input(&self, asked_at: Timestamp) -> SendInput {
         SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays: self.delays.clone() }
@@ -112,7 +112,7 @@ impl State {
     }
 }
 
-/// What their answers, timers and operators change.
+/// Changes by answers, timers and operators.
 impl State {
     pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
         match sent {
@@ -140,7 +140,7 @@ impl State {
         self.closed = Some(closed);
     }
 
-    /// Asks for another round of attempts; `Some`: why not.
+    /// Asks for another round of attempts. Answers at once if the message cannot be retried now.
     pub fn retry(&mut self, retry: Retry) -> Option<Retried> {
         let refused = |why: &str| Some(Retried::Refused { why: why.to_owned() });
         if self.winds_down() {
@@ -153,7 +153,7 @@ impl State {
         None
     }
 
-    /// The outbox has it open again, and all attempts are still to come.
+    /// Starts over if the outbox has the message open again.
     pub fn retried(&mut self, answer: Retried) {
         if answer == Retried::Queued {
             *self =
@@ -163,14 +163,14 @@ impl State {
         self.retried = Some(answer);
     }
 
-    /// Gives it up, unless it has an end.
+    /// Gives the message up, unless it has ended.
     pub fn cancel(&mut self, order: Order) {
         if self.closed.is_none() {
             self.cancelling = Some(order);
         }
     }
 
-    /// What became of a `cancel`.
+    /// The answer of `cancel`.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { closed: self.closed.clone() }
     }

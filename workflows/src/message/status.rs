@@ -1,4 +1,4 @@
-//! What a message's workflow is doing, and why: for the query `status`, the Temporal UI and the command line.
+//! The present step of a message, with its reason: for the query `status`, the Temporal UI and the command line.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use super::state::{Decision, State};
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Which message.
+    /// The message's id.
     pub message: Uuid,
     /// `sending`, `deferred`, `retrying`, `cancelling` or `closed`.
     pub state: String,
-    /// Failed attempts so far.
+    /// Number of failed attempts.
     pub failed: u32,
-    /// When the next attempt starts; `None`: now, or never.
+    /// The start of the next attempt. `None`: now, or never.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the last attempt ran into.
+    /// The result of the last attempt.
     pub why: String,
-    /// How it ended.
+    /// The end of the message.
     pub closed: Option<Closed>,
-    /// What an activity last complained about, until one succeeds.
+    /// The error of the last activity, until one succeeds.
     pub trouble: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-/// In words, as Markdown: what the Temporal UI shows.
+/// Words in Markdown, for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**\n\nMessage `{}`", self.state, self.message)?;

@@ -1,4 +1,4 @@
-//! The message workflow: one per idempotency key. It carries out what [`State::decide`] decides, and nothing else.
+//! The message workflow: one per idempotency key. Each turn of [`Message::run`] decides, and carries out the decision.
 
 use std::error::Error;
 
@@ -36,10 +36,10 @@ const STEPS_PER_RUN: u32 = 500;
 
 const NO_KEY: &str = "the workflow id is not message/TENANT/KEY with each part percent-encoded";
 
-/// See the module.
+/// The message workflow.
 #[workflow]
 pub struct Message {
-    /// `None`: the workflow id is no key.
+    /// `None`: the workflow id is not a key.
     state: Option<State>,
     unreadable: Option<Unreadable>,
     steps: u32,
@@ -60,7 +60,7 @@ impl Message {
     /// Delivers the message, and completes with its end.
     ///
     /// # Errors
-    /// Cancelled, after the outbox learned of it; failed, when the workflow id is no key.
+    /// Cancelled, after the outbox recorded the end. Failed, if the workflow id is not a key.
     #[run(name = "message")] // names::MESSAGE_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Closed> {
         ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
@@ -73,17 +73,17 @@ impl Message {
             let Some(decision) = ctx.state(Self::decision) else {
                 return Err(ApplicationFailure::non_retryable(NO_KEY).into());
             };
-            if let Some(status) = ctx.state(Self::told) {
+            if let Some(status) = ctx.state(Self::current_status) {
                 ctx.set_current_details(status.to_string());
             }
             match decision {
                 Decision::Finish if ctx.all_handlers_finished() => return Self::finish(ctx),
-                // A command that waits for its answer gets it first; another one may start it all over.
+                // A command that waits for its answer gets the answer first. Another command may give the run more to do.
                 Decision::Finish => {
                     wait_until(ctx, |w| w.decision() != Some(Decision::Finish) || ctx.all_handlers_finished()).await;
                 }
                 Decision::Wait(at) => {
-                    Self::roll(ctx)?;
+                    Self::continue_as_new(ctx)?;
                     wait_for_decision(ctx, at).await;
                 }
                 Decision::Send | Decision::Retry | Decision::Close => act(ctx, decision).await,
@@ -91,13 +91,13 @@ impl Message {
         }
     }
 
-    /// What the message is doing, and why.
+    /// The message's present step, with the reason.
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Option<Status> {
-        self.told()
+        self.current_status()
     }
 
-    /// Sends a message again that came to nothing, or that waits.
+    /// Sends a message again that failed, or that waits for its next attempt.
     #[update(name = "retry")]
     pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: Retry) -> Retried {
         let refused = ctx.state_mut(|w| match &mut w.state {
@@ -113,7 +113,7 @@ impl Message {
         answer.unwrap_or_else(|| Retried::Refused { why: NO_KEY.to_owned() })
     }
 
-    /// Sends nothing more. Answers when the message has its end.
+    /// Sends nothing more. Answers when the message has ended.
     #[update(name = "cancel")]
     pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: Order) -> Cancelled {
         ctx.state_mut(|w| {
@@ -141,12 +141,12 @@ impl Message {
         self.state.as_ref().map(State::decide)
     }
 
-    fn told(&self) -> Option<Status> {
+    fn current_status(&self) -> Option<Status> {
         self.state.as_ref().map(|state| Status::new(state, self.calls.last_error.clone()))
     }
 
-    /// Between two attempts, when the run is long enough: the next run waits on.
-    fn roll(ctx: &Ctx) -> Result<(), WorkflowTermination> {
+    /// Continues as new between two attempts if the run is long. The next run goes on waiting.
+    fn continue_as_new(ctx: &Ctx) -> Result<(), WorkflowTermination> {
         if ctx.state(|w| w.steps >= STEPS_PER_RUN) && ctx.all_handlers_finished() {
             ctx.continue_as_new(ctx.state(|w| Carried::new(&w.state))?, ContinueAsNewOptions::default())?;
         }

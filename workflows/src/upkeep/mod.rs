@@ -1,4 +1,4 @@
-//! Upkeep: what is older than its retention leaves the store, batch by batch. A schedule starts this workflow every night.
+//! Retention: purges rows that are older than their retention, batch by batch. A schedule starts this workflow every night.
 
 pub mod activities;
 mod state;

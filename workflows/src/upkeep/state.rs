@@ -1,5 +1,4 @@
-//! What the upkeep workflow knows, what it decides from that, and how it changes. Pure, and no decision depends on the
-//! clock.
+//! The state of the retention workflow, its decision, and each step's answer. Pure, and no decision depends on the clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::retention::{Cutoff, Kind, Purged};
 
-/// What the workflow does next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Ask,
@@ -18,10 +17,10 @@ pub(crate) enum Decision {
     Finish,
 }
 
-/// Everything one run hands to the next.
+/// Everything that one run hands to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// What is still to go; `None`: nobody has asked yet.
+    /// The kinds that are still to be purged. `None` before the cutoffs are known.
     pub cutoffs: Option<VecDeque<Cutoff>>,
     #[serde(default)]
     pub report: Report,
@@ -36,13 +35,13 @@ impl State {
         }
     }
 
-    /// What is to go.
+    /// Keeps the cutoffs.
     pub fn asked(&mut self, cutoffs: Vec<Cutoff>) {
         self.report.kinds = cutoffs.iter().map(|cutoff| (cutoff.kind, Tally::new(cutoff.before))).collect();
         self.cutoffs = Some(cutoffs.into());
     }
 
-    /// One batch of it is gone.
+    /// Counts a purged batch.
     pub fn purged(&mut self, cutoff: Cutoff, batch: Purged) {
         let tally = self.report.kinds.entry(cutoff.kind).or_insert_with(|| Tally::new(cutoff.before));
         tally.purged += batch.purged;
@@ -53,21 +52,21 @@ impl State {
     }
 }
 
-/// What upkeep has done so far, kind by kind; a kind that is kept for good is missing.
+/// The purged rows so far, by kind. A kind that is kept for ever is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Report {
     pub kinds: BTreeMap<Kind, Tally>,
 }
 
-/// How much of a kind is gone.
+/// The purged rows of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Only what is older.
     pub before: Timestamp,
     /// Rows that left the store.
     pub purged: u64,
-    /// How many of them are in the archive.
+    /// Rows of these that are in the archive.
     pub archived: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The upkeep workflow: its schedule starts one at a time. It carries out what [`State::decide`] decides, and nothing else.
+//! The retention workflow: its schedule starts one at a time. Each turn of [`Upkeep::run`] decides, and carries out the
+//! decision.
 
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
@@ -19,7 +20,7 @@ use crate::{
 /// Batches that one run takes before it continues as new: each is a few events of history.
 const STEPS_PER_RUN: u32 = 500;
 
-/// See the module.
+/// The retention workflow.
 #[workflow]
 pub struct Upkeep {
     state: State,
@@ -39,7 +40,7 @@ impl Upkeep {
     /// Purges what is older than its retention, and completes with the counts.
     ///
     /// # Errors
-    /// Cancelled. Each batch is whole or not there at all, so that the next upkeep goes on where this one ended.
+    /// Cancelled. Each batch is purged as a whole or not at all, so the next run continues where this one ended.
     #[run(name = "upkeep")] // names::UPKEEP_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
         ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
@@ -68,7 +69,7 @@ impl Upkeep {
         }
     }
 
-    /// What is done so far.
+    /// The purged rows so far.
     #[query(name = "status")]
     pub fn status(&self, _: &WorkflowContextView) -> Report {
         self.state.report.clone()

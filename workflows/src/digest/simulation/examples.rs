@@ -214,7 +214,7 @@ fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
     let at = world.now.checked_add(5.minutes()).unwrap();
     let retimed = commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
     assert_eq!((retimed.was.map(|was| was.as_second()), retimed.due_at), (Some(1800), Some(at)));
-    let note = world.state.notes[0].clone();
+    let note = world.state.audit_notes[0].clone();
     assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
     assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
     world.act(false, Answer::Good);

@@ -1,4 +1,4 @@
-//! A model of the store: what is written once, what is never written after a mail was made or an end recorded, and what is taken over.
+//! A model of the store: the first write wins, and a digest with a message or an end takes no more events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// How many of the events, from the first on, are there now. `end`: the one that is about to be recorded.
+    /// Stores events. Returns the number that the ledger has now, from the first on. `end` is about to be recorded.
     pub(super) fn write(
         &mut self,
         digest_id: Uuid,
@@ -46,12 +46,12 @@ impl Ledger {
         taken
     }
 
-    /// Whether an event opens no window any more.
+    /// Reports an event that opens no window, because a digest has it.
     pub(super) fn knows(&self, id: &str, open: Option<Uuid>) -> bool {
         self.events.get(id).is_some_and(|owner| self.ended.contains_key(owner) || open == Some(*owner))
     }
 
-    /// What is too late for the digest joins the key's next claim.
+    /// Stores the events of an earlier run. Events that are too late for the digest join the key's next claim.
     pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
         for id in event_ids {
             if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
@@ -67,7 +67,7 @@ impl Ledger {
         self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
     }
 
-    /// How many events are the digest's, and how many of these are there.
+    /// Claims a digest. Returns its number of events, and the number of the given ones that the ledger has.
     pub(super) fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
         let taken = self.write(digest_id, event_ids, None);
         if !self.mails.contains_key(&digest_id) && !self.ended.contains_key(&digest_id) {
@@ -81,13 +81,13 @@ impl Ledger {
         (self.of(digest_id).len() as u64, taken)
     }
 
-    /// Those of a digest's events that the ledger knows to be taken back.
+    /// The events of a digest that the ledger knows to be withdrawn.
     fn taken_back(&self, digest_id: Uuid) -> Vec<String> {
         let covered = |id: &String| self.retracts.iter().any(|retract| retract.covers(&event(id)));
         self.of(digest_id).into_iter().filter(covered).collect()
     }
 
-    /// What is taken back is in a digest of its own, which says so.
+    /// Moves withdrawn events to a digest that ended as skipped.
     pub(super) fn take_back(&mut self, digest_id: Uuid, ids: Vec<String>) {
         let left = Uuid::new_v5(&digest_id, b"retracted");
         for id in ids {
@@ -124,7 +124,7 @@ pub(super) fn key() -> Key {
     Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
 }
 
-/// The event with this id: all about it follows from that.
+/// The event with this id. The id determines the rest.
 pub(super) fn event(id: &str) -> Event {
     let number: i64 = id.parse().unwrap();
     Event {

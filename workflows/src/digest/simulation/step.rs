@@ -1,4 +1,4 @@
-//! What can happen, one step at a time.
+//! The steps of a simulation.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -16,11 +16,11 @@ pub(super) enum Step {
         id: u16,
         entity: bool,
     },
-    /// The recipient chooses something else; the signal that says so may be lost.
+    /// The recipient's preferences change. The signal may be lost.
     Choose {
         signalled: bool,
     },
-    /// To then, or to what a new plan says.
+    /// To this time, or to a new plan's.
     Retime {
         minutes: Option<u16>,
     },
@@ -28,7 +28,7 @@ pub(super) enum Step {
         digest: Choice,
     },
     Flush,
-    /// For so long, or until it is released.
+    /// For these minutes, or until a release.
     Hold {
         minutes: Option<u16>,
     },

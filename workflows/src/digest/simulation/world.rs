@@ -23,20 +23,20 @@ use crate::digest::{
 
 pub(super) struct World {
     pub(super) state: State,
-    /// What history has: the state at the last commit, and what has arrived since.
+    /// The contents of history: the state at the last commit, and the arrivals since.
     pub(super) durable: (State, Vec<Step>),
-    /// Whether the state holds more than that.
+    /// The state has changed since.
     pub(super) acted: bool,
     pub(super) now: Timestamp,
     pub(super) ledger: Ledger,
-    /// Events that had come when the latest drop or cancel did.
+    /// Events that came before the latest drop or cancel.
     pub(super) before_an_end: BTreeSet<String>,
-    /// Digests that were on their way when a drop came.
+    /// Digests that were in delivery when a drop came.
     pub(super) dropped: BTreeSet<Uuid>,
-    /// What each run received, for those that are read back.
+    /// The events and retracts that each run received.
     pub(super) histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
     pub(super) accepted: BTreeSet<String>,
-    /// What was taken back so far.
+    /// The retracts so far.
     pub(super) retracts: BTreeSet<Retract>,
     pub(super) cadence: Model,
 }
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// What an arrival does outside of the workflow it does once, however often history runs again.
+    /// Applies an arrival to the outside world, once. History may run again many times.
     pub(super) fn chosen(&mut self, arrival: &Step) -> Step {
         match arrival {
             Step::Choose { .. } => self.ledger.revision += 1,
@@ -377,7 +377,7 @@ impl World {
         }
     }
 
-    /// Lets the workflow come to its end in good weather.
+    /// Lets the workflow finish without faults.
     pub(super) fn settle(&mut self) {
         commands::release(&mut self.state, order(), self.now);
         for _ in 0..5_000 {
@@ -388,7 +388,7 @@ impl World {
                 _ => self.act(false, Answer::Good),
             }
         }
-        panic!("the workflow does not come to an end: {:?}", decide(&self.state, self.now));
+        panic!("the workflow does not finish: {:?}", decide(&self.state, self.now));
     }
 
     pub(super) fn check(&self) {
@@ -399,7 +399,7 @@ impl World {
             };
             let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));
             let passed_over = end.outcome == Outcome::Skipped && !of_no_use && !self.ledger.returned.contains(id);
-            assert!(!passed_over, "nobody took event {id} back, and it is in no mail");
+            assert!(!passed_over, "event {id} was not withdrawn, and no message has it");
             let dropped = end.outcome == Outcome::Dropped && !self.state.cancelled;
             assert!(!dropped || self.before_an_end.contains(id), "event {id} came after the drop that ended it");
         }
