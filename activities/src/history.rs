@@ -7,7 +7,7 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use tidings_model::{Key, names::SIGNAL};
-use tidings_workflows::{Carried, Inbound, Told, Unreadable};
+use tidings_workflows::{CarriedState, Inbound, RunInput, UnreadableState};
 
 use crate::error::Error;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The history cannot be read, or was deleted.
-pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<Told, Error>> + Send {
+pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<RunInput, Error>> + Send {
     let (key, run) = (key.clone(), run.to_owned());
     let execution = WorkflowExecutionInfo::builder()
         .namespace(client.namespace())
@@ -33,15 +33,15 @@ pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Re
     })
 }
 
-fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<Told, Unreadable> {
+fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<RunInput, UnreadableState> {
     let payloads = |payloads: Option<Payloads>| payloads.map(|payloads| payloads.payloads).unwrap_or_default();
     match attributes {
-        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Carried::told(started),
+        Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => RunInput::from_started_event(started),
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
             // The run itself recorded its dead letters: the number here is never used.
             let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
-            Ok(Told { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
+            Ok(RunInput { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
         }
-        _ => Ok(Told::default()),
+        _ => Ok(RunInput::default()),
     }
 }

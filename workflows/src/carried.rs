@@ -12,11 +12,11 @@ use crate::digest::State;
 
 /// The state that one run hands to the next, as JSON; empty in the first run.
 #[derive(Clone, Debug, Default)]
-pub struct Carried(Vec<u8>);
+pub struct CarriedState(Vec<u8>);
 
 /// The events and retracts that a run of the digest workflow received with one entry of its history.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct RunInput {
     /// The pending events of a start argument, or the valid events of a signal.
     pub events: Vec<Event>,
     /// The retracts; those of a start argument were not in the store yet.
@@ -31,31 +31,19 @@ pub struct Told {
     "the state of the previous run cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
      of that version again"
 )]
-pub struct Unreadable {
+pub struct UnreadableState {
     byte: usize,
     length: usize,
 }
 
-impl Carried {
+impl CarriedState {
     /// Serializes a state.
     pub(crate) fn new(state: &impl Serialize) -> Result<Self, PayloadConversionError> {
         serde_json::to_vec(state).map(Self).map_err(|error| PayloadConversionError::EncodingError(error.into()))
     }
 
-    /// The input that a run of the digest workflow got from the previous run.
-    ///
-    /// # Errors
-    /// A previous run handed over a state that cannot be read.
-    pub fn told(started: Started) -> Result<Told, Unreadable> {
-        let continued = !started.continued_execution_run_id.is_empty();
-        let carried = Self::from(started.input.map(|input| input.payloads).unwrap_or_default());
-        let Some(state) = carried.read::<State>(continued)? else { return Ok(Told::default()) };
-        let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
-        Ok(Told { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
-    }
-
-    /// The state that a run continues with, or the reason for [`Unreadable::fail_task`] as soon as the workflow runs.
-    pub(crate) fn state<S: DeserializeOwned>(&self, ctx: &WorkflowContextView) -> (Option<S>, Option<Unreadable>) {
+    /// The state that a run continues with, or the reason for [`UnreadableState::fail_task`] as soon as the workflow runs.
+    pub(crate) fn state<S: DeserializeOwned>(&self, ctx: &WorkflowContextView) -> (Option<S>, Option<UnreadableState>) {
         match self.read(ctx.continued_from_run_id().is_some()) {
             Ok(state) => (state, None),
             Err(unreadable) => (None, Some(unreadable)),
@@ -63,7 +51,7 @@ impl Carried {
     }
 
     /// Ignores an argument that a producer passed to a first run. An error would fail the workflow's tasks for ever.
-    fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, Unreadable> {
+    fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, UnreadableState> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -71,12 +59,26 @@ impl Carried {
             Ok(state) => Ok(state),
             Err(_) if !continued => Ok(None),
             // All of it is one line, so the column is the byte.
-            Err(error) => Err(Unreadable { byte: error.column(), length: self.0.len() }),
+            Err(error) => Err(UnreadableState { byte: error.column(), length: self.0.len() }),
         }
     }
 }
 
-impl Unreadable {
+impl RunInput {
+    /// The input that a run of the digest workflow got from the previous run.
+    ///
+    /// # Errors
+    /// A previous run handed over a state that cannot be read.
+    pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {
+        let continued = !started.continued_execution_run_id.is_empty();
+        let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
+        let Some(state) = carried.read::<State>(continued)? else { return Ok(Self::default()) };
+        let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
+        Ok(Self { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
+    }
+}
+
+impl UnreadableState {
     /// Fails the workflow task. The server offers it again until a worker has it that can read the state; a run that went on
     /// without it would forget what was pending, and one that failed would not be taken up by any worker.
     ///
@@ -87,20 +89,20 @@ impl Unreadable {
     }
 }
 
-impl From<Vec<Payload>> for Carried {
+impl From<Vec<Payload>> for CarriedState {
     fn from(payloads: Vec<Payload>) -> Self {
         Self(payloads.into_iter().next().map(|payload| payload.data).unwrap_or_default())
     }
 }
 
-impl TemporalSerializable for Carried {
+impl TemporalSerializable for CarriedState {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
         let data = if self.0.is_empty() { b"null".to_vec() } else { self.0.clone() };
         Ok(Payload { metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(), data, ..Payload::default() })
     }
 }
 
-impl TemporalDeserializable for Carried {
+impl TemporalDeserializable for CarriedState {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         Ok(payloads.into())
     }

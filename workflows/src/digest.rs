@@ -16,7 +16,7 @@ use tidings_model::{
 };
 
 use crate::{
-    carried::{Carried, Unreadable},
+    carried::{CarriedState, UnreadableState},
     driver::{
         CallMode::{self, LocalFirst},
         Calls, Driven, call, now, timestamp, wait, wait_until,
@@ -71,7 +71,7 @@ const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each p
 #[workflow]
 pub struct Digest {
     state: State,
-    unreadable: Option<Unreadable>,
+    unreadable: Option<UnreadableState>,
     run_id: String,
     /// The start of this run, until its first workflow task ends. The first signals came at that time, although a worker may read
     /// them much later, after the slot of their window.
@@ -87,7 +87,7 @@ pub struct Digest {
 #[workflow_methods]
 impl Digest {
     #[init]
-    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+    fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let (state, unreadable) = carried.state(ctx);
         let state = state.unwrap_or_else(|| {
             State::new(Key::from_workflow_id(ctx.workflow_id()).ok(), ctx.first_execution_run_id().to_owned())
@@ -110,7 +110,7 @@ impl Digest {
     /// Cancelled, after the ledger recorded every pending event. Failed, if the workflow id is not a key.
     #[run(name = "digest")] // names::WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
-        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
+        ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         ctx.state_mut(|w| w.started_at = None);
         loop {
             let now = now(ctx);
@@ -333,7 +333,7 @@ impl Digest {
     fn continue_as_new(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
         let carried = ctx.state_mut(|w| {
             w.state.leave_behind(&w.run_id, now(ctx));
-            Carried::new(&w.state)
+            CarriedState::new(&w.state)
         })?;
         ctx.continue_as_new(carried, ContinueAsNewOptions::default())?;
         Ok(())

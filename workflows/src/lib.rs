@@ -9,7 +9,7 @@ mod inbound;
 pub mod message;
 pub mod upkeep;
 
-pub use carried::{Carried, Told, Unreadable};
+pub use carried::{CarriedState, RunInput, UnreadableState};
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Status, Summary, activities};
 pub use inbound::Inbound;
 pub use message::Message;

@@ -8,7 +8,7 @@ use tidings_model::{
     contract::{Closed, Outcome, StashInput, Stashed, Window},
     records::Closing,
 };
-use tidings_workflows::{PAGE_EVENTS, Told};
+use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
 
 use crate::{deps::Deps, error::Error, history};
@@ -31,7 +31,7 @@ async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str)
     let key = &input.window.key;
     let mut inputs = std::pin::pin!(history::run_inputs(temporal, key, run));
     let mut page = Vec::new();
-    while let Some(Told { events, retracts, .. }) = inputs.try_next().await? {
+    while let Some(RunInput { events, retracts, .. }) = inputs.try_next().await? {
         if !retracts.is_empty() {
             deps.store.put_retracts(key, &retracts, Timestamp::now()).await?;
         }

@@ -23,7 +23,7 @@ use tidings_model::{
     contract::{AuditInput, Note},
 };
 use tidings_store::Store;
-use tidings_workflows::{Delivery, Status, Told};
+use tidings_workflows::{Delivery, RunInput, Status};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -217,11 +217,11 @@ impl Recovery<'_> {
     async fn read(
         &self,
         recovered: &mut Recovered,
-        mut take: impl AsyncFnMut(Told) -> Result<(), RecoverError>,
+        mut take: impl AsyncFnMut(RunInput) -> Result<(), RecoverError>,
     ) -> Result<(), RecoverError> {
         let mut runs = vec![recovered.run_id.clone()];
         let mut seen = BTreeSet::new();
-        let mut page = Told::default();
+        let mut page = RunInput::default();
         while let Some(run) = runs.pop() {
             // Several runs may point to one.
             if !seen.insert(run.clone()) {
@@ -229,7 +229,7 @@ impl Recovery<'_> {
             }
             let mut history = pin!(run_inputs(self.temporal.clone(), self.key, &run));
             loop {
-                let Told { events, retracts, runs: earlier } = match history.try_next().await {
+                let RunInput { events, retracts, runs: earlier } = match history.try_next().await {
                     Ok(Some(told)) => told,
                     Ok(None) => break,
                     Err(Error::HistoryGone { run }) if run != recovered.run_id => {
@@ -251,7 +251,7 @@ impl Recovery<'_> {
         take(page).await
     }
 
-    async fn emit(&self, page: Told) -> Result<(), RecoverError> {
+    async fn emit(&self, page: RunInput) -> Result<(), RecoverError> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
         let budget = ByteBudget::default();
         let events = events.into_iter().map(|event| budget.emit(self.events, event));

@@ -30,7 +30,7 @@ use tidings_store::{
     Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Reports, Result, Retention, Retries, Sqlite,
     Suppressions, archive::Archive,
 };
-use tidings_workflows::Carried;
+use tidings_workflows::CarriedState;
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -213,8 +213,8 @@ impl WorkflowInterceptor for Forgetful {
         mut input: ContinueAsNewInput,
         next: WorkflowNext<'static, ContinueAsNewInput, ContinueAsNewResult>,
     ) -> ContinueAsNewResult {
-        if let Some(carried) = input.input_mut::<Carried>() {
-            *carried = Carried::default();
+        if let Some(carried) = input.input_mut::<CarriedState>() {
+            *carried = CarriedState::default();
         }
         next.run(input)
     }

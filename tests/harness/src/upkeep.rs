@@ -12,7 +12,7 @@ use tidings_model::{
     records::Closing,
 };
 use tidings_store::Store;
-use tidings_workflows::{Carried, Upkeep};
+use tidings_workflows::{CarriedState, Upkeep};
 
 use crate::env::{Env, Running, event};
 
@@ -39,7 +39,7 @@ impl<S: Store> Env<S> {
     pub async fn run_upkeep(&self) -> Result<()> {
         let id = names::upkeep(names::TASK_QUEUE);
         let options = WorkflowStartOptions::new(id.clone(), id).build();
-        self.temporal.start_workflow(Upkeep::run, Carried::default(), options).await?;
+        self.temporal.start_workflow(Upkeep::run, CarriedState::default(), options).await?;
         Ok(())
     }
 

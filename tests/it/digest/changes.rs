@@ -21,7 +21,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{Carried, Digest, Inbound, Status};
+use tidings_workflows::{CarriedState, Digest, Inbound, Status};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -223,7 +223,7 @@ async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool
     let reopen = Reopen { order: order(), digest_id, may_duplicate };
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
-    let carried = Carried::default();
+    let carried = CarriedState::default();
     Ok(env.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
 }
 

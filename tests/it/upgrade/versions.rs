@@ -27,7 +27,7 @@ use tidings_harness::{
 };
 use tidings_model::names;
 use tidings_needs::needs;
-use tidings_workflows::{Carried, Unreadable};
+use tidings_workflows::{RunInput, UnreadableState};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -46,12 +46,12 @@ fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// The number of events taken from a state, by the first run or by a run that another one `continued`.
-fn carried(state: &Value, continued: bool) -> Result<usize, Unreadable> {
+fn carried(state: &Value, continued: bool) -> Result<usize, UnreadableState> {
     let payload = Payload { data: state.to_string().into_bytes(), ..Payload::default() };
     let before = if continued { "a run" } else { "" };
     let input = Some(Payloads { payloads: vec![payload] });
     let started = Started { input, continued_execution_run_id: before.to_owned(), ..Started::default() };
-    Carried::told(started).map(|told| told.events.len())
+    RunInput::from_started_event(started).map(|told| told.events.len())
 }
 
 #[test]

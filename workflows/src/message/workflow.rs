@@ -24,7 +24,7 @@ use super::{
     state::{Decision, State},
 };
 use crate::{
-    carried::{Carried, Unreadable},
+    carried::{CarriedState, UnreadableState},
     driver::{
         CallMode::{self, Delivery, Remote},
         Calls, Driven, call, now, wait, wait_until,
@@ -41,7 +41,7 @@ const NO_KEY: &str = "the workflow id is not message/TENANT/KEY with each part p
 pub struct Message {
     /// `None`: the workflow id is not a key.
     state: Option<State>,
-    unreadable: Option<Unreadable>,
+    unreadable: Option<UnreadableState>,
     steps: u32,
     calls: Calls,
 }
@@ -51,7 +51,7 @@ type Ctx = WorkflowContext<Message>;
 #[workflow_methods]
 impl Message {
     #[init]
-    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+    fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let (state, unreadable) = carried.state(ctx);
         let state = state.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
         Self { state, unreadable, steps: 0, calls: Calls::new() }
@@ -63,7 +63,7 @@ impl Message {
     /// Cancelled, after the outbox recorded the end. Failed, if the workflow id is not a key.
     #[run(name = "message")] // names::MESSAGE_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Closed> {
-        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
+        ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         loop {
             let cancelled = ctx.cancellation_token().is_cancelled();
             ctx.state_mut(|w| {
@@ -148,7 +148,7 @@ impl Message {
     /// Continues as new between two attempts if the run is long. The next run goes on waiting.
     fn continue_as_new(ctx: &Ctx) -> Result<(), WorkflowTermination> {
         if ctx.state(|w| w.steps >= STEPS_PER_RUN) && ctx.all_handlers_finished() {
-            ctx.continue_as_new(ctx.state(|w| Carried::new(&w.state))?, ContinueAsNewOptions::default())?;
+            ctx.continue_as_new(ctx.state(|w| CarriedState::new(&w.state))?, ContinueAsNewOptions::default())?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::{
     state::{Decision, State},
 };
 use crate::{
-    carried::{Carried, Unreadable},
+    carried::{CarriedState, UnreadableState},
     driver::{CallMode::Remote, Calls, Driven, call_remotely, now},
 };
 
@@ -24,7 +24,7 @@ const STEPS_PER_RUN: u32 = 500;
 #[workflow]
 pub struct Upkeep {
     state: State,
-    unreadable: Option<Unreadable>,
+    unreadable: Option<UnreadableState>,
     steps: u32,
     calls: Calls,
 }
@@ -32,7 +32,7 @@ pub struct Upkeep {
 #[workflow_methods]
 impl Upkeep {
     #[init]
-    fn new(ctx: &WorkflowContextView, carried: Carried) -> Self {
+    fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let (state, unreadable) = carried.state(ctx);
         Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: Calls::new() }
     }
@@ -43,14 +43,14 @@ impl Upkeep {
     /// Cancelled. Each batch is purged as a whole or not at all, so the next run continues where this one ended.
     #[run(name = "upkeep")] // names::UPKEEP_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
-        ctx.state(|w| w.unreadable.iter().for_each(Unreadable::fail_task));
+        ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         loop {
             if ctx.cancellation_token().is_cancelled() {
                 return Err(WorkflowTermination::cancelled());
             }
             let decision = ctx.state(|w| w.state.decide());
             if decision != Decision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
-                ctx.continue_as_new(ctx.state(|w| Carried::new(&w.state))?, ContinueAsNewOptions::default())?;
+                ctx.continue_as_new(ctx.state(|w| CarriedState::new(&w.state))?, ContinueAsNewOptions::default())?;
             }
             ctx.state_mut(|w| w.steps += 1);
             match decision {
