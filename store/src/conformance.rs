@@ -45,6 +45,7 @@ macro_rules! conformance {
             }
         )+)+ }
         mod postgres { $($(
+            #[tidings_needs::needs(postgres)]
             #[tokio::test]
             async fn $case() {
                 if let Some(bench) = super::Bench::postgres().await {

@@ -28,6 +28,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..60)
 }
 
+#[tidings_needs::needs(postgres)]
 #[tokio::test]
 async fn both_stores_rank_and_sum_alike() {
     let Some(postgres) = Bench::postgres().await else { return };

@@ -110,6 +110,7 @@ mod tests {
         port
     }
 
+    #[tidings_needs::needs(postgres)]
     #[tokio::test]
     async fn calls_end_when_the_host_of_the_database_disappears() {
         let Some((url, schema)) = schema_url().await else { return };
