@@ -1,6 +1,7 @@
 //! The end-to-end tests: real servers, real SMTP, both stores.
 
 mod digest;
+mod documentation;
 mod message;
 mod producers;
 mod recovery;

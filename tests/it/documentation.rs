@@ -1,0 +1,50 @@
+//! The contributors' documentation names files of the repository.
+
+use std::{fs, path::Path};
+
+const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
+
+/// Folders at the top, by which a path of the repository is told from other text in backticks.
+const FOLDERS: [&str; 12] = [
+    "proto",
+    "model",
+    "store",
+    "mail",
+    "workflows",
+    "activities",
+    "client",
+    "worker",
+    "templates",
+    "tests",
+    "docs",
+    ".ci",
+];
+
+/// The paths in backticks on a page.
+fn paths(page: &str) -> impl Iterator<Item = &str> {
+    let is_path = |text: &&str| {
+        let (folder, rest) = text.split_once('/').unwrap_or_default();
+        // Capital letters stand for a name to fill in: `tests/fuzz/corpus/TARGET`.
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-./".contains(c);
+        FOLDERS.contains(&folder) && !rest.is_empty() && text.chars().all(plain)
+    };
+    page.split('`').skip(1).step_by(2).filter(is_path)
+}
+
+#[test]
+fn every_file_that_the_documentation_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for page in PAGES {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        for path in paths(&text) {
+            named += 1;
+            if !root.join(path).exists() {
+                missing.push(format!("{page}: {path}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(named >= 50, "{named} paths on all pages");
+}
