@@ -381,7 +381,7 @@ mod tests {
             (replied(Phase::Rcpt, 552, "5.2.2 full"), Sign::Answered),
             (delivered(Phase::Body, Event::Lost), Sign::Nothing),
             (delivered(Phase::Dot, Event::Silent), Sign::Nothing),
-            (delivered(Phase::Rcpt, Event::Unspeakable), Sign::Nothing),
+            (delivered(Phase::Rcpt, Event::NotRepresentable), Sign::Nothing),
         ] {
             let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
             assert_eq!(said, sign, "{delivery:?}");

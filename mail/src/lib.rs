@@ -14,8 +14,11 @@ pub mod mailer {
     pub use crate::{
         Error,
         dkim::{Dkim, Signers},
-        mime::{Composed, Draft, Of, Person},
-        smtp::{Delivery, Event, Limits, Mailer, Ready, Reply, Timeouts, Withdrawal, classify},
+        mime::{Composed, Draft, MessageKind as Of, Party as Person},
+        smtp::{
+            AttemptOutcome as Delivery, Limits, Mailer, Ready, Reply, SmtpEvent as Event, Timeouts, Withdrawal,
+            classify,
+        },
     };
 }
 #[doc(hidden)]

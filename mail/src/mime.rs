@@ -23,7 +23,7 @@ const NAME_CHARS: usize = 80;
 
 /// Somebody with an address.
 #[derive(Clone, Copy)]
-pub struct Person<'a> {
+pub struct Party<'a> {
     /// Display name; may be empty. Control characters do not get through.
     pub name: &'a str,
     /// RFC 5321 addr-spec; the domain may be international.
@@ -32,7 +32,7 @@ pub struct Person<'a> {
 
 /// What a mail is: decides the headers that tell programs so.
 #[derive(Clone, Copy)]
-pub enum Of<'a> {
+pub enum MessageKind<'a> {
     /// One of many of its kind, which recipients filter and end by.
     Digest {
         tenant: &'a str,
@@ -49,8 +49,8 @@ pub enum Of<'a> {
 /// A digest or a single message as a mail. The same draft makes the same bytes.
 #[derive(Clone, Copy)]
 pub struct Draft<'a> {
-    pub from: Person<'a>,
-    pub to: Person<'a>,
+    pub from: Party<'a>,
+    pub to: Party<'a>,
     /// Where answers go, if not to `from`.
     pub reply_to: Option<&'a str>,
     pub subject: &'a str,
@@ -59,7 +59,7 @@ pub struct Draft<'a> {
     pub text: &'a str,
     /// The id of the message, which for a digest is its own.
     pub id: Uuid,
-    pub of: Of<'a>,
+    pub of: MessageKind<'a>,
     /// When the message was rendered first.
     pub date: Timestamp,
     /// The right side of the Message-ID: a host name of the sender.
@@ -105,7 +105,7 @@ impl Draft<'_> {
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
             .raw_header(raw("Feedback-ID", self.of.feedback_id()))
             .raw_header(raw("X-Tidings-Message", self.id.to_string()));
-        if let Of::Digest { events, .. } = self.of {
+        if let MessageKind::Digest { events, .. } = self.of {
             builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
         }
         let message = match self.html {
@@ -126,7 +126,7 @@ impl Draft<'_> {
     }
 }
 
-impl Of<'_> {
+impl MessageKind<'_> {
     /// Stable per tenant and digest type (RFC 2919): filters go by it. A single message is of no list.
     fn list_id(self) -> Result<Option<String>, Error> {
         let Self::Digest { tenant, digest_type, list_host, .. } = self else { return Ok(None) };
@@ -145,7 +145,7 @@ impl Of<'_> {
     }
 }
 
-fn mailbox(part: &'static str, person: Person<'_>) -> Result<Mailbox, Error> {
+fn mailbox(part: &'static str, person: Party<'_>) -> Result<Mailbox, Error> {
     let name = one_line(person.name, NAME_CHARS);
     Ok(Mailbox::new((!name.is_empty()).then_some(name), address(part, person.address)?))
 }

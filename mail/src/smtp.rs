@@ -15,8 +15,8 @@ mod shared_stream;
 mod tls;
 mod transmit;
 
-pub use classify::{Event, classify};
+pub use classify::{SmtpEvent, classify};
 pub use connection::Timeouts;
 pub use pool::Limits;
 pub use reply::Reply;
-pub use transmit::{Delivery, Mailer, Ready, Withdrawal};
+pub use transmit::{AttemptOutcome, Mailer, Ready, Withdrawal};

@@ -41,7 +41,7 @@ impl Phase {
 
 /// The meaning of an attempt's end, from which the next action follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum AttemptClass {
     /// The relay took responsibility.
     Sent,
     /// Transient: try again by the schedule.
@@ -68,7 +68,7 @@ pub enum Class {
     Cancelled,
 }
 
-impl Class {
+impl AttemptClass {
     /// The name in the ledger, logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -88,3 +88,7 @@ impl Class {
         }
     }
 }
+
+/// The former name, until its callers have the new one.
+#[doc(hidden)]
+pub use self::AttemptClass as Class;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::attempt::{Class, Phase};
+use crate::attempt::{AttemptClass, Phase};
 
 /// Consecutive failures to connect and authenticate that make an outage ...
 const OUTAGE_FAILURES: u32 = 5;
@@ -151,15 +151,19 @@ pub enum Sign {
 impl Sign {
     /// Derives the observation from the end of an attempt. `replied`: the relay ended the attempt with a reply.
     #[must_use]
-    pub fn of(phase: Phase, class: Class, replied: bool) -> Self {
+    pub fn of(phase: Phase, class: AttemptClass, replied: bool) -> Self {
         match class {
-            Class::Sent => Self::Well(1),
-            Class::HardBounce => Self::Bounced,
-            Class::Policy => Self::Fault(Cause::Policy),
-            Class::Configuration => Self::Fault(Cause::Configuration),
-            Class::Throttled => Self::Fault(Cause::Throttled),
-            Class::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
-            Class::Deferred | Class::MailboxFull | Class::TooLarge | Class::Failed if replied => Self::Answered,
+            AttemptClass::Sent => Self::Well(1),
+            AttemptClass::HardBounce => Self::Bounced,
+            AttemptClass::Policy => Self::Fault(Cause::Policy),
+            AttemptClass::Configuration => Self::Fault(Cause::Configuration),
+            AttemptClass::Throttled => Self::Fault(Cause::Throttled),
+            AttemptClass::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
+            AttemptClass::Deferred | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed
+                if replied =>
+            {
+                Self::Answered
+            }
             _ => Self::Nothing,
         }
     }

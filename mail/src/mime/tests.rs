@@ -7,14 +7,14 @@ use super::*;
 
 fn draft() -> Draft<'static> {
     Draft {
-        from: Person { name: "Acme", address: "digest@mail.example.com" },
-        to: Person { name: "Ann", address: "ann@example.net" },
+        from: Party { name: "Acme", address: "digest@mail.example.com" },
+        to: Party { name: "Ann", address: "ann@example.net" },
         reply_to: None,
         subject: "3 new comments",
         html: Some("<p>Three new comments</p>\n"),
         text: "Three new comments\n",
         id: Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef),
-        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
+        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
         date: "2026-03-02T08:00:00Z".parse().unwrap(),
         message_domain: "mail.example.com",
     }
@@ -22,7 +22,7 @@ fn draft() -> Draft<'static> {
 
 #[test]
 fn a_single_message_is_of_no_list_and_may_be_plain_text() {
-    let of = Of::Single { tenant: "acme", stream: "transactional" };
+    let of = MessageKind::Single { tenant: "acme", stream: "transactional" };
     let made = Draft { of, html: None, ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
     assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");
@@ -54,7 +54,7 @@ fn an_independent_parser_reads_what_went_in() {
         ("👩‍👩‍👧‍👦 family", long.trim(), "日本語のテキスト\n"),
         ("a =_ b", "50 % = half?", "=_0123456789ab5def8123456789abcdef\n--=_x\n"),
     ] {
-        let to = Person { name, ..draft().to };
+        let to = Party { name, ..draft().to };
         let html = format!("<p>{body}</p>");
         let made = Draft { to, subject, text: body, html: Some(&html), ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
@@ -84,19 +84,19 @@ fn every_header_that_a_digest_must_carry_is_there() {
 
 #[test]
 fn an_address_that_is_none_is_an_error_that_names_the_part() {
-    let bad = Person { name: "", address: "ann@exam ple.com" };
+    let bad = Party { name: "", address: "ann@exam ple.com" };
     let error = Draft { to: bad, ..draft() }.compose().err().unwrap();
     assert_eq!(error.to_string(), "message: recipient address is not like name@example.com");
     assert!(Draft { from: bad, ..draft() }.compose().is_err());
     assert!(Draft { reply_to: Some("x"), ..draft() }.compose().is_err());
-    let of = Of::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "a\r\nBcc: b" };
+    let of = MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "a\r\nBcc: b" };
     assert!(Draft { of, ..draft() }.compose().is_err());
     assert!(Draft { message_domain: "", ..draft() }.compose().is_err());
 }
 
 #[test]
 fn an_international_domain_becomes_ascii_in_the_envelope() {
-    let to = Person { name: "Ann", address: "ann@bücher.example" };
+    let to = Party { name: "Ann", address: "ann@bücher.example" };
     let made = Draft { to, ..draft() }.compose().unwrap();
     assert_eq!(made.envelope_to, "ann@xn--bcher-kva.example");
     assert!(made.bytes.is_ascii());
@@ -108,9 +108,9 @@ proptest! {
         name in any::<String>(), subject in any::<String>(), text in any::<String>(), html in any::<String>(),
         tenant in any::<String>(), digest_type in any::<String>(),
     ) {
-        let to = Person { name: &name, ..draft().to };
-        let from = Person { name: &subject, ..draft().from };
-        let of = Of::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com" };
+        let to = Party { name: &name, ..draft().to };
+        let from = Party { name: &subject, ..draft().from };
+        let of = MessageKind::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com" };
         let hostile = Draft { to, from, subject: &subject, text: &text, html: Some(&html), of, ..draft() };
         let made = hostile.compose().unwrap();
         prop_assert_eq!(header_names(&made.bytes), header_names(&draft().compose().unwrap().bytes));
@@ -127,7 +127,7 @@ proptest! {
     #[test]
     fn no_injected_line_becomes_a_header(prefix in any::<String>(), eol in "[\r\n\u{85}\u{2028}\u{b}\u{c}]{1,3}") {
         let hostile = format!("{prefix}{eol}Bcc: eve@example.org{eol}{eol}body");
-        let to = Person { name: &hostile, ..draft().to };
+        let to = Party { name: &hostile, ..draft().to };
         let made = Draft { to, subject: &hostile, ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         prop_assert!(parsed.bcc().is_none());
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn text_that_looks_encoded_is_read_as_it_is_shown(inside in "[a-zA-Z0-9=?]{0,20}") {
         let subject = format!("=?utf-8?q?{inside}=0D=0ABcc?=");
-        let to = Person { name: &subject, ..draft().to };
+        let to = Party { name: &subject, ..draft().to };
         let made = Draft { to, subject: &subject, ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         prop_assert_eq!(parsed.subject(), Some(made.subject.as_str()));
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn any_address_is_composed_or_refused(address in any::<String>(), local in "\\PC{1,20}") {
         for address in [address, format!("{local}@example.com"), format!("ann@{local}.example")] {
-            let to = Person { name: "Ann", address: &address };
+            let to = Party { name: "Ann", address: &address };
             if let Ok(made) = (Draft { to, ..draft() }).compose() {
                 prop_assert!(!made.envelope_to.chars().any(char::is_control));
                 prop_assert_eq!(header_names(&made.bytes).len(), header_names(&draft().compose().unwrap().bytes).len());

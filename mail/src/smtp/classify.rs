@@ -1,12 +1,12 @@
 //! What an attempt's last event means: the one place that decides it.
 
-use tidings_model::attempt::{Class, Phase};
+use tidings_model::attempt::{AttemptClass, Phase};
 
 use super::Reply;
 
 /// What ended an attempt, or the wish to make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SmtpEvent {
     /// The relay answered.
     Reply(Reply),
     /// No connection, or the connection broke, or what came back was no SMTP reply.
@@ -20,49 +20,49 @@ pub enum Event {
     /// The relay announced a limit (RFC 1870) that the message exceeds.
     OverSize,
     /// The address or the message cannot be said in this relay's SMTP.
-    Unspeakable,
+    NotRepresentable,
     /// The sender's own address is none.
     BadSender,
 }
 
 /// Decides what `event` in `phase` means.
 #[must_use]
-pub fn classify(phase: Phase, event: &Event) -> Class {
+pub fn classify(phase: Phase, event: &SmtpEvent) -> AttemptClass {
     match event {
-        Event::Reply(reply) => classify_reply(phase, reply),
-        Event::Lost | Event::Silent if phase == Phase::Dot => Class::Ambiguous,
-        Event::Lost | Event::Silent | Event::NoTls => Class::Deferred,
-        Event::NoLogin | Event::BadSender => Class::Configuration,
-        Event::OverSize => Class::TooLarge,
-        Event::Unspeakable => Class::Failed,
+        SmtpEvent::Reply(reply) => classify_reply(phase, reply),
+        SmtpEvent::Lost | SmtpEvent::Silent if phase == Phase::Dot => AttemptClass::Ambiguous,
+        SmtpEvent::Lost | SmtpEvent::Silent | SmtpEvent::NoTls => AttemptClass::Deferred,
+        SmtpEvent::NoLogin | SmtpEvent::BadSender => AttemptClass::Configuration,
+        SmtpEvent::OverSize => AttemptClass::TooLarge,
+        SmtpEvent::NotRepresentable => AttemptClass::Failed,
     }
 }
 
-fn classify_reply(phase: Phase, reply: &Reply) -> Class {
+fn classify_reply(phase: Phase, reply: &Reply) -> AttemptClass {
     match (reply.code, phase) {
-        (200..=299, Phase::Dot | Phase::Done) => Class::Sent,
+        (200..=299, Phase::Dot | Phase::Done) => AttemptClass::Sent,
         // Not the answer to what was asked: the two sides are out of step.
-        (..=399, Phase::Dot) => Class::Ambiguous,
-        (454, Phase::Auth) => Class::Throttled,
-        (400..=499, _) if is_throttling(reply) => Class::Throttled,
+        (..=399, Phase::Dot) => AttemptClass::Ambiguous,
+        (454, Phase::Auth) => AttemptClass::Throttled,
+        (400..=499, _) if is_throttling(reply) => AttemptClass::Throttled,
         // Until EHLO is answered, no reply can be about a message.
-        (..=499, _) | (_, Phase::Connect | Phase::Tls | Phase::Greeting | Phase::Ehlo) => Class::Deferred,
-        (530 | 534 | 535, _) | (_, Phase::Auth) => Class::Configuration,
+        (..=499, _) | (_, Phase::Connect | Phase::Tls | Phase::Greeting | Phase::Ehlo) => AttemptClass::Deferred,
+        (530 | 534 | 535, _) | (_, Phase::Auth) => AttemptClass::Configuration,
         _ => classify_rejection(phase, reply),
     }
 }
 
 /// A permanent reply (5yz) to MAIL, RCPT, DATA or the content.
-fn classify_rejection(phase: Phase, reply: &Reply) -> Class {
+fn classify_rejection(phase: Phase, reply: &Reply) -> AttemptClass {
     let (subject, detail) = reply.enhanced.map_or((0, 0), |(_, subject, detail)| (subject, detail));
     match (reply.code, subject, detail) {
         // Before RCPT the relay has not heard the recipient's address, and cannot mean it.
-        (550, 1, 1 | 2 | 3 | 6 | 10) if phase > Phase::Mail => Class::HardBounce,
-        (_, 2, 2) => Class::MailboxFull,
-        (_, 7, _) => Class::Policy,
-        (552, ..) | (_, 3, 4) => Class::TooLarge,
-        _ if is_throttling(reply) => Class::Throttled,
-        _ => Class::Failed,
+        (550, 1, 1 | 2 | 3 | 6 | 10) if phase > Phase::Mail => AttemptClass::HardBounce,
+        (_, 2, 2) => AttemptClass::MailboxFull,
+        (_, 7, _) => AttemptClass::Policy,
+        (552, ..) | (_, 3, 4) => AttemptClass::TooLarge,
+        _ if is_throttling(reply) => AttemptClass::Throttled,
+        _ => AttemptClass::Failed,
     }
 }
 
@@ -105,13 +105,13 @@ mod tests {
         Phase::Body,
     ];
 
-    fn replied(phase: Phase, code: u16, text: &str) -> Class {
-        classify(phase, &Event::Reply(Reply::new(code, text)))
+    fn replied(phase: Phase, code: u16, text: &str) -> AttemptClass {
+        classify(phase, &SmtpEvent::Reply(Reply::new(code, text)))
     }
 
     #[test]
     fn every_row_of_the_table() {
-        use Class::*;
+        use AttemptClass::*;
         use Phase::*;
         let rows = [
             (Dot, 250, "2.0.0 queued", Sent),
@@ -173,21 +173,21 @@ mod tests {
 
     #[test]
     fn lost_or_silent_is_safe_to_retry_until_the_dot_and_ambiguous_after_it() {
-        for event in [Event::Lost, Event::Silent] {
+        for event in [SmtpEvent::Lost, SmtpEvent::Silent] {
             for phase in BEFORE_THE_DOT {
-                assert_eq!(classify(phase, &event), Class::Deferred, "{phase:?}");
+                assert_eq!(classify(phase, &event), AttemptClass::Deferred, "{phase:?}");
             }
-            assert_eq!(classify(Phase::Dot, &event), Class::Ambiguous);
+            assert_eq!(classify(Phase::Dot, &event), AttemptClass::Ambiguous);
         }
     }
 
     #[test]
     fn what_we_know_without_asking_needs_no_retry() {
-        assert_eq!(classify(Phase::Tls, &Event::NoTls), Class::Deferred);
-        assert_eq!(classify(Phase::Auth, &Event::NoLogin), Class::Configuration);
-        assert_eq!(classify(Phase::Mail, &Event::BadSender), Class::Configuration);
-        assert_eq!(classify(Phase::Mail, &Event::OverSize), Class::TooLarge);
-        assert_eq!(classify(Phase::Rcpt, &Event::Unspeakable), Class::Failed);
+        assert_eq!(classify(Phase::Tls, &SmtpEvent::NoTls), AttemptClass::Deferred);
+        assert_eq!(classify(Phase::Auth, &SmtpEvent::NoLogin), AttemptClass::Configuration);
+        assert_eq!(classify(Phase::Mail, &SmtpEvent::BadSender), AttemptClass::Configuration);
+        assert_eq!(classify(Phase::Mail, &SmtpEvent::OverSize), AttemptClass::TooLarge);
+        assert_eq!(classify(Phase::Rcpt, &SmtpEvent::NotRepresentable), AttemptClass::Failed);
     }
 
     #[test]
@@ -196,7 +196,10 @@ mod tests {
             for code in 400..500 {
                 for text in ["", "4.1.1 x", "4.2.2 x", "4.7.1 x", "4.3.4 x"] {
                     let class = replied(phase, code, text);
-                    assert!(matches!(class, Class::Deferred | Class::Throttled), "{phase:?} {code} {text}: {class:?}");
+                    assert!(
+                        matches!(class, AttemptClass::Deferred | AttemptClass::Throttled),
+                        "{phase:?} {code} {text}: {class:?}"
+                    );
                 }
             }
         }

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
-    Event, Timeouts,
+    SmtpEvent, Timeouts,
     connection::Connection,
     failure::{Failure, within},
     reply_lines::Lines,
@@ -43,7 +43,8 @@ pub(super) async fn open(
 
 /// Tries the host's addresses in turn; each gets its share of the time that is left.
 async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
-    let lost = |error: &io::Error| Failure::new(Phase::Connect, Event::Lost, format!("cannot reach {relay}: {error}"));
+    let lost =
+        |error: &io::Error| Failure::new(Phase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"));
     let deadline = Instant::now() + limits.connect;
     let addresses: Vec<_> = lookup_host((relay.host.as_str(), relay.port)).await.map_err(|e| lost(&e))?.collect();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -79,7 +80,7 @@ async fn secure(
         if relay.tls == Tls::Opportunistic {
             return Ok((smtp, wire));
         }
-        return Err(Failure::new(Phase::Tls, Event::NoTls, "the relay does not offer STARTTLS"));
+        return Err(Failure::new(Phase::Tls, SmtpEvent::NoTls, "the relay does not offer STARTTLS"));
     }
     let agreed = async { smtp.command(Starttls).await.map_err(|e| Failure::from_lettre(Phase::Tls, &e)) };
     within(limits.command, Phase::Tls, agreed).await?;
@@ -95,7 +96,7 @@ async fn handshake(
     limits: &Timeouts,
     wire: Wire,
 ) -> Result<TlsStream<Wire>, Failure> {
-    let no_tls = |detail: String| Failure::new(Phase::Tls, Event::NoTls, detail);
+    let no_tls = |detail: String| Failure::new(Phase::Tls, SmtpEvent::NoTls, detail);
     let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
     let shaken = async { connector.connect(name, wire).await.map_err(|e| no_tls(format!("no TLS with {relay}: {e}"))) };
     within(limits.connect, Phase::Tls, shaken).await
@@ -116,7 +117,11 @@ async fn hello(relay: &RelayUrl, limits: &Timeouts, wire: Wire) -> Result<(Async
 async fn log_in(relay: &RelayUrl, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
     let Some(Credentials { user, password }) = relay.credentials.clone() else { return Ok(()) };
     if smtp.server_info().get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
-        return Err(Failure::new(Phase::Auth, Event::NoLogin, "the relay offers neither AUTH PLAIN nor AUTH LOGIN"));
+        return Err(Failure::new(
+            Phase::Auth,
+            SmtpEvent::NoLogin,
+            "the relay offers neither AUTH PLAIN nor AUTH LOGIN",
+        ));
     }
     let accepted = smtp.auth(DEFAULT_MECHANISMS, &authentication::Credentials::new(user, password)).await;
     accepted.map(drop).map_err(|e| Failure::from_lettre(Phase::Auth, &e))

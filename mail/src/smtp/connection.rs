@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    Event, Reply,
+    Reply, SmtpEvent,
     failure::{Failure, within},
     shared_stream::Wire,
 };
@@ -91,7 +91,7 @@ impl Connection {
         if self.dirty {
             // Whatever goes wrong here, another connection may do.
             let reset = self.command(Phase::Mail, limits.command, Rset, 2).await;
-            reset.map_err(|failure| Failure { event: Event::Lost, ..failure })?;
+            reset.map_err(|failure| Failure { event: SmtpEvent::Lost, ..failure })?;
             self.dirty = false;
         }
         self.used += 1;

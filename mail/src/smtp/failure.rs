@@ -4,33 +4,33 @@ use std::{error::Error as _, io, time::Duration};
 
 use tokio::time::timeout;
 
-use super::{Event, Reply};
+use super::{Reply, SmtpEvent};
 use tidings_model::attempt::Phase;
 
 /// Why a step failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) phase: Phase,
-    pub(super) event: Event,
+    pub(super) event: SmtpEvent,
     /// In words, without addresses.
     pub(super) detail: String,
 }
 
 impl Failure {
-    pub(super) fn new(phase: Phase, event: Event, detail: impl Into<String>) -> Self {
+    pub(super) fn new(phase: Phase, event: SmtpEvent, detail: impl Into<String>) -> Self {
         Self { phase, event, detail: detail.into() }
     }
 
     pub(super) fn lost(phase: Phase, error: &io::Error) -> Self {
-        Self::new(phase, Event::Lost, format!("the connection is lost: {error}"))
+        Self::new(phase, SmtpEvent::Lost, format!("the connection is lost: {error}"))
     }
 
     pub(super) fn silent(phase: Phase, limit: Duration) -> Self {
-        Self::new(phase, Event::Silent, format!("no answer within {limit:?}"))
+        Self::new(phase, SmtpEvent::Silent, format!("no answer within {limit:?}"))
     }
 
     pub(super) fn replied(phase: Phase, reply: Reply) -> Self {
-        Self::new(phase, Event::Reply(reply), "")
+        Self::new(phase, SmtpEvent::Reply(reply), "")
     }
 
     /// lettre keeps a negative reply's code as the status and its text as the source.
@@ -42,14 +42,14 @@ impl Failure {
         // What a relay says that is no reply may hold anything, so it is not shown.
         let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
         let detail = "the connection was closed, or what came is no SMTP reply";
-        io.map_or_else(|| Self::new(phase, Event::Lost, detail), |io| Self::lost(phase, io))
+        io.map_or_else(|| Self::new(phase, SmtpEvent::Lost, detail), |io| Self::lost(phase, io))
     }
 
     /// A relay that closes idle connections says so only when we come back (421, or nothing at all).
     pub(super) fn is_stale(&self) -> bool {
         let gone = match &self.event {
-            Event::Reply(reply) => reply.code == 421,
-            event => *event == Event::Lost,
+            SmtpEvent::Reply(reply) => reply.code == 421,
+            event => *event == SmtpEvent::Lost,
         };
         gone && self.phase == Phase::Mail
     }
@@ -57,8 +57,8 @@ impl Failure {
     /// The relay refused a command and waits for the next one.
     pub(super) fn leaves_the_connection_usable(&self) -> bool {
         match &self.event {
-            Event::Reply(reply) => reply.code >= 400 && reply.code != 421,
-            event => matches!(event, Event::OverSize | Event::Unspeakable),
+            SmtpEvent::Reply(reply) => reply.code >= 400 && reply.code != 421,
+            event => matches!(event, SmtpEvent::OverSize | SmtpEvent::NotRepresentable),
         }
     }
 }

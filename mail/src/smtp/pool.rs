@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 
-use super::{Event, Timeouts, connect::open, connection::Connection, failure::Failure};
+use super::{SmtpEvent, Timeouts, connect::open, connection::Connection, failure::Failure};
 use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
 
 /// How many connections, and how long each is used.
@@ -57,7 +57,7 @@ impl Pool {
     /// A connection of one's own: the one used last, or a new one. Waits while all are taken.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| Failure::new(Phase::Connect, Event::Lost, "the mailer is closed"))?;
+        let permit = permit.map_err(|_| Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed"))?;
         let mut lease = Lease { connection: None, reused: true, pool: Arc::clone(self), _permit: permit };
         loop {
             let found = self.idle().pop();
@@ -114,7 +114,7 @@ impl Lease {
 
     /// The connection, with the time limits for its steps.
     pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts), Failure> {
-        let lost = || Failure::new(Phase::Connect, Event::Lost, "no connection");
+        let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
         Ok((self.connection.as_mut().ok_or_else(lost)?, &self.pool.timeouts))
     }
 

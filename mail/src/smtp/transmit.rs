@@ -10,14 +10,14 @@ use lettre::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    Event, Limits, Reply, Timeouts, classify,
+    Limits, Reply, SmtpEvent, Timeouts, classify,
     connection::Connection,
     failure::Failure,
     pool::{Lease, Pool},
     tls,
 };
 use crate::Error;
-use tidings_model::{RelayUrl, attempt::Class, attempt::Phase};
+use tidings_model::{RelayUrl, attempt::AttemptClass, attempt::Phase};
 
 /// Bytes of content in one write; each has [`Timeouts::block`] of time.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -26,23 +26,23 @@ const LINE_BYTES: usize = 998;
 
 /// What became of an attempt. Holds no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct AttemptOutcome {
     /// How far it came.
     pub phase: Phase,
     /// What the relay said last, if that ended it.
     pub reply: Option<Reply>,
     /// What it means.
-    pub class: Class,
+    pub class: AttemptClass,
     /// The same in words.
     pub detail: String,
 }
 
-impl From<Failure> for Delivery {
+impl From<Failure> for AttemptOutcome {
     fn from(failure: Failure) -> Self {
         let class = classify(failure.phase, &failure.event);
         let phase = failure.phase;
         match failure.event {
-            Event::Reply(reply) => {
+            SmtpEvent::Reply(reply) => {
                 Self { phase, class, detail: format!("{}: {reply}", phase.name()), reply: Some(reply) }
             }
             _ => Self { phase, class, detail: format!("{}: {}", phase.name(), failure.detail), reply: None },
@@ -73,7 +73,7 @@ impl Mailer {
     }
 
     /// What a connection is made with.
-    pub(super) fn means(&self) -> (&RelayUrl, Option<&TlsConnector>, &Timeouts) {
+    pub(super) fn transport_config(&self) -> (&RelayUrl, Option<&TlsConnector>, &Timeouts) {
         (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
     }
 
@@ -84,8 +84,8 @@ impl Mailer {
     /// idle is replaced without notice.
     ///
     /// # Errors
-    /// The end of the attempt. Never [`Class::Ambiguous`].
-    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, Delivery> {
+    /// The end of the attempt. Never [`AttemptClass::Ambiguous`].
+    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
         let mail = Mail::new(from, to, bytes)?;
         let mut lease = self.pool.lease().await?;
         match offer(&mut lease, &mail).await {
@@ -129,7 +129,7 @@ impl Ready {
     ///
     /// Run it to its end (at most [`Timeouts::block`] and [`Timeouts::dot`]): when the future is dropped the mail may
     /// be sent or not, and nobody knows.
-    pub async fn dot(mut self) -> Delivery {
+    pub async fn dot(mut self) -> AttemptOutcome {
         let ended = match self.lease.parts() {
             Ok((connection, timeouts)) => connection.last_block(&self.last, timeouts).await,
             Err(failure) => Err(failure),
@@ -137,14 +137,14 @@ impl Ready {
         let failure = match ended {
             Ok(reply) if reply.is_success() => {
                 self.lease.give_back();
-                return Delivery {
+                return AttemptOutcome {
                     phase: Phase::Done,
-                    class: classify(Phase::Dot, &Event::Reply(reply.clone())),
+                    class: classify(Phase::Dot, &SmtpEvent::Reply(reply.clone())),
                     detail: reply.to_string(),
                     reply: Some(reply),
                 };
             }
-            Ok(reply) => Failure::new(Phase::Dot, Event::Reply(reply), ""),
+            Ok(reply) => Failure::new(Phase::Dot, SmtpEvent::Reply(reply), ""),
             Err(failure) => failure,
         };
         if failure.leaves_the_connection_usable() {
@@ -155,17 +155,17 @@ impl Ready {
 
     /// Closes the connection without the dot: the relay forgets the message.
     #[must_use]
-    pub fn withdraw(self, why: Withdrawal) -> Delivery {
+    pub fn withdraw(self, why: Withdrawal) -> AttemptOutcome {
         why.into()
     }
 }
 
-impl From<Withdrawal> for Delivery {
+impl From<Withdrawal> for AttemptOutcome {
     fn from(why: Withdrawal) -> Self {
         let (class, detail) = match why {
-            Withdrawal::Fenced => (Class::Fenced, "a newer attempt has begun".to_owned()),
-            Withdrawal::Cancelled => (Class::Cancelled, "cancelled before the dot".to_owned()),
-            Withdrawal::Unrecorded(why) => (Class::Deferred, format!("cannot record the attempt: {why}")),
+            Withdrawal::Fenced => (AttemptClass::Fenced, "a newer attempt has begun".to_owned()),
+            Withdrawal::Cancelled => (AttemptClass::Cancelled, "cancelled before the dot".to_owned()),
+            Withdrawal::Unrecorded(why) => (AttemptClass::Deferred, format!("cannot record the attempt: {why}")),
         };
         Self { phase: Phase::Body, reply: None, class, detail }
     }
@@ -185,16 +185,16 @@ impl<'a> Mail<'a> {
         let from = match from {
             "" => None,
             from => Some(from.parse::<Address>().map_err(|e| {
-                Failure::new(Phase::Mail, Event::BadSender, format!("the sender's address is none: {e}"))
+                Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender's address is none: {e}"))
             })?),
         };
-        let unspeakable = |phase, why: String| Failure::new(phase, Event::Unspeakable, why);
+        let not_representable = |phase, why: String| Failure::new(phase, SmtpEvent::NotRepresentable, why);
         let to: Address =
-            to.parse().map_err(|e| unspeakable(Phase::Rcpt, format!("the recipient's address is none: {e}")))?;
+            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address is none: {e}")))?;
         let wide = |address: &Address| !(address.user().is_ascii() && address.domain().is_ascii());
         let utf8 = wide(&to) || from.as_ref().is_some_and(wide);
         if let Some(problem) = unfit(bytes, utf8) {
-            return Err(unspeakable(Phase::Data, format!("the message {problem}")));
+            return Err(not_representable(Phase::Data, format!("the message {problem}")));
         }
         Ok(Self { from, to, bytes, utf8 })
     }
@@ -205,14 +205,14 @@ impl<'a> Mail<'a> {
             let size = self.bytes.len();
             if limit > 0 && size as u64 > limit {
                 let detail = format!("the message has {size} bytes, the relay takes {limit}");
-                return Err(Failure::new(Phase::Mail, Event::OverSize, detail));
+                return Err(Failure::new(Phase::Mail, SmtpEvent::OverSize, detail));
             }
             parameters.push(MailParameter::Size(size));
         }
         if self.utf8 {
             if !connection.speaks_utf8() {
                 let detail = "the address is not ASCII, and the relay has no SMTPUTF8";
-                return Err(Failure::new(Phase::Rcpt, Event::Unspeakable, detail));
+                return Err(Failure::new(Phase::Rcpt, SmtpEvent::NotRepresentable, detail));
             }
             parameters.push(MailParameter::SmtpUtfEight);
             parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
