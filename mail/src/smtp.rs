@@ -15,7 +15,7 @@ mod shared_stream;
 mod tls;
 mod transmit;
 
-pub use classify::{SmtpEvent, classify};
+pub use classify::{Follows, OUTCOMES, OutcomeRow, RowEvent, SmtpEvent, classify};
 pub use connection::Timeouts;
 pub use pool::Limits;
 pub use reply::Reply;

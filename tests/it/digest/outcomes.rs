@@ -1,4 +1,4 @@
-//! Every row of the table of SMTP outcomes, from the relay's reply to digest, recipient and relay.
+//! The table of SMTP outcomes, row by row, end to end: the digest, the recipient and the relay after each reply.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,13 @@ use tidings_harness::{
     env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails},
     relay::{self, Act, At, Fault, Relay},
 };
-use tidings_mail::renderer::Renderer;
+use tidings_mail::{
+    renderer::Renderer,
+    smtp::{Follows, OUTCOMES, RowEvent},
+};
 use tidings_model::{
     Key,
-    breaker::Cause,
+    attempt::Phase,
     contract::Outcome,
     names,
     records::{DigestRecord, Reason, Recipient, Suppression},
@@ -96,31 +99,36 @@ async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> 
 async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result<()> {
     use Outcome::{Failed, Sent};
     let env = Env::start(impatient()).await?;
-    // What goes wrong once, the classes of the attempts, the digest's end, mails that the relay kept, address suppressed.
-    let rows = [
-        (At::Rcpt, reply("450 4.2.0 greylisted"), &["deferred", "sent"][..], Sent, 1, false),
-        (At::Rcpt, reply("421 4.3.2 shutting down"), &["deferred", "sent"], Sent, 1, false),
-        (At::Rcpt, reply("550 5.1.1 no such user"), &["hard_bounce"], Failed, 0, true),
-        (At::Rcpt, reply("550 5.1.2 no such host"), &["hard_bounce"], Failed, 0, true),
-        (At::Rcpt, reply("550 5.1.3 bad syntax"), &["hard_bounce"], Failed, 0, true),
-        (At::Rcpt, reply("550 5.1.6 moved"), &["hard_bounce"], Failed, 0, true),
-        (At::Rcpt, reply("550 5.1.10 null MX"), &["hard_bounce"], Failed, 0, true),
-        (At::Rcpt, reply("552 5.2.2 mailbox full"), &["mailbox_full"], Failed, 0, false),
-        (At::Rcpt, reply("550 no"), &["failed"], Failed, 0, false),
-        (At::Rcpt, reply("%$&/ what?"), &["deferred", "sent"], Sent, 1, false),
-        (At::Rcpt, Act::Close, &["deferred", "sent"], Sent, 1, false),
-        (At::Rcpt, Act::HalfClose, &["deferred", "sent"], Sent, 1, false),
-        (At::Rcpt, Act::Slow(Duration::from_millis(300)), &["sent"], Sent, 1, false),
-        (At::Data, reply("451 4.3.0 try later"), &["deferred", "sent"], Sent, 1, false),
-        (At::Data, reply("554 5.5.1 no"), &["failed"], Failed, 0, false),
-        // The record comes before the last block, and a small mail has one block.
-        (At::Body, Act::Close, &["ambiguous", "sent"], Sent, 1, false),
-        (At::Dot, reply("451 4.7.1 greylisted"), &["deferred", "sent"], Sent, 1, false),
-        (At::Dot, reply("554 5.6.0 no"), &["failed"], Failed, 0, false),
-        (At::Dot, Act::Close, &["ambiguous", "sent"], Sent, 1, false),
-        (At::Dot, Act::KeepAndClose, &["ambiguous", "sent"], Sent, 2, false),
-        (At::Dot, Act::KeepAndReply("%$&/ what?".to_owned()), &["ambiguous", "sent"], Sent, 2, false),
+    // The fault of the first attempt, the classes of the attempts, the digest's outcome, messages that the relay kept, and
+    // whether the address is suppressed.
+    let mut rows = vec![
+        (At::Rcpt, reply("%$&/ what?"), vec!["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::Close, vec!["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::HalfClose, vec!["deferred", "sent"], Sent, 1, false),
+        (At::Rcpt, Act::Slow(Duration::from_millis(300)), vec!["sent"], Sent, 1, false),
+        // The record comes before the last block, and a small message has one block.
+        (At::Body, Act::Close, vec!["ambiguous", "sent"], Sent, 1, false),
+        (At::Dot, Act::Close, vec!["ambiguous", "sent"], Sent, 1, false),
+        (At::Dot, Act::KeepAndClose, vec!["ambiguous", "sent"], Sent, 2, false),
+        (At::Dot, Act::KeepAndReply("%$&/ what?".to_owned()), vec!["ambiguous", "sent"], Sent, 2, false),
     ];
+    for row in OUTCOMES {
+        // Before RCPT the relay does not know which digest it answers.
+        let RowEvent::Reply(text) = row.event else { continue };
+        let at = match row.phase {
+            Phase::Rcpt => At::Rcpt,
+            Phase::Data => At::Data,
+            Phase::Dot => At::Dot,
+            _ => continue,
+        };
+        let class = row.class.name();
+        rows.push(match row.follows {
+            Follows::Retry | Follows::Repeat => (at, reply(text), vec![class, "sent"], Sent, 1, false),
+            Follows::Suppress => (at, reply(text), vec![class], Failed, 0, true),
+            Follows::Fail => (at, reply(text), vec![class], Failed, 0, false),
+            Follows::Delivered | Follows::OpenBreaker(_) | Follows::Shrink => continue,
+        });
+    }
     for (n, (at, act, ..)) in rows.iter().enumerate() {
         env.relay.fault(Fault::new(*at, act.clone()).to(&format!("row{n}@dev.invalid")).times(1));
         env.events.emit(event(&key("activity", &format!("row{n}")), "e1")).await?;
@@ -154,23 +162,22 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
     let url = relay.url().replace("smtp://", "smtp://ann:secret@");
     settings.relays.insert("default".to_owned(), RelaySettings::new(url.parse()?));
     let env = Env::start(settings).await?;
-    for (n, (at, text, class, cause)) in [
-        (At::Auth, "454 4.7.0 temporary authentication failure", "throttled", Cause::Throttled),
-        (At::Auth, "535 5.7.8 wrong", "configuration", Cause::Configuration),
-        (At::Auth, "534 5.7.9 too weak", "configuration", Cause::Configuration),
-        (At::Mail, "530 5.7.0 authentication required", "configuration", Cause::Configuration),
-        (At::Mail, "454 Throttling failure: Maximum sending rate exceeded.", "throttled", Cause::Throttled),
-        (At::Rcpt, "550 5.7.1 relaying denied", "policy", Cause::Policy),
-        (At::Dot, "550 5.7.26 unauthenticated", "policy", Cause::Policy),
-        (At::Dot, "550 5.7.515 access denied", "policy", Cause::Policy),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        // A connection that is open knows no AUTH any more.
+    let mut sent = 0;
+    for row in OUTCOMES {
+        let (RowEvent::Reply(text), Follows::OpenBreaker(cause)) = (row.event, row.follows) else { continue };
+        let at = match row.phase {
+            Phase::Greeting => At::Greeting,
+            Phase::Auth => At::Auth,
+            Phase::Mail => At::Mail,
+            Phase::Rcpt => At::Rcpt,
+            Phase::Dot => At::Dot,
+            _ => continue,
+        };
+        let class = row.class.name();
+        // An open connection is not asked for AUTH again.
         relay.until("its connections end", |relay| relay.open_connections() == 0).await?;
         relay.fault(Fault::new(at, reply(text)));
-        let key = key("activity", &format!("row{n}"));
+        let key = key("activity", &format!("row{sent}"));
         env.events.emit(event(&key, "e1")).await?;
         let open = eventually("the relay is left alone", MINUTE, async || {
             Ok(env.store.breakers().await?.remove("default").and_then(|kept| kept.breaker.open))
@@ -188,7 +195,8 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         Order::Close.carry_out(&*env.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
         assert_eq!(ended(&env, &key).await.context(text)?, Outcome::Sent, "{text}");
         assert_eq!(classes(&env, &key).await?, [class, "sent"], "{text}");
-        assert_eq!(relay.mails().len(), n + 1, "{text}");
+        sent += 1;
+        assert_eq!(relay.mails().len(), sent, "{text}");
     }
     Ok(())
 }

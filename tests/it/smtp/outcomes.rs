@@ -1,10 +1,10 @@
-//! Every row of the table of SMTP outcomes, over a real connection.
+//! The table of SMTP outcomes, row by row, over a real connection.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with};
-use tidings_mail::mailer::{Limits, Timeouts, Withdrawal};
+use tidings_mail::smtp::{Follows, Limits, OUTCOMES, RowEvent, Timeouts, Withdrawal};
 use tidings_model::attempt::{Class, Phase};
 
 const ANN: &str = "ann@example.net";
@@ -15,48 +15,37 @@ fn reply(text: &str) -> Act {
 
 #[tokio::test]
 async fn each_reply_has_its_class_and_the_next_message_is_sent() -> Result<()> {
-    use Class::*;
-    for (at, text, phase, class) in [
-        (At::Greeting, "554 5.3.2 no service", Phase::Greeting, Deferred),
-        (At::Greeting, "421 4.3.2 busy", Phase::Greeting, Deferred),
-        (At::Ehlo, "550 5.7.1 go away", Phase::Ehlo, Deferred),
-        (At::Mail, "421 4.3.2 shutting down", Phase::Mail, Deferred),
-        (At::Mail, "454 Throttling failure: Maximum sending rate exceeded.", Phase::Mail, Throttled),
-        (At::Mail, "530 5.7.0 authentication required", Phase::Mail, Configuration),
-        (At::Mail, "553 5.1.7 no such sender", Phase::Mail, Failed),
-        (At::Mail, "552 too big", Phase::Mail, TooLarge),
-        (At::Rcpt, "450 4.2.0 greylisted", Phase::Rcpt, Deferred),
-        (At::Rcpt, "550 5.1.1 no such user", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "550-5.1.1 no such user\r\n550 5.1.1 see help", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "550 5.1.2 no such host", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "550 5.1.3 bad syntax", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "550 5.1.6 moved", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "550 5.1.10 null MX", Phase::Rcpt, HardBounce),
-        (At::Rcpt, "552 5.2.2 mailbox full", Phase::Rcpt, MailboxFull),
-        (At::Rcpt, "550 5.7.1 relaying denied", Phase::Rcpt, Policy),
-        (At::Rcpt, "550 no", Phase::Rcpt, Failed),
-        (At::Data, "451 4.3.0 try later", Phase::Data, Deferred),
-        (At::Data, "554 5.5.1 no valid recipients", Phase::Data, Failed),
-        (At::Data, "250 2.0.0 what?", Phase::Data, Deferred),
-        (At::Dot, "421 4.3.2 shutting down", Phase::Dot, Deferred),
-        (At::Dot, "451 4.7.1 greylisted", Phase::Dot, Deferred),
-        (At::Dot, "550 5.1.1 no such user", Phase::Dot, HardBounce),
-        (At::Dot, "550 5.7.26 unauthenticated", Phase::Dot, Policy),
-        (At::Dot, "550 5.7.515 access denied", Phase::Dot, Policy),
-        (At::Dot, "552 5.3.4 too big", Phase::Dot, TooLarge),
-        (At::Dot, "554 5.6.0 no", Phase::Dot, Failed),
-    ] {
-        let relay = Relay::start().await?;
-        relay.fault(Fault::new(at, reply(text)).times(1));
-        let mailer = mailer(&relay.url())?;
-        let delivery = deliver(&mailer, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (class, phase), "{at:?} {text}: {delivery:?}");
-        assert_eq!(delivery.reply.map(|reply| reply.code), text.get(..3).and_then(|code| code.parse().ok()), "{text}");
-        assert_eq!(relay.mails(), [], "{text}");
-
-        assert_eq!(deliver(&mailer, ANN).await.class, Sent, "after {at:?} {text}");
-        assert_eq!(relay.mails().len(), 1, "after {at:?} {text}");
+    let login = Some(("ann".to_owned(), "secret".to_owned()));
+    for row in OUTCOMES {
+        let RowEvent::Reply(text) = row.event else { continue };
+        let at = match row.phase {
+            Phase::Greeting => At::Greeting,
+            Phase::Ehlo => At::Ehlo,
+            Phase::Auth => At::Auth,
+            Phase::Mail => At::Mail,
+            Phase::Rcpt => At::Rcpt,
+            Phase::Data => At::Data,
+            Phase::Dot if row.follows != Follows::Delivered => At::Dot,
+            _ => continue,
+        };
+        let relay = Relay::with(Settings { login: login.clone(), ..Settings::default() }).await?;
+        a_reply_ends_one_attempt(&relay, at, text, (row.class, row.phase)).await?;
     }
+    let lines = "550-5.1.1 no such user\r\n550 5.1.1 see help";
+    let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
+    a_reply_ends_one_attempt(&relay, At::Rcpt, lines, (Class::HardBounce, Phase::Rcpt)).await
+}
+
+async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (Class, Phase)) -> Result<()> {
+    relay.fault(Fault::new(at, reply(text)).times(1));
+    let mailer = mailer(&relay.url().replace("smtp://", "smtp://ann:secret@"))?;
+    let delivery = deliver(&mailer, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), expected, "{at:?} {text}: {delivery:?}");
+    assert_eq!(delivery.reply.map(|reply| reply.code), text.get(..3).and_then(|code| code.parse().ok()), "{text}");
+    assert_eq!(relay.mails(), [], "{text}");
+
+    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {at:?} {text}");
+    assert_eq!(relay.mails().len(), 1, "after {at:?} {text}");
     Ok(())
 }
 

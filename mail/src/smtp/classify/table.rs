@@ -1,0 +1,167 @@
+//! The table of SMTP outcomes: the reference of `classify`, of the tests over real connections and of the tests of digests.
+
+use tidings_model::{
+    attempt::{
+        AttemptClass::{
+            self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, Sent, Throttled,
+            TooLarge,
+        },
+        Phase::{self, Auth, Connect, Data, Dot, Ehlo, Greeting, Mail, Rcpt, Tls},
+    },
+    breaker::Cause,
+};
+
+use self::Follows::{Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
+use super::{Reply, SmtpEvent};
+
+/// One row: an event in a phase, its class, and the step that follows.
+#[derive(Clone, Copy, Debug)]
+pub struct OutcomeRow {
+    pub phase: Phase,
+    pub event: RowEvent,
+    pub class: AttemptClass,
+    pub follows: Follows,
+}
+
+/// An [`SmtpEvent`] that can stand in a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowEvent {
+    /// The relay's line, without its end.
+    Reply(&'static str),
+    Lost,
+    Silent,
+    NoTls,
+    NoLogin,
+    OverSize,
+    NotRepresentable,
+    BadSender,
+}
+
+/// The step that follows an attempt, for a digest of a stream that is `at_least_once`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// The digest is sent.
+    Delivered,
+    /// The next attempt sends the same bytes. Five outages in a row open the relay's breaker.
+    Retry,
+    /// The next attempt sends the same bytes, although the relay may have kept the message.
+    Repeat,
+    /// The relay's breaker opens. The message waits and the attempt does not count.
+    OpenBreaker(Cause),
+    /// The digest fails and the address is suppressed.
+    Suppress,
+    /// The digest fails.
+    Fail,
+    /// The digest is rendered once more with fewer lines.
+    Shrink,
+}
+
+impl RowEvent {
+    /// Returns the event as `classify` receives it.
+    #[must_use]
+    pub fn to_smtp_event(self) -> SmtpEvent {
+        match self {
+            Self::Reply(line) => {
+                let (code, text) = line.split_at_checked(3).unwrap_or_default();
+                SmtpEvent::Reply(Reply::new(code.parse().unwrap_or_default(), text))
+            }
+            Self::Lost => SmtpEvent::Lost,
+            Self::Silent => SmtpEvent::Silent,
+            Self::NoTls => SmtpEvent::NoTls,
+            Self::NoLogin => SmtpEvent::NoLogin,
+            Self::OverSize => SmtpEvent::OverSize,
+            Self::NotRepresentable => SmtpEvent::NotRepresentable,
+            Self::BadSender => SmtpEvent::BadSender,
+        }
+    }
+}
+
+const fn reply(phase: Phase, line: &'static str, class: AttemptClass, follows: Follows) -> OutcomeRow {
+    OutcomeRow { phase, event: RowEvent::Reply(line), class, follows }
+}
+
+/// Every outcome of an attempt that the tests prove.
+pub const OUTCOMES: [OutcomeRow; 62] = [
+    reply(Dot, "250 2.0.0 queued", Sent, Delivered),
+    // Cannot connect, TLS, EHLO; 421; any 4yz.
+    reply(Greeting, "554 5.3.2 no service", Deferred, Retry),
+    reply(Greeting, "421 4.3.2 busy", Deferred, Retry),
+    reply(Tls, "502 5.5.1 no", Deferred, Retry),
+    reply(Tls, "454 4.7.0 TLS not available", Deferred, Retry),
+    reply(Ehlo, "550 5.7.1 go away", Deferred, Retry),
+    reply(Mail, "421 4.3.2 shutting down", Deferred, Retry),
+    reply(Rcpt, "421 4.3.2 shutting down", Deferred, Retry),
+    reply(Rcpt, "450 4.2.0 greylisted", Deferred, Retry),
+    reply(Rcpt, "450 4.2.1 The user is receiving mail at a rate that; too many messages", Deferred, Retry),
+    reply(Rcpt, "452 4.2.2 mailbox full", Deferred, Retry),
+    reply(Data, "451 4.3.0 try later", Deferred, Retry),
+    reply(Dot, "421 4.3.2 shutting down", Deferred, Retry),
+    reply(Dot, "451 4.3.0 try later", Deferred, Retry),
+    reply(Dot, "451 4.7.1 greylisted", Deferred, Retry),
+    // 454 to AUTH, and the replies of providers to a sender that is too fast.
+    reply(Auth, "454 4.7.0 Temporary authentication failure", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Greeting, "421 4.7.28 unusual rate of unsolicited mail", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Mail, "421 4.7.0 Too many connections from your host", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Mail, "454 Throttling failure: Daily message quota exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Mail, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Rcpt, "550 5.4.5 Daily user sending limit exceeded", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Dot, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
+    // 530, 534, 535, and any other permanent reply to AUTH.
+    reply(Mail, "530 5.7.0 Must issue a STARTTLS command first", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Auth, "534 5.7.9 mechanism too weak", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Auth, "535 5.7.8 bad credentials", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Auth, "504 5.5.4 unknown mechanism", Configuration, OpenBreaker(Cause::Configuration)),
+    // 550 with 5.1.1, 5.1.2, 5.1.3, 5.1.6 or 5.1.10.
+    reply(Rcpt, "550 5.1.1 no such user", HardBounce, Suppress),
+    reply(Rcpt, "550 5.1.2 no such host", HardBounce, Suppress),
+    reply(Rcpt, "550 5.1.3 bad syntax", HardBounce, Suppress),
+    reply(Rcpt, "550 5.1.6 moved", HardBounce, Suppress),
+    reply(Rcpt, "550 5.1.10 null MX", HardBounce, Suppress),
+    reply(Dot, "550 5.1.1 no such user", HardBounce, Suppress),
+    reply(Dot, "550 5.1.10 null MX", HardBounce, Suppress),
+    // 5.2.2.
+    reply(Rcpt, "552 5.2.2 mailbox full", MailboxFull, Fail),
+    reply(Dot, "554 5.2.2 over quota", MailboxFull, Fail),
+    // 5.7.x.
+    reply(Mail, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
+    reply(Rcpt, "550 5.7.1 relaying denied", Policy, OpenBreaker(Cause::Policy)),
+    reply(Dot, "550 5.7.26 unauthenticated", Policy, OpenBreaker(Cause::Policy)),
+    reply(Dot, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
+    reply(Dot, "552 5.7.0 content blocked", Policy, OpenBreaker(Cause::Policy)),
+    // 552, 5.3.4.
+    reply(Mail, "552 message too big", TooLarge, Shrink),
+    reply(Dot, "552 5.3.4 too big", TooLarge, Shrink),
+    reply(Dot, "554 5.3.4 message too big", TooLarge, Shrink),
+    // Every other 5yz.
+    reply(Mail, "550 5.1.1 who are you", Failed, Fail),
+    reply(Mail, "553 5.1.7 bad address syntax", Failed, Fail),
+    reply(Rcpt, "550 5.1.8 bad sender", Failed, Fail),
+    reply(Rcpt, "550 no such user", Failed, Fail),
+    reply(Data, "554 5.5.1 no valid recipients", Failed, Fail),
+    reply(Data, "554 no valid recipients", Failed, Fail),
+    reply(Dot, "554 5.6.0 no", Failed, Fail),
+    // Replies to another command.
+    reply(Data, "250 2.0.0 what?", Deferred, Retry),
+    reply(Dot, "354 go on", Ambiguous, Repeat),
+    // Events without a reply.
+    OutcomeRow { phase: Connect, event: RowEvent::Lost, class: Deferred, follows: Retry },
+    OutcomeRow { phase: Tls, event: RowEvent::NoTls, class: Deferred, follows: Retry },
+    OutcomeRow {
+        phase: Auth,
+        event: RowEvent::NoLogin,
+        class: Configuration,
+        follows: OpenBreaker(Cause::Configuration),
+    },
+    OutcomeRow {
+        phase: Mail,
+        event: RowEvent::BadSender,
+        class: Configuration,
+        follows: OpenBreaker(Cause::Configuration),
+    },
+    OutcomeRow { phase: Mail, event: RowEvent::OverSize, class: TooLarge, follows: Shrink },
+    OutcomeRow { phase: Rcpt, event: RowEvent::NotRepresentable, class: Failed, follows: Fail },
+    OutcomeRow { phase: Rcpt, event: RowEvent::Lost, class: Deferred, follows: Retry },
+    OutcomeRow { phase: Rcpt, event: RowEvent::Silent, class: Deferred, follows: Retry },
+    OutcomeRow { phase: Dot, event: RowEvent::Lost, class: Ambiguous, follows: Repeat },
+    OutcomeRow { phase: Dot, event: RowEvent::Silent, class: Ambiguous, follows: Repeat },
+];
