@@ -1,4 +1,4 @@
-//! A message's DKIM signature (RFC 6376; relaxed/relaxed): made once, before the message is put in the outbox, so that
+//! The DKIM signature of a message (RFC 6376; relaxed/relaxed). It is made once, before the message enters the outbox, so
 //! every attempt sends the same signed bytes.
 
 mod canonical;
@@ -17,18 +17,18 @@ use self::key::Key;
 pub use self::signers::Signers;
 use crate::Error;
 
-/// Signed where they are present, beside all of `List-*` (RFC 8058 wants those signed). Not `Content-Type`: some
-/// relays write it anew.
+/// Headers that are signed if present, in addition to all of `List-*` (RFC 8058 requires those). `Content-Type` is missing
+/// because some relays rewrite it.
 const SIGNED: [&str; 9] =
     ["from", "to", "subject", "date", "message-id", "mime-version", "reply-to", "feedback-id", "auto-submitted"];
-/// Named once more than they are present, so that nobody can add another one (RFC 6376 8.15). RFC 5322 3.6 allows one
-/// of each. Not those that a relay adds for us: `List-*` and `Feedback-ID`.
+/// Headers that `h=` names once more than the message has them, so that an added one breaks the signature (RFC 6376 8.15).
+/// RFC 5322 3.6 allows one of each. `List-*` and `Feedback-ID` are missing because a relay may add them for us.
 const ONCE: [&str; 6] = ["from", "to", "subject", "date", "message-id", "reply-to"];
-/// Names and base64 characters in a line of the header.
+/// Names, and base64 characters, on one line of the header.
 const LINE_NAMES: usize = 4;
 const LINE_CHARS: usize = 72;
 
-/// Signs messages in the name of a domain. Debug does not show the key.
+/// Signs messages in the name of a domain. `Debug` does not show the key.
 #[derive(Clone, Debug)]
 pub struct Dkim {
     selector: String,
@@ -37,40 +37,40 @@ pub struct Dkim {
 }
 
 impl Dkim {
-    /// `selector` and `domain` are DNS names. `pem` holds a private key: RSA of 2048 to 4096 bits as PKCS#1 or PKCS#8,
-    /// or Ed25519 as PKCS#8.
+    /// Reads the private key in `pem`: RSA of 2048 to 4096 bits as PKCS#1 or PKCS#8, or Ed25519 as PKCS#8. `selector` and
+    /// `domain` are DNS names.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] says what is wrong with the key; it does not show it.
+    /// [`Error::DkimKey`] names the fault of the key and does not show the key.
     pub fn new(selector: &str, domain: &str, pem: &[u8]) -> Result<Self, Error> {
         let key = Key::read(pem)?;
-        // Whether an RSA key's parts belong together shows only now.
+        // Only signing reveals an RSA key whose parts contradict each other.
         key.sign(b"")?;
         Ok(Self { selector: selector.to_owned(), domain: domain.to_owned(), key: Arc::new(key) })
     }
 
-    /// As the header's `a=` says it: `rsa-sha256`, or `ed25519-sha256` (RFC 8463).
+    /// The value of the header's `a=`: `rsa-sha256`, or `ed25519-sha256` (RFC 8463).
     #[must_use]
     pub fn algorithm(&self) -> &'static str {
         self.key.algorithm()
     }
 
-    /// The DNS name of the TXT record by which receivers verify.
+    /// The DNS name of the TXT record that holds the public key.
     #[must_use]
     pub fn record_name(&self) -> String {
         format!("{}._domainkey.{}", self.selector, self.domain)
     }
 
-    /// What that record must say.
+    /// The text of that record.
     #[must_use]
     pub fn record(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.key.kind(), BASE64_STANDARD.encode(self.key.public()))
     }
 
-    /// The message with its signature in front. The same message, time and key make the same bytes.
+    /// Returns the message with its signature in front. The same message, time and key give the same bytes.
     ///
     /// # Errors
-    /// [`Error::DkimKey`]: the key does not sign.
+    /// [`Error::DkimKey`] if the key cannot sign.
     pub fn sign(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
         let (head, body) = canonical::split(message);
         let (names, mut signed) = covered(head);
@@ -86,7 +86,7 @@ impl Dkim {
         Ok([header.as_bytes(), message].concat())
     }
 
-    /// The header up to `b=`.
+    /// Returns the header up to `b=`.
     fn header(&self, names: &[String], body: &[u8], at: Timestamp) -> String {
         let Self { selector, domain, .. } = self;
         let algorithm = self.algorithm();
@@ -101,11 +101,11 @@ impl Dkim {
     }
 }
 
-/// The names for `h=`, and the headers of these names as they are signed.
+/// Returns the names for `h=`, and the canonical headers of these names.
 fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     let mut names = Vec::new();
     let mut signed = Vec::new();
-    // From the bottom up: that is which of several headers of a name is meant (RFC 6376 5.4.2).
+    // RFC 6376 5.4.2 takes headers of the same name from the bottom up.
     for field in canonical::fields(head).into_iter().rev() {
         let name = canonical::name(field);
         if name.starts_with("list-") || SIGNED.contains(&name.as_str()) {

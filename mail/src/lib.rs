@@ -1,4 +1,4 @@
-//! Makes messages and moves them: templates become subject, HTML and text, these become signed MIME, and SMTP carries it.
+//! Makes messages and sends them. Templates render subject, HTML and text, MIME and DKIM make the bytes, SMTP carries them.
 
 pub mod dkim;
 mod error;

@@ -1,4 +1,4 @@
-//! A message's bytes (RFC 5322), made once and sent as they are by every attempt.
+//! The bytes of a message (RFC 5322). They are composed once, and every attempt sends the same bytes.
 
 use std::time::SystemTime;
 
@@ -17,11 +17,11 @@ mod tests;
 
 use self::header::{address, host, label, one_line, opaque, raw};
 
-/// Characters of a subject and of a display name: beyond that nobody reads, and header lines get too long.
+/// Limits of a subject and of a display name, in characters. They bound the header lines.
 const SUBJECT_CHARS: usize = 200;
 const NAME_CHARS: usize = 80;
 
-/// Somebody with an address.
+/// A sender or recipient.
 #[derive(Clone, Copy)]
 pub struct Party<'a> {
     /// Display name; may be empty. Control characters do not get through.
@@ -30,10 +30,10 @@ pub struct Party<'a> {
     pub address: &'a str,
 }
 
-/// What a mail is: decides the headers that tell programs so.
+/// The kind of a message. It decides the headers by which programs sort the message.
 #[derive(Clone, Copy)]
 pub enum MessageKind<'a> {
-    /// One of many of its kind, which recipients filter and end by.
+    /// A digest, which recipients filter and unsubscribe from by its list.
     Digest {
         tenant: &'a str,
         digest_type: &'a str,
@@ -42,48 +42,48 @@ pub enum MessageKind<'a> {
         /// The right side of the List-Id: a host name of the sender.
         list_host: &'a str,
     },
-    /// A single one.
+    /// A single message.
     Single { tenant: &'a str, stream: &'a str },
 }
 
-/// A digest or a single message as a mail. The same draft makes the same bytes.
+/// A digest or a single message before composition. The same draft always composes the same bytes.
 #[derive(Clone, Copy)]
 pub struct Draft<'a> {
     pub from: Party<'a>,
     pub to: Party<'a>,
-    /// Where answers go, if not to `from`.
+    /// The address for replies. Default: `from`.
     pub reply_to: Option<&'a str>,
     pub subject: &'a str,
-    /// Without it the mail is plain text.
+    /// A message without HTML is plain text.
     pub html: Option<&'a str>,
     pub text: &'a str,
-    /// The id of the message, which for a digest is its own.
+    /// The id of the message. The id of a digest's message is the digest's id.
     pub id: Uuid,
     pub of: MessageKind<'a>,
-    /// When the message was rendered first.
+    /// The time of the first rendering.
     pub date: Timestamp,
     /// The right side of the Message-ID: a host name of the sender.
     pub message_domain: &'a str,
 }
 
-/// What [`Draft::compose`] made.
+/// A composed message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Composed {
     /// Without angle brackets.
     pub message_id: String,
     /// RFC 5321 RCPT TO: the recipient's address with its domain in ASCII.
     pub envelope_to: String,
-    /// The subject as it stands in the message, decoded.
+    /// The decoded subject.
     pub subject: String,
-    /// The whole message. 7-bit unless an address is not.
+    /// The whole message. It is 7-bit if all addresses are ASCII.
     pub bytes: Vec<u8>,
 }
 
 impl Draft<'_> {
-    /// Makes the message.
+    /// Composes the message.
     ///
     /// # Errors
-    /// [`Error::Message`] names the address or host name that is none.
+    /// [`Error::Message`] names the invalid address or host name.
     pub fn compose(&self) -> Result<Composed, Error> {
         let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
         let to = mailbox("recipient address", self.to)?;
@@ -116,8 +116,8 @@ impl Draft<'_> {
         Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
     }
 
-    /// Text first: the last alternative is the preferred one (RFC 2046 5.1.4). Neither encoding can make `=_`, so no
-    /// content can contain the boundary.
+    /// Puts the text first, because clients prefer the last alternative (RFC 2046 5.1.4). Neither encoding produces `=_`, so
+    /// no content can contain the boundary.
     fn alternatives(&self, html: &str) -> MultiPart {
         MultiPart::alternative()
             .boundary(format!("=_{}", self.id.simple()))
@@ -127,14 +127,14 @@ impl Draft<'_> {
 }
 
 impl MessageKind<'_> {
-    /// Stable per tenant and digest type (RFC 2919): filters go by it. A single message is of no list.
+    /// Returns the List-Id (RFC 2919), which is stable for a tenant and digest type. A single message has none.
     fn list_id(self) -> Result<Option<String>, Error> {
         let Self::Digest { tenant, digest_type, list_host, .. } = self else { return Ok(None) };
         let host = host("list host", list_host)?;
         Ok(Some(format!("<{}.{}.{host}>", label(digest_type), label(tenant))))
     }
 
-    /// Campaign, customer, kind of mail, sender (Gmail's feedback loop): none of them tells a person.
+    /// Returns the Feedback-ID of Gmail's feedback loop: campaign, customer, kind, sender. None identifies a recipient.
     fn feedback_id(self) -> String {
         match self {
             Self::Digest { tenant, digest_type, .. } => {
@@ -150,7 +150,7 @@ fn mailbox(part: &'static str, person: Party<'_>) -> Result<Mailbox, Error> {
     Ok(Mailbox::new((!name.is_empty()).then_some(name), address(part, person.address)?))
 }
 
-/// Quoted-printable while it is the shorter one: 7-bit, so that no relay needs 8BITMIME.
+/// Encodes a part in the shorter of quoted-printable and base64. Both are 7-bit, so no relay needs 8BITMIME.
 fn part(kind: ContentType, content: &str) -> SinglePart {
     let wide = content.bytes().filter(|byte| !byte.is_ascii()).count();
     let encoding = if wide * 6 > content.len() {
@@ -158,7 +158,7 @@ fn part(kind: ContentType, content: &str) -> SinglePart {
     } else {
         ContentTransferEncoding::QuotedPrintable
     };
-    // Beforehand, because lettre does it in quadratic time.
+    // lettre 0.11.23 converts line ends in quadratic time.
     let lines = content.replace("\r\n", "\n").replace(['\r', '\n'], "\r\n");
     SinglePart::builder().header(kind).header(encoding).body(lines)
 }

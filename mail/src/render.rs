@@ -1,5 +1,5 @@
-//! Makes the subject, HTML and text of a digest from a template (rules 19 to 23). Pure: the same view makes the same
-//! bytes. Reads files once, when it is made.
+//! Renders the subject, HTML and text of a message from a template (rules 19 to 23). The same view always renders the same
+//! bytes. A renderer reads files only when it is created.
 
 use std::{
     io::{self, Write},
@@ -26,14 +26,14 @@ use source::{PARTS, Sources};
 pub use sums::{Sum, Tone};
 pub use view::{Digest, Input, Links, More, Reader, Span, View};
 
-/// Bytes of HTML. Gmail clips a message at 102 KB, and with it the footer.
+/// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
 pub const HTML_BYTES: usize = 90_000;
-/// Characters of a subject.
+/// Limit of a subject in characters.
 pub const SUBJECT_CHARS: usize = 200;
-/// The template that stands in for a missing or broken one (rule 23).
+/// The template that replaces a missing or broken one (rule 23).
 pub const DEFAULT: &str = "default";
 
-/// A template cannot be used.
+/// A template that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder of templates cannot be read.
@@ -42,10 +42,10 @@ pub enum Error {
     /// A digest type lacks a part.
     #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
     Missing { file: String },
-    /// A template is wrong, or met a value that it cannot show.
+    /// A template has a fault, or cannot show a value.
     #[error("{place}: {problem}")]
     Template {
-        /// File, and line where it is known.
+        /// The file, and the line if known.
         place: String,
         problem: String,
     },
@@ -54,18 +54,18 @@ pub enum Error {
     Unknown { name: String, names: Vec<String> },
 }
 
-/// A mail without its headers.
+/// A rendered message without headers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// One line, at most [`SUBJECT_CHARS`].
     pub subject: String,
     /// At most [`HTML_BYTES`].
     pub html: String,
-    /// The same in plain text.
+    /// The plain text.
     pub text: String,
-    /// The template that made it.
+    /// The template that was rendered.
     pub template: String,
-    /// Why that is not the one asked for: a reason to raise an alert.
+    /// The reason for rendering another template than the requested one. It deserves an alert.
     pub fallback: Option<String>,
 }
 
@@ -76,10 +76,10 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// The embedded templates, and those of `folder`, which override and add.
+    /// Reads the embedded templates, and those of `folder`, which override and add.
     ///
     /// # Errors
-    /// A file cannot be read or is no valid template (with file and line), or a digest type lacks a part.
+    /// A file cannot be read or is not a valid template (with file and line), or a digest type lacks a part.
     pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
         let sources = Sources::read(folder)?;
         let mut tera = Tera::default();
@@ -103,10 +103,10 @@ impl Renderer {
         self.sources.names().into_iter().filter_map(origin).collect()
     }
 
-    /// Makes the mail with `template`, or with `default` where that is missing or fails (rule 23).
+    /// Renders `template`, or `default` if `template` is missing or fails (rule 23).
     ///
     /// # Errors
-    /// `default` fails, too.
+    /// `default` also fails.
     pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
         match self.render_strictly(template, view) {
             Err(error) if template != DEFAULT => {
@@ -117,7 +117,7 @@ impl Renderer {
         }
     }
 
-    /// Like [`Renderer::render`], without the fallback.
+    /// Renders `template` without a fallback.
     fn render_strictly(&self, template: &str, view: &View) -> Result<Rendered, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
@@ -131,13 +131,13 @@ impl Renderer {
         Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
     }
 
-    /// The HTML with as many lines as fit (rule 21), and what it was made from.
+    /// Renders the HTML with as many lines as fit (rule 21), and returns its context, too.
     fn fitting_html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
         let all = self.html(template, view)?;
         if all.1.len() < HTML_BYTES {
             return Ok(all);
         }
-        // Between `fits`, which does, and `too_many`, which do not.
+        // `fits` lines fit, and `too_many` lines do not.
         let (mut fits, mut too_many) = (0, view.digest.groups.len());
         let mut best = self.html(template, &view.clone().shortened(0))?;
         if best.1.len() >= HTML_BYTES {
@@ -168,7 +168,7 @@ impl Renderer {
     }
 }
 
-/// The error with the file and line to mend, and the words of the template that it is about.
+/// Adds the file, the line and the words of the template to an error.
 fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
     let path =
         |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
@@ -178,7 +178,7 @@ fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
             let words = sources.get(file).and_then(|source| source.text.get(span.range.clone())).unwrap_or_default();
             (format!("{}:{}", path(file), span.start_line), format!("{} (at `{words}`)", report.message()))
         }
-        // Several problems, or one without a place: the report names them.
+        // The report names several problems, or one without a place.
         other => (path(name), other.to_string()),
     };
     Error::Template { place, problem: clean::subject(&problem, 500) }
@@ -187,10 +187,10 @@ fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
 /// The first byte of either isolate in UTF-8.
 const ISOLATE_START: u8 = 0xe2;
 
-/// Escapes what could end a text or an attribute, quoted either way. Drops the isolates around right-to-left text: HTML
-/// has `dir="auto"` for that, which does not look into them.
+/// Escapes each character that could end a text or an attribute with either quote. Drops the isolates around right-to-left
+/// text, because `dir="auto"` of HTML ignores isolated text.
 fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
-    // Most values have nothing to escape. Without an early exit this looks at many bytes at once.
+    // Most values have nothing to escape. The fold has no early exit, so that the compiler vectorises it.
     let special = |byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | b'`' | ISOLATE_START);
     if !value.bytes().fold(false, |found, byte| found | special(byte)) {
         return out.write_all(value.as_bytes());

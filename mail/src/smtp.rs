@@ -2,6 +2,9 @@
 //!
 //! [`Mailer::offer`] goes as far as is harmless; only [`Ready::dot`] delivers a message (rule 26). The record that an
 //! attempt is past the dot belongs between the two.
+//!
+//! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller's span around [`Mailer::offer`] names relay and
+//! message, and [`Ready::dot`] continues that span.
 
 mod check;
 mod classify;

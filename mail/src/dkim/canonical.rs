@@ -1,20 +1,20 @@
-//! Relaxed canonicalisation (RFC 6376 3.4.2 and 3.4.4): what of a message a relay may change without harm.
+//! Relaxed canonicalisation (RFC 6376 3.4.2 and 3.4.4), which removes the differences that relays may introduce.
 
-/// Headers, with the last one's line break, and body.
+/// Splits a message into headers, with the last line break, and body.
 pub(super) fn split(message: &[u8]) -> (&[u8], &[u8]) {
     let end = message.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let (head, body) = message.split_at(end.map_or(message.len(), |end| end + 2));
     (head, body.strip_prefix(b"\r\n").unwrap_or(body))
 }
 
-/// The headers, each with its continuation lines.
+/// Splits the headers, each with its continuation lines.
 pub(super) fn fields(head: &[u8]) -> Vec<&[u8]> {
     let starts = head.windows(3).enumerate().filter(|(_, bytes)| bytes.starts_with(b"\r\n") && !is_space(bytes[2]));
     let starts: Vec<_> = [0].into_iter().chain(starts.map(|(at, _)| at + 2)).chain([head.len()]).collect();
     starts.windows(2).map(|ends| &head[ends[0]..ends[1]]).filter(|field| !field.is_empty()).collect()
 }
 
-/// A header's name in lower case.
+/// The name of a header in lower case.
 pub(super) fn name(field: &[u8]) -> String {
     let name = field.split(|byte| *byte == b':').next().unwrap_or_default();
     String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase()

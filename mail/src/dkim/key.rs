@@ -19,7 +19,7 @@ use crate::Error;
 const RIGHT: &str = "RSA of 2048 to 4096 bits, or Ed25519, as it comes from \"openssl genpkey -algorithm rsa -pkeyopt \
                      rsa_keygen_bits:2048\" or \"openssl genpkey -algorithm ed25519\"";
 
-/// RFC 8301 asks for 2048 bits of RSA; receivers may ignore a signature with fewer than 1024.
+/// A private key. RFC 8301 asks for 2048 bits of RSA, and receivers may ignore a signature with fewer than 1024.
 pub(super) enum Key {
     Rsa(rsa::KeyPair),
     Ed25519(Ed25519KeyPair),
@@ -27,21 +27,20 @@ pub(super) enum Key {
 
 impl Key {
     pub fn read(pem: &[u8]) -> Result<Self, Error> {
-        // The parser's error quotes lines, and these may be the key's.
-        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
-            Error::DkimKey(format!("there is no private key in PEM without a password; wanted is {RIGHT}"))
-        })?;
-        let refused = |why: KeyRejected| Error::DkimKey(format!("the key is refused ({why}); wanted is {RIGHT}"));
+        // The parser's error may quote lines of the key.
+        let der = PrivateKeyDer::from_pem_slice(pem)
+            .map_err(|_| Error::DkimKey(format!("there is no private key in PEM without a password; use {RIGHT}")))?;
+        let refused = |why: KeyRejected| Error::DkimKey(format!("the key is refused ({why}); use {RIGHT}"));
         match &der {
             PrivateKeyDer::Pkcs1(key) => rsa::KeyPair::from_der(key.secret_pkcs1_der()).map(Self::Rsa),
             PrivateKeyDer::Pkcs8(key) => {
                 let key = key.secret_pkcs8_der();
-                // Without "unchecked" it would have to hold the public key, too; OpenSSL's do not.
+                // The checked reader requires the public key in the file, which OpenSSL does not write.
                 Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
                     .map(Self::Ed25519)
                     .or_else(|_| rsa::KeyPair::from_pkcs8(key).map(Self::Rsa))
             }
-            _ => return Err(Error::DkimKey(format!("the key is neither RSA nor Ed25519; wanted is {RIGHT}"))),
+            _ => return Err(Error::DkimKey(format!("the key is neither RSA nor Ed25519; use {RIGHT}"))),
         }
         .map_err(refused)
     }
@@ -69,7 +68,7 @@ impl Key {
         }
     }
 
-    /// Ed25519 signs the hash (RFC 8463 3).
+    /// Signs `data`. Ed25519 signs its hash (RFC 8463 3).
     pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
         match self {
             Self::Rsa(key) => {

@@ -17,7 +17,7 @@ impl Signers {
     /// Reads the keys of the configuration.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] says what is wrong with a key; it does not show the key.
+    /// [`Error::DkimKey`] names the fault of a key and does not show the key.
     pub fn new(streams: &Streams) -> Result<Self, Error> {
         let dkim = |stream: &Stream| stream.dkim.as_ref().map(Dkim::read).transpose();
         Ok(Self { bulk: dkim(&streams.bulk)?, transactional: dkim(&streams.transactional)? })

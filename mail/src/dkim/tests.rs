@@ -1,4 +1,4 @@
-//! What a signature covers, and that it is the one of the standards. Whether others accept it: `tests/tests/dkim.rs`.
+//! The coverage of a signature, and the examples of the standards. `tests/it/smtp/dkim.rs` shows that other programs accept it.
 
 use proptest::prelude::*;
 use tidings_model::Provider;
@@ -26,7 +26,7 @@ fn tag(header: &str, name: &str) -> String {
 }
 
 #[test]
-fn what_providers_hear_in_front_of_a_mail_is_not_signed() {
+fn headers_for_a_provider_are_not_signed() {
     let mail = "From: a@example.com\r\nTo: b@example.com\r\nList-Id: <c>\r\n";
     for provider in Provider::ALL {
         let headers = provider.headers(uuid::Uuid::from_u128(7), Some("marketing"));
@@ -63,7 +63,7 @@ fn the_signature_of_the_standard() {
 }
 
 #[test]
-fn a_signature_names_the_headers_that_are_there_and_once_more_those_that_nobody_may_add() {
+fn a_signature_names_headers_that_must_stay_single_once_more() {
     let message = "From: a\r\nTo: b\r\nSubject: c\r\nReceived: d\r\nList-Id: <e>\r\nList-Unsubscribe: <f>\r\n\
         List-Unsubscribe-Post: g\r\nX-Tidings-Events: 1\r\nContent-Type: text/plain\r\n\r\nbody\r\n";
     assert_eq!(
@@ -111,7 +111,7 @@ fn a_key_that_cannot_sign_is_refused_and_not_shown() {
         (cut.as_str(), "there is no private key in PEM"),
         (&locked, "without a password"),
         (&ec, "refused (WrongAlgorithm)"),
-        (small, "refused (TooSmall); wanted is RSA of 2048 to 4096 bits, or Ed25519"),
+        (small, "refused (TooSmall); use RSA of 2048 to 4096 bits, or Ed25519"),
     ] {
         let error = Dkim::new("s1", "example.com", pem.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
@@ -138,7 +138,7 @@ fn no_line_of_the_header_is_longer_than_78_characters() {
 }
 
 proptest! {
-    /// What a relay may do without harm: fold and unfold, change spaces, add empty lines at the end.
+    /// Relays may fold and unfold headers, change spaces and add empty lines at the end.
     #[test]
     fn a_relay_may_change_white_space(words in "[a-z]{1,9}( [a-z]{1,9}){0,20}", lines in 0..4_usize) {
         let message = |subject: &str, end: &str| format!("From: a\r\nSubject: {subject}\r\n\r\n{words}\r\n{end}");

@@ -1,4 +1,4 @@
-//! What may stand in a header: text without control characters, addresses that are addresses, labels.
+//! Values of headers: text without control characters, valid addresses, labels.
 
 use lettre::{Address, message::header::HeaderValue};
 use uuid::Uuid;
@@ -7,24 +7,24 @@ use tidings_model::is_host_name;
 
 use crate::Error;
 
-/// Bytes of an address (RFC 5321 4.5.3.1.3, without the brackets) and of its local part.
+/// Limits of an address (RFC 5321 4.5.3.1.3, without the brackets) and of its local part, in bytes.
 const ADDRESS_BYTES: usize = 254;
 const LOCAL_PART_BYTES: usize = 64;
-/// Characters of a label that are kept; with the hash it stays below DNS's 63.
+/// Characters of an id that a label keeps. With the hash the label stays below the 63 bytes of DNS.
 const LABEL_CHARS: usize = 40;
 
-/// Namespace of the hashes in labels (UUIDv5): drawn once, fixed for ever.
+/// Namespace of the hashes in labels (UUIDv5). It never changes.
 const LABELS: Uuid = Uuid::from_u128(0x7d0a_4c1e_93b5_5f26_8a41_c06e_5b9f_2d18);
 
-/// One line of at most `max_chars` characters: control characters and line separators become spaces, and runs of
-/// spaces one. What looks like an encoded word (RFC 2047) is spaced out, so that nobody decodes it.
+/// Returns one line of at most `max_chars` characters. Control characters and line separators become spaces, and runs of
+/// spaces become one. A space breaks up anything that looks like an encoded word (RFC 2047), so that no client decodes it.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     let separator = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}');
     let line = text.split(separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     line.replace("=?", "= ?").chars().take(max_chars).collect::<String>().trim_end().to_owned()
 }
 
-/// An address, with its domain in ASCII (RFC 5891).
+/// Parses an address and converts its domain to ASCII (RFC 5891).
 pub(super) fn address(part: &'static str, text: &str) -> Result<Address, Error> {
     let wrong = |problem: &str| Error::Message { part, problem: problem.to_owned() };
     let (local, domain) = text.rsplit_once('@').ok_or_else(|| wrong("has no @"))?;
@@ -42,7 +42,7 @@ pub(super) fn address(part: &'static str, text: &str) -> Result<Address, Error> 
     Address::new(local, domain).map_err(|_| wrong("is not like name@example.com"))
 }
 
-/// A host name in ASCII, as it stands in identifiers.
+/// Checks a host name for use in an identifier.
 pub(super) fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, Error> {
     if is_host_name(name) {
         return Ok(name);
@@ -50,8 +50,8 @@ pub(super) fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, Err
     Err(Error::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
 }
 
-/// A label for an id. Ids of lower-case letters, digits, `-` and `_` stay as they are; others keep what they have of
-/// those, and a hash keeps them apart.
+/// Returns the label of an id. An id of lower-case letters, digits, `-` and `_` is its own label. From any other id the label
+/// keeps those characters and adds a hash, which keeps labels apart.
 pub(super) fn label(id: &str) -> String {
     let kept = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     let clean: String = id.to_ascii_lowercase().chars().filter(kept).take(LABEL_CHARS).collect();
@@ -61,12 +61,12 @@ pub(super) fn label(id: &str) -> String {
     format!("{clean}-{}", opaque(id)).trim_start_matches('-').to_owned()
 }
 
-/// Twelve characters that are always the same for an id and do not tell it.
+/// Returns twelve characters that identify an id without revealing it.
 pub(super) fn opaque(id: &str) -> String {
     Uuid::new_v5(&LABELS, id.as_bytes()).simple().to_string().split_off(20)
 }
 
-/// A header that is ASCII already.
+/// A header whose value is already ASCII.
 pub(super) fn raw(name: &'static str, value: String) -> HeaderValue {
     HeaderValue::new(lettre::message::header::HeaderName::new_from_ascii_str(name), value)
 }

@@ -21,7 +21,7 @@ fn draft() -> Draft<'static> {
 }
 
 #[test]
-fn a_single_message_is_of_no_list_and_may_be_plain_text() {
+fn a_single_message_has_no_list_id_and_may_be_plain_text() {
     let of = MessageKind::Single { tenant: "acme", stream: "transactional" };
     let made = Draft { of, html: None, ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
@@ -83,7 +83,7 @@ fn every_header_that_a_digest_must_carry_is_there() {
 }
 
 #[test]
-fn an_address_that_is_none_is_an_error_that_names_the_part() {
+fn the_error_of_an_invalid_address_names_its_part() {
     let bad = Party { name: "", address: "ann@exam ple.com" };
     let error = Draft { to: bad, ..draft() }.compose().err().unwrap();
     assert_eq!(error.to_string(), "message: recipient address is not like name@example.com");

@@ -1,4 +1,4 @@
-//! Tries every template against its sample, for `./dev check` and `tidings template`.
+//! Renders every template with its sample, for `./dev check` and `tidings template`.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use super::{Error, HTML_BYTES, Input, Links, Rendered, Renderer, View, html, message, source::SAMPLE};
 
-/// What is wrong with a template.
+/// A fault of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The digest type.
     pub template: String,
-    /// What is wrong, with file and line where they are known.
+    /// The fault, with file and line if known.
     pub problem: String,
 }
 
@@ -51,7 +51,7 @@ struct Name {
 }
 
 impl Renderer {
-    /// Everything wrong with any template, found by rendering each one's sample.
+    /// Finds the faults of all templates by rendering each one's sample.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
         let problems_of = |template: String| {
@@ -61,10 +61,10 @@ impl Renderer {
         self.names().into_iter().flat_map(problems_of).collect()
     }
 
-    /// The mail that `template` makes of its sample.
+    /// Renders `template` with its sample.
     ///
     /// # Errors
-    /// There is no such template or no sample, the sample cannot be read, or the template fails on it.
+    /// The template or its sample does not exist, the sample cannot be read, or the template fails with the sample.
     pub fn preview(&self, template: &str) -> Result<Rendered, Error> {
         match self.single(template) {
             Some(sample) => self.sample_message(template, &sample),
@@ -72,10 +72,10 @@ impl Renderer {
         }
     }
 
-    /// What templates see of the sample of `template`.
+    /// Returns the view of the sample of `template`.
     ///
     /// # Errors
-    /// There is no such template or no sample, or the sample cannot be read.
+    /// The template or its sample does not exist, or the sample cannot be read.
     pub fn sample(&self, template: &str) -> Result<View, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
@@ -88,12 +88,12 @@ impl Renderer {
             .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
     }
 
-    /// The sample of `template`, where that is one of a single message.
+    /// Returns the sample of `template` if it is the template of a single message.
     fn single(&self, template: &str) -> Option<message::Sample> {
         serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
     }
 
-    /// What is wrong with one template; an error where nothing can be rendered at all.
+    /// Finds the faults of one template. Returns an error if the template renders nothing.
     fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
         if let Some(sample) = self.single(template) {
             let html = self.sample_message(template, &sample)?.html;
@@ -111,7 +111,7 @@ impl Renderer {
         }
         problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
         self.render_strictly(template, &full)?;
-        // What is optional must be so for the template, too.
+        // A template must also work without the optional values.
         let bare = bare(full.clone());
         for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
             problems.extend(self.render_strictly(template, &view).err().map(|error| error.to_string()));
@@ -121,7 +121,7 @@ impl Renderer {
     }
 }
 
-/// The view with nothing in it that an event or a configuration may leave out.
+/// Removes every value from the view that an event or a configuration may omit.
 fn bare(mut view: View) -> View {
     view.links = Links::default();
     view.recipient.name.clear();

@@ -1,5 +1,5 @@
-//! Makes values of events harmless before a template sees them (rule 22): one line, bounded, no reordering of the
-//! text around them, and no link but http, https and mailto. Markup is the escaping's business.
+//! Makes values of events harmless before a template receives them (rule 22). A value becomes one line of limited length that
+//! cannot reorder the text around it, and links are http, https or mailto. Escaping deals with markup.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,20 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// Characters of a link. Longer ones are dropped: a cut link leads somewhere else.
+/// Limit of a link in characters. A longer link is dropped, because a cut link leads somewhere else.
 const URL_CHARS: usize = 2_000;
-/// What no URL has (RFC 3986, 2), and what browsers' rules leave in those of mailto and in queries nevertheless.
+/// Characters that a URL must not contain (RFC 3986, 2), but that the URL parser leaves in mailto links and in queries.
 const NEVER_IN_URLS: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
-/// Characters of any other string in a payload.
+/// Limit of a name in characters: of an actor, an entity, a category, a count.
+pub(super) const NAME_CHARS: usize = 100;
+/// Limit of any other string in a payload, in characters.
 const PAYLOAD_CHARS: usize = 1_000;
 
-/// First strong isolate and its end (UAX #9): what is between them cannot reorder what is around them.
+/// First strong isolate and its end (UAX #9). Text between them cannot reorder the text around them.
 pub(super) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
-/// A value as one line of at most `max_chars`, isolated where it has right-to-left characters.
+/// Returns a value as one line of at most `max_chars`, isolated if it has right-to-left characters.
 pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if is_plain(raw) && raw.len() <= max_chars {
         return raw.into();
@@ -29,8 +31,8 @@ pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if isolated { format!("{}{line}{}", ISOLATE.0, ISOLATE.1).into() } else { line.into() }
 }
 
-/// A rendered subject as one line of at most `max_chars`. Its values are clean already. Where the cut took the end of an
-/// isolate, it ends with the line.
+/// Returns a rendered subject as one line of at most `max_chars`. Its values are already clean. An isolate that the cut left
+/// open ends with the line.
 pub(super) fn subject(raw: &str, max_chars: usize) -> String {
     let open = |line: &str| line.matches(ISOLATE.0).count().saturating_sub(line.matches(ISOLATE.1).count());
     let line = collapse(raw.chars(), max_chars);
@@ -44,7 +46,7 @@ pub(super) fn subject(raw: &str, max_chars: usize) -> String {
     }
 }
 
-/// The link in its normal form (RFC 3986, ASCII only), or nothing for every scheme but http, https and mailto.
+/// Returns an http, https or mailto link in its normal form (RFC 3986, ASCII only), and `None` for any other scheme.
 pub(super) fn url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
     let link = utf8_percent_encode(url.as_str(), NEVER_IN_URLS).to_string();
@@ -52,7 +54,7 @@ pub(super) fn url(raw: &str) -> Option<String> {
     allowed.then_some(link)
 }
 
-/// A payload, serialized with every string cleaned, and every link: a string under `url`, `link`, `href` or `*_url`.
+/// A payload that serializes with clean strings and links. A link is a string under `url`, `link`, `href` or `*_url`.
 pub(super) struct Payload<'a>(pub &'a Map<String, Value>);
 
 impl Serialize for Payload<'_> {
@@ -83,16 +85,16 @@ fn is_link(name: &str) -> bool {
     matches!(name, "url" | "link" | "href") || name.ends_with("_url")
 }
 
-/// Nothing to clean: printable ASCII with single spaces inside. Most values are, and this is quick to see.
+/// Recognises a value that needs no cleaning: printable ASCII with single spaces inside. Most values are.
 fn is_plain(raw: &str) -> bool {
     let bytes = raw.as_bytes();
-    // Without early exits, which would keep the compiler from looking at many bytes at once.
+    // The folds have no early exit, so that the compiler vectorises them.
     let printable = bytes.iter().fold(true, |so_far, b| so_far & (b' '..=b'~').contains(b));
     let gaps = bytes.iter().zip(bytes.iter().skip(1)).fold(false, |so_far, (a, b)| so_far | ((*a | *b) == b' '));
     printable && !gaps && bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ')
 }
 
-/// Runs of white space and control characters become one space; what is too long ends in an ellipsis.
+/// Replaces runs of white space and control characters by one space, and cuts a long line with an ellipsis.
 fn collapse(raw: impl Iterator<Item = char>, max_chars: usize) -> String {
     let mut line = String::new();
     let (mut length, mut gap) = (0, false);
@@ -117,19 +119,19 @@ fn ellipsis(mut line: String, max_chars: usize) -> String {
     if let Some((end, _)) = line.char_indices().nth(max_chars.saturating_sub(1)) {
         line.truncate(end);
     }
-    // Half an emoji sequence must not swallow the ellipsis.
+    // A trailing joiner would merge the ellipsis into the emoji.
     let end = line.trim_end_matches(|c: char| c == '\u{200d}' || c.is_whitespace()).len();
     line.truncate(end);
     line.push('…');
     line
 }
 
-/// Embeddings, overrides and isolates (UAX #9): text needs none of them, spoofing does.
+/// Recognises an embedding, override or isolate (UAX #9). Text does not need them; spoofing does.
 const fn reorders(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The blocks of right-to-left scripts, and the right-to-left mark.
+/// Recognises a character of a right-to-left script and the right-to-left mark.
 const fn runs_right_to_left(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{8ff}' | '\u{200f}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')

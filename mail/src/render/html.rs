@@ -1,21 +1,21 @@
-//! Checks of finished HTML, which no escaping of single values can do: links that a template of the folder built from
-//! a value, and elements left open.
+//! Checks of finished HTML that escaping of single values cannot do: links that a template built from a value, and elements
+//! left open.
 
 use std::ops::Range;
 
 use memchr::memchr_iter;
 
-/// Attributes whose value a mail program opens or loads.
+/// Attributes whose value an email client opens or loads.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
-/// Their last letters: a glance rules out nearly every other attribute.
+/// The last letters of these attributes, a quick test that excludes nearly all others.
 const LINK_ENDS: &[u8] = b"fcndr";
 /// Elements without an end tag (HTML, 13.1.2).
 const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
 
-/// The HTML with `#` for every link that is not http, https or mailto (rule 22).
+/// Replaces every link that is not http, https or mailto by `#` (rule 22).
 pub(super) fn without_unsafe_links(mut html: String) -> String {
-    // From the end, so that the earlier places stay where they are.
+    // Replacing from the end keeps the earlier positions valid.
     for place in links(&html).collect::<Vec<_>>().into_iter().rev() {
         if !is_safe(&html[place.clone()]) {
             html.replace_range(place, "#");
@@ -24,7 +24,7 @@ pub(super) fn without_unsafe_links(mut html: String) -> String {
     html
 }
 
-/// The first element that is not closed, or closed but not open.
+/// Finds the first element that is not closed, or is closed without being open.
 pub(super) fn unbalanced(html: &str) -> Option<String> {
     let mut open: Vec<String> = Vec::new();
     for tag in tags(html) {
@@ -43,7 +43,7 @@ pub(super) fn unbalanced(html: &str) -> Option<String> {
     open.pop().map(|name| format!("<{name}> is not closed"))
 }
 
-/// Where tags are, without comments. A `>` inside of an attribute ends a tag here: values have theirs escaped.
+/// Finds the tags outside comments. A `>` inside an attribute ends a tag here, because values are escaped.
 fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -59,7 +59,7 @@ fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Where the values of link attributes are, quoted or not.
+/// Finds the values of link attributes, quoted or not.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
     memchr_iter(b'=', html.as_bytes()).filter_map(move |equals| {
         let before = html.as_bytes()[..equals].trim_ascii_end();
@@ -83,7 +83,7 @@ fn ends_with_word(text: &[u8], word: &[u8]) -> bool {
     end.eq_ignore_ascii_case(word) && !before.last().is_some_and(u8::is_ascii_alphabetic)
 }
 
-/// Values have their angle brackets escaped: the last one before is the template's.
+/// Returns whether the position is inside a tag. Values are escaped, so the last angle bracket is the template's.
 fn is_in_tag(before: &[u8]) -> bool {
     before.iter().rev().find(|b| matches!(b, b'<' | b'>')) == Some(&b'<')
 }

@@ -1,4 +1,4 @@
-//! One line of the mail, as templates see it: a group of events in words.
+//! One line of a message, as templates receive it: a group of events as text.
 
 use std::borrow::Cow;
 
@@ -8,26 +8,25 @@ use serde_json::Value;
 use tidings_model::records::Group;
 
 use super::{
-    clean,
+    clean::{self, NAME_CHARS},
     sums::{self, Counts, Sum},
-    view::NAME_CHARS,
     words,
 };
 
-/// Characters of a title.
+/// Limit of a title in characters.
 const TITLE_CHARS: usize = 200;
-/// Characters of an excerpt.
+/// Limit of an excerpt in characters.
 const EXCERPT_CHARS: usize = 300;
 
-/// One line of the mail: a group of events.
+/// One line of a message: a group of events.
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     pub category: Cow<'a, str>,
     pub entity_type: Cow<'a, str>,
     pub entity_id: Cow<'a, str>,
-    /// How the line names the entity; only its type, or `None`, where the title names it already.
+    /// The name of the entity in the line. If the title already names the entity: its type or `None`.
     pub entity: Option<String>,
-    /// The payload's, else the entity's name, else the category's.
+    /// The payload's title, or else the name of the entity, or else the category.
     pub title: Cow<'a, str>,
     pub url: Option<String>,
     pub excerpt: Option<Cow<'a, str>>,
@@ -35,7 +34,7 @@ pub(super) struct Line<'a> {
     /// The count with its category: `12 changes`.
     pub quantity: String,
     pub counts: Counts<'a>,
-    /// The counts in words, the worst first.
+    /// The counts as text, the worst first.
     pub sums: Vec<Sum>,
     /// `Ann and 3 others`; may be empty.
     pub who: String,
@@ -45,7 +44,7 @@ pub(super) struct Line<'a> {
     /// `3 Feb, 14:20`.
     pub first_at: String,
     pub last_at: String,
-    /// What the latest event carried, clean: a map.
+    /// The clean payload of the latest event, a map.
     pub payload: tera::Value,
 }
 
@@ -89,7 +88,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `3 Feb, 14:20`. By hand: this is done for every line, and a format string costs more than the rest of it.
+/// Formats a time as `3 Feb, 14:20`. A format string would cost more than the rest of the line.
 fn short(at: Timestamp, zone: &TimeZone) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let local = zone.to_datetime(at);
@@ -98,7 +97,7 @@ fn short(at: Timestamp, zone: &TimeZone) -> String {
     format!("{} {month}, {:02}:{:02}", local.day(), local.hour(), local.minute())
 }
 
-/// `crates/cli` by itself, but `build 812`: a bare number says nothing without its type.
+/// Returns the name of an entity: `crates/cli` by itself, but `build 812`, because a number needs its type.
 fn entity_name(group: &Group) -> Option<String> {
     let id = &group.entity_id;
     let name = match (group.entity_type.is_empty(), id.is_empty()) {

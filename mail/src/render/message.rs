@@ -1,12 +1,12 @@
-//! Single messages from a template: it sees `message`, which is what the sender handed over, and `recipient`. Their values
-//! are as clean as a digest's (rule 22).
+//! Single messages from a template. The template receives `message`, the variables of the sender, and `recipient`. Their
+//! values are as clean as those of a digest (rule 22).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tera::Context;
 use tidings_model::records::Recipient;
 
-use super::{Error, HTML_BYTES, Reader, Rendered, Renderer, SUBJECT_CHARS, broken, clean, html, source::PARTS, view};
+use super::{Error, HTML_BYTES, Reader, Rendered, Renderer, SUBJECT_CHARS, broken, clean, html, source::PARTS};
 
 #[derive(Serialize)]
 struct View<'a> {
@@ -30,10 +30,10 @@ struct Name {
 }
 
 impl Renderer {
-    /// Makes a single message. There is no fallback: whoever hands it over is told what is wrong.
+    /// Renders a single message. The sender receives the error instead of a fallback.
     ///
     /// # Errors
-    /// There is no such template, it fails, or it makes an empty subject or [`HTML_BYTES`] of HTML.
+    /// The template does not exist, it fails, or it renders an empty subject or [`HTML_BYTES`] of HTML.
     pub fn message(
         &self,
         template: &str,
@@ -43,7 +43,7 @@ impl Renderer {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
-        let text = |value: &str| clean::text(value, view::NAME_CHARS).into_owned();
+        let text = |value: &str| clean::text(value, clean::NAME_CHARS).into_owned();
         let recipient = Reader {
             user: text(&recipient.user),
             name: text(&recipient.name),
@@ -65,7 +65,7 @@ impl Renderer {
         Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
     }
 
-    /// The mail that `template` makes of this sample.
+    /// Renders `template` with this sample.
     pub(super) fn sample_message(&self, template: &str, sample: &Sample) -> Result<Rendered, Error> {
         let recipient = Recipient {
             tenant: String::new(),

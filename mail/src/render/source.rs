@@ -1,4 +1,4 @@
-//! Where templates come from: those embedded in the binary, and a folder whose files override or add to them.
+//! The source of templates: files embedded in the binary, and a folder whose files override them or add to them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,23 +12,23 @@ use super::Error;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
-/// What makes a mail; a digest type has all three.
+/// The parts of a message. A digest type has all three.
 pub(super) const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
-/// The data that a digest type's templates are tried with.
+/// The sample of a digest type, with which its templates are checked.
 pub(super) const SAMPLE: &str = "sample.json";
 
 /// One file.
 pub(super) struct Source {
     pub(super) text: String,
-    /// Where an error in it is to be mended.
+    /// The path that errors name.
     pub(super) path: PathBuf,
 }
 
-/// Every file by its name: `layout.html`, or `activity/body.html`.
+/// Every file by its name, for example `layout.html` or `activity/body.html`.
 pub(super) struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
-    /// The embedded files, and over them those of `folder` and the folders in it that end in `.html`, `.txt` or `.json`.
+    /// Reads the embedded files, and then those of `folder` and its folders that end in `.html`, `.txt` or `.json`.
     pub(super) fn read(folder: Option<&Path>) -> Result<Self, Error> {
         let mut sources = Self(BTreeMap::new());
         sources.embed(&EMBEDDED);
@@ -46,7 +46,7 @@ impl Sources {
         self.0.keys().filter_map(|name| Some(name.split_once('/')?.0)).collect()
     }
 
-    /// Whether the digest type has templates; if so, it has all of [`PARTS`].
+    /// Returns whether the digest type has templates. One that does has all of [`PARTS`].
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(&format!("{name}/{}", PARTS[0]))
     }

@@ -1,21 +1,21 @@
-//! Summed counts, as templates see them: by name, and in words with a tone that the layout has a colour for.
+//! Summed counts as templates receive them: by name, and as text with a tone that has a colour in the layout.
 
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use super::{clean, view::NAME_CHARS, words};
+use super::{clean, clean::NAME_CHARS, words};
 
-/// A count in words.
+/// A count as text.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Sum {
     /// `2 critical`, `1 warning`.
     pub label: String,
-    /// How it feels.
+    /// The tone of the count.
     pub tone: Tone,
 }
 
-/// How a count feels, the worst first.
+/// The tone of a count, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
@@ -26,7 +26,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// By the count's name.
+    /// Derives the tone from the name of the count.
     fn of(name: &str) -> Self {
         match name {
             "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => Self::Bad,
@@ -37,7 +37,7 @@ impl Tone {
     }
 }
 
-/// Those of `counts` that are not zero, in words, by tone and then by name.
+/// Returns the counts that are not zero as text, ordered by tone and then by name.
 pub(super) fn sums(counts: &BTreeMap<String, i64>) -> Vec<Sum> {
     let mut sums: Vec<_> = counts
         .iter()

@@ -1,4 +1,4 @@
-//! Every shipped mail as a snapshot, and what must hold for any digest.
+//! A snapshot of every shipped template, and the rules for any digest.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
 }
 
 #[test]
-fn every_shipped_template_looks_as_it_did() {
+fn every_shipped_template_matches_its_snapshot() {
     let renderer = renderer();
     assert_eq!(renderer.names(), ["activity", "alerts", "default"]);
     for name in renderer.names() {
@@ -76,12 +76,12 @@ fn every_shipped_template_looks_as_it_did() {
 }
 
 #[test]
-fn every_shipped_template_stands_without_what_is_optional() {
+fn every_shipped_template_works_without_optional_values() {
     assert_eq!(renderer().check(), []);
 }
 
 #[test]
-fn hostile_values_neither_break_out_nor_lead_astray() {
+fn hostile_values_are_escaped_and_their_links_removed() {
     let hostile = json!({
         "title": "<script>alert(1)</script>\r\n* Forged line\u{202e}gpj.exe",
         "url": "javascript:alert(1)",
@@ -103,7 +103,7 @@ fn hostile_values_neither_break_out_nor_lead_astray() {
 }
 
 #[test]
-fn a_right_to_left_title_decides_its_own_direction() {
+fn a_right_to_left_title_keeps_its_own_direction() {
     let mail = renderer().render("activity", &view(vec![group(1, &json!({"title": "عنوان (1)"}))], 0)).unwrap();
     assert_eq!(mail.subject, "docs: \u{2068}عنوان (1)\u{2069}");
     assert!(mail.html.contains("color:#15181d\">عنوان (1)</div>"));
@@ -147,7 +147,7 @@ fn a_subject_from_a_long_title_is_one_line_of_limited_length() {
 }
 
 #[test]
-fn lines_give_way_to_the_size_limit_and_never_the_footer() {
+fn the_size_limit_cuts_lines_and_never_the_footer() {
     let payload = json!({"title": "<".repeat(200), "excerpt": "\"".repeat(300), "url": "https://a.example/"});
     let view = view(vec![group(3, &payload); 50], 7);
     let mail = renderer().render("activity", &view).unwrap();
@@ -167,7 +167,7 @@ fn a_missing_template_falls_back_to_default_and_says_why() {
     assert_eq!(mail.fallback.unwrap(), r#"there is no template "invoices"; there are: activity, alerts, default"#);
 }
 
-/// A folder with one digest type, `custom`, of which `html` is the HTML.
+/// A folder with one digest type, `custom`, that has `html` as its HTML.
 fn folder(html: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let custom = folder.path().join("custom");
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_digest_fits_escapes_counts_and_says_the_same_twice(
+    fn any_digest_fits_is_escaped_and_renders_the_same_twice(
         lines in prop::collection::vec(any_group(), 1..60), unseen in 0_u64..9, alerts in any::<bool>(),
     ) {
         let view = view(lines, unseen);

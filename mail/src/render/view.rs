@@ -1,5 +1,5 @@
-//! What templates see of a digest. Built by a pure function from the store's contents; every value in it is clean, so
-//! that a template can neither forget to nor undo it.
+//! The view of a digest that templates receive. A pure function builds it from the contents of the digest. Every value is
+//! clean, so a template cannot forget or undo the cleaning.
 
 use std::collections::BTreeSet;
 
@@ -12,44 +12,41 @@ use tidings_model::{
 };
 
 use super::{
-    clean,
+    clean::{self, NAME_CHARS},
     line::Line,
     sums::{self, Counts, Sum},
     words,
 };
 
-/// Characters of a name: of an actor, an entity, a category, a count.
-pub(super) const NAME_CHARS: usize = 100;
-
-/// What a view is made of.
+/// The input of a view.
 pub struct Input<'a> {
     pub contents: &'a Contents,
     pub window: &'a Window,
-    /// Its address is not looked at.
+    /// The view ignores the address.
     pub recipient: &'a Recipient,
-    /// The zone in which the recipient reads times.
+    /// The recipient's time zone.
     pub zone: &'a TimeZone,
-    /// The cadence in the words of `tidings.toml`; the footer says how often the mail comes.
+    /// The cadence as written in `tidings.toml`, for the footer.
     pub cadence: &'a str,
     pub links: &'a Links,
 }
 
-/// Links beside those of the events. What is absent is not shown.
+/// Links other than those of the events. An absent link is not shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
-    /// Where the lines are that the mail does not show.
+    /// The page with the lines that the message omits.
     #[serde(default)]
     pub more_url: Option<String>,
-    /// Where one click ends these mails.
+    /// The page that unsubscribes with one click.
     #[serde(default)]
     pub unsubscribe_url: Option<String>,
-    /// Where the recipient changes the cadence.
+    /// The page on which the recipient changes the cadence.
     #[serde(default)]
     pub preferences_url: Option<String>,
 }
 
-/// The three names that templates see.
+/// The three names that templates can use.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct View {
     pub digest: Digest,
@@ -57,7 +54,7 @@ pub struct View {
     pub links: Links,
 }
 
-/// A digest, as templates see it. Times are local to the recipient, in words.
+/// A digest as templates receive it. Times are text in the recipient's zone.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct Digest {
     pub id: String,
@@ -66,38 +63,38 @@ pub struct Digest {
     pub window: Span,
     /// `Mon 3 Feb 2025, 08:00`.
     pub opened_at: String,
-    /// How often the digest comes, in words; may be empty.
+    /// The cadence as text; may be empty.
     pub cadence: String,
-    /// Events in the digest, shown or not.
+    /// Events of the digest, including hidden ones.
     pub item_count: u64,
-    /// Lines of the digest, shown or not.
+    /// Lines of the digest, including hidden ones.
     pub group_count: u64,
-    /// Different entities of the digest, where all its lines are known.
+    /// Distinct entities of the digest, if all its lines are known.
     pub entity_count: Option<u64>,
-    /// The entities' type, where all known lines have the same.
+    /// The type of the entities, if all known lines share one.
     pub entity_type: Option<String>,
-    /// By name: a map.
+    /// The counts by name, a map.
     pub counts: Value,
-    /// The counts in words, the worst first.
+    /// The counts as text, the worst first.
     pub sums: Vec<Sum>,
     /// The lines, each a `Line`.
     pub groups: Vec<Value>,
     pub more: More,
 }
 
-/// When the digest collected.
+/// The time in which the digest collected events.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     pub opened_at: String,
-    /// When it was due.
+    /// The due time.
     pub closed_at: String,
-    /// Both in one phrase, without repeating what they share.
+    /// Both times in one phrase. The date appears once if they share it.
     pub span: String,
     /// IANA name.
     pub zone: String,
 }
 
-/// Who reads it.
+/// The recipient as templates receive it.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reader {
     pub user: String,
@@ -106,7 +103,7 @@ pub struct Reader {
     pub zone: String,
 }
 
-/// What the mail does not show (rule 20).
+/// The numbers of groups and events that the message omits (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct More {
     pub groups: u64,
@@ -114,7 +111,7 @@ pub struct More {
 }
 
 impl View {
-    /// What templates see of `input`.
+    /// Builds the view of `input`.
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
         let Input { contents, window, recipient, zone, links, .. } = input;
@@ -150,7 +147,7 @@ impl View {
         Self { digest, recipient: reader, links }.shortened(shown)
     }
 
-    /// The view with the first `shown` lines; the rest counts as more.
+    /// Keeps the first `shown` lines and counts the rest as more.
     #[must_use]
     pub(super) fn shortened(mut self, shown: usize) -> Self {
         let digest = &mut self.digest;

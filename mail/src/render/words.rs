@@ -1,4 +1,4 @@
-//! Numbers and names in English words: the filters of templates, and the parts of a line that are sentences.
+//! Numbers and names as English text: the filters of templates, and the sentences of a line.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use tidings_model::Cadence;
 
 use super::clean;
 
-/// Makes the words available to templates, and `safe` unavailable: every value is escaped (rule 22).
+/// Registers the filters of templates, and disables `safe`, because every value is escaped (rule 22).
 pub(super) fn register(tera: &mut Tera) {
     tera.register_filter("number", |n: i128, _: Kwargs, _: &State| number(n));
     tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| humanize(name).into_owned());
@@ -22,7 +22,7 @@ pub(super) fn register(tera: &mut Tera) {
     });
 }
 
-/// Digits in groups of three: `1,204`.
+/// Formats a number with digits in groups of three: `1,204`.
 pub(super) fn number(n: i128) -> String {
     if (0..1_000).contains(&n) {
         return n.to_string();
@@ -38,12 +38,12 @@ pub(super) fn number(n: i128) -> String {
     out
 }
 
-/// `build_failure` as `build failure`.
+/// Turns `build_failure` into `build failure`.
 pub(super) fn humanize(name: &str) -> Cow<'_, str> {
     if name.contains('_') { name.replace('_', " ").into() } else { name.into() }
 }
 
-/// A number and a noun that agrees with it: `1 dependency`, `3 dependencies`.
+/// Returns a number and a noun that agrees: `1 dependency`, `3 dependencies`.
 pub(super) fn counted(noun: &str, n: i128) -> String {
     let noun = humanize(noun);
     let (stem, end) = if n == 1 { (&*noun, "") } else { plural(&noun) };
@@ -58,7 +58,7 @@ pub(super) fn tally(name: &str, n: i128) -> String {
     format!("{} {name}", number(n))
 }
 
-/// Stem and ending.
+/// Returns the stem of a noun and the ending of its plural.
 fn plural(noun: &str) -> (&str, &'static str) {
     let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     if let Some(stem) = before_y {
@@ -72,7 +72,7 @@ fn plural(noun: &str) -> (&str, &'static str) {
     }
 }
 
-/// `Ann`, `Ann and Ben`, `Ann and 3 others`; empty when nobody did it.
+/// Names the actors: `Ann`, `Ann and Ben`, `Ann and 3 others`. Empty without actors.
 pub(super) fn who(actors: &[Cow<'_, str>], actor_count: u64) -> String {
     match (actors, actor_count) {
         ([], _) => String::new(),
@@ -82,7 +82,7 @@ pub(super) fn who(actors: &[Cow<'_, str>], actor_count: u64) -> String {
     }
 }
 
-/// A cadence in the words of `tidings.toml`, as a recipient would say it; empty where that takes more than a phrase.
+/// Describes a cadence of `tidings.toml` in one phrase for a recipient. Empty if that takes more than a phrase.
 pub(super) fn how_often(cadence: &str) -> String {
     match cadence.parse() {
         Ok(Cadence::Instant) => "at once when something happens".into(),

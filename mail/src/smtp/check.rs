@@ -1,12 +1,12 @@
-//! Is a relay there, and does it let us in? A connection of its own, without a message.
+//! Checks a relay over a connection of its own, without sending a message.
 
 use super::{AttemptOutcome, Mailer, connect::open};
 
 impl Mailer {
-    /// Connects, makes it private, logs in, says NOOP and QUIT. `false`: with `tls=opportunistic`, and without TLS.
+    /// Connects, negotiates TLS, authenticates, and sends NOOP and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
     ///
     /// # Errors
-    /// How far it came, and why no further.
+    /// The phase in which the check ended, and the reason.
     pub async fn check(&self) -> Result<bool, AttemptOutcome> {
         let (relay, tls, timeouts) = self.transport_config();
         let mut connection = open(relay, tls, timeouts).await?;

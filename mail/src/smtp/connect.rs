@@ -1,4 +1,4 @@
-//! From a relay's URL to a connection that is ready for MAIL: name, socket, TLS, greeting, EHLO, AUTH.
+//! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH.
 
 use std::io;
 
@@ -14,13 +14,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+use tracing::{Instrument, debug_span};
 
 use super::{
     SmtpEvent, Timeouts,
     connection::Connection,
     failure::{Failure, within},
-    reply_lines::Lines,
-    shared_stream::Wire,
+    reply_lines::ReplyLines,
+    shared_stream::SharedStream,
 };
 use tidings_model::{
     RelayUrl,
@@ -41,8 +42,8 @@ pub(super) async fn open(
     Ok(Connection::new(smtp, wire, max_size))
 }
 
-/// Tries the host's addresses in turn; each gets its share of the time that is left.
-async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
+/// Tries the addresses of the host in turn. Each gets an equal share of the remaining time.
+async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<SharedStream, Failure> {
     let lost =
         |error: &io::Error| Failure::new(Phase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"));
     let deadline = Instant::now() + limits.connect;
@@ -54,7 +55,7 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => {
                 socket.set_nodelay(true).map_err(|e| lost(&e))?;
-                return Ok(Wire::plain(socket));
+                return Ok(SharedStream::plain(socket));
             }
             Ok(Err(error)) => problem = error,
             Err(_) => problem = io::ErrorKind::TimedOut.into(),
@@ -63,17 +64,17 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
     Err(lost(&problem))
 }
 
-/// Makes the connection as private as the relay's URL says, and introduces us.
+/// Negotiates the TLS that the relay's URL asks for, and sends EHLO.
 async fn secure(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
     limits: &Timeouts,
-    wire: Wire,
-) -> Result<(AsyncSmtpConnection, Wire), Failure> {
+    wire: SharedStream,
+) -> Result<(AsyncSmtpConnection, SharedStream), Failure> {
     let Some(connector) = tls else { return hello(relay, limits, wire).await };
     if relay.tls == Tls::Implicit {
         let socket = handshake(relay, connector, limits, wire).await?;
-        return hello(relay, limits, Wire::tls(socket)).await;
+        return hello(relay, limits, SharedStream::tls(socket)).await;
     }
     let (mut smtp, wire) = hello(relay, limits, wire).await?;
     if !smtp.server_info().supports_feature(Extension::StartTls) {
@@ -84,30 +85,35 @@ async fn secure(
     }
     let agreed = async { smtp.command(Starttls).await.map_err(|e| Failure::from_lettre(Phase::Tls, &e)) };
     within(limits.command, Phase::Tls, agreed).await?;
-    // With it goes what it had read ahead in the clear, so that nothing can be slipped in there.
+    // This discards any plaintext that was read ahead, so that an attacker cannot inject replies.
     drop(smtp);
     let socket = handshake(relay, connector, limits, wire).await?;
-    hello(relay, limits, Wire::upgraded(socket)).await
+    hello(relay, limits, SharedStream::upgraded(socket)).await
 }
 
 async fn handshake(
     relay: &RelayUrl,
     connector: &TlsConnector,
     limits: &Timeouts,
-    wire: Wire,
-) -> Result<TlsStream<Wire>, Failure> {
+    wire: SharedStream,
+) -> Result<TlsStream<SharedStream>, Failure> {
     let no_tls = |detail: String| Failure::new(Phase::Tls, SmtpEvent::NoTls, detail);
     let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
     let shaken = async { connector.connect(name, wire).await.map_err(|e| no_tls(format!("no TLS with {relay}: {e}"))) };
     within(limits.connect, Phase::Tls, shaken).await
 }
 
-/// Reads the greeting and says EHLO.
-async fn hello(relay: &RelayUrl, limits: &Timeouts, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), Failure> {
+/// Reads the greeting and sends EHLO.
+async fn hello(
+    relay: &RelayUrl,
+    limits: &Timeouts,
+    wire: SharedStream,
+) -> Result<(AsyncSmtpConnection, SharedStream), Failure> {
     let name = relay.hello.clone().map_or_else(ClientId::default, ClientId::Domain);
-    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(Lines::new(wire.clone())), &name);
+    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(ReplyLines::new(wire.clone())), &name);
     let phase = || if wire.spoke() { Phase::Ehlo } else { Phase::Greeting };
-    match timeout(limits.greeting, greeting).await {
+    match timeout(limits.greeting, greeting).instrument(debug_span!("smtp_step", phase = Phase::Greeting.name())).await
+    {
         Ok(Ok(smtp)) => Ok((smtp, wire)),
         Ok(Err(error)) => Err(Failure::from_lettre(phase(), &error)),
         Err(_) => Err(Failure::silent(phase(), limits.greeting)),
@@ -127,7 +133,7 @@ async fn log_in(relay: &RelayUrl, smtp: &mut AsyncSmtpConnection) -> Result<(), 
     accepted.map(drop).map_err(|e| Failure::from_lettre(Phase::Auth, &e))
 }
 
-/// The SIZE line of an EHLO reply (RFC 1870).
+/// Reads the SIZE line of an EHLO reply (RFC 1870).
 fn announced_size(ehlo: &str) -> Option<u64> {
     let line = ehlo.lines().filter_map(|line| line.get(4..)).find_map(|line| {
         let (keyword, limit) = line.split_once(' ').unwrap_or((line, "0"));

@@ -1,4 +1,4 @@
-//! One connection to a relay: each step of a transaction within its time.
+//! One connection to a relay. Each step of a transaction has a time limit.
 
 use std::{fmt, io, time::Duration};
 
@@ -14,28 +14,29 @@ use tokio::{
     io::AsyncWriteExt,
     time::{Instant, timeout},
 };
+use tracing::{Instrument, debug_span};
 
 use super::{
     Reply, SmtpEvent,
     failure::{Failure, within},
-    shared_stream::Wire,
+    shared_stream::SharedStream,
 };
 use tidings_model::attempt::Phase;
 
-/// How long to wait for what (RFC 5321 4.5.3.2, as its minimum).
+/// Time limits of the steps. The defaults are the minimums of RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Name look-up and TCP, over all addresses of the host; and again the TLS handshake. 30 s; ours.
+    /// Name look-up and TCP over all addresses of the host, and once more the TLS handshake. 30 s, our own choice.
     pub connect: Duration,
-    /// The greeting and the answer to EHLO: 5 min.
+    /// The greeting and the reply to EHLO: 5 min.
     pub greeting: Duration,
-    /// The answer to MAIL, RCPT, AUTH, STARTTLS and RSET: 5 min.
+    /// The reply to MAIL, RCPT, AUTH, STARTTLS and RSET: 5 min.
     pub command: Duration,
-    /// The answer to DATA: 2 min.
+    /// The reply to DATA: 2 min.
     pub data: Duration,
     /// Sending each block of the content: 3 min.
     pub block: Duration,
-    /// The answer after the final dot: 10 min.
+    /// The reply after the final dot: 10 min.
     pub dot: Duration,
 }
 
@@ -52,24 +53,24 @@ impl Default for Timeouts {
     }
 }
 
-/// Time for a goodbye that nobody needs.
+/// Time limit of QUIT. The connection closes in either case.
 const QUIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
-    wire: Wire,
-    /// The limit of RFC 1870 in bytes: 0 says none; `None` without the extension.
+    wire: SharedStream,
+    /// The announced limit (RFC 1870) in bytes. 0 means no limit; `None` means no extension.
     pub(super) max_size: Option<u64>,
     pub(super) opened_at: Instant,
     pub(super) idle_since: Instant,
     /// Transactions so far.
     pub(super) used: u32,
-    /// A transaction was refused half-way: RSET comes before the next.
+    /// A transaction was refused half-way. RSET precedes the next one.
     pub(super) dirty: bool,
 }
 
 impl Connection {
-    pub(super) fn new(smtp: AsyncSmtpConnection, wire: Wire, max_size: Option<u64>) -> Self {
+    pub(super) fn new(smtp: AsyncSmtpConnection, wire: SharedStream, max_size: Option<u64>) -> Self {
         let now = Instant::now();
         Self { smtp, wire, max_size, opened_at: now, idle_since: now, used: 0, dirty: false }
     }
@@ -89,7 +90,7 @@ impl Connection {
         limits: &Timeouts,
     ) -> Result<(), Failure> {
         if self.dirty {
-            // Whatever goes wrong here, another connection may do.
+            // Any failure here allows another connection.
             let reset = self.command(Phase::Mail, limits.command, Rset, 2).await;
             reset.map_err(|failure| Failure { event: SmtpEvent::Lost, ..failure })?;
             self.dirty = false;
@@ -106,7 +107,7 @@ impl Connection {
         self.command(Phase::Data, limits.data, Data, 3).await
     }
 
-    /// Sends a command and wants a reply whose first digit is `first_digit`.
+    /// Sends a command and expects a reply whose first digit is `first_digit`.
     async fn command(
         &mut self,
         phase: Phase,
@@ -124,14 +125,14 @@ impl Connection {
         Err(Failure::replied(phase, Reply::new(code, response.first_line().unwrap_or_default())))
     }
 
-    /// Sends a part of the content that does not hold the final dot.
+    /// Sends a part of the content without the final dot.
     pub(super) async fn block(&mut self, block: &[u8], limits: &Timeouts) -> Result<(), Failure> {
         let sending = async { self.wire.write_all(block).await.map_err(|e| Failure::lost(Phase::Body, &e)) };
         within(limits.block, Phase::Body, sending).await
     }
 
-    /// Sends the part of the content that ends with the final dot, and waits for the reply. A failure is past the dot
-    /// as soon as the socket took the last byte.
+    /// Sends the last part of the content, with the final dot, and waits for the reply. A failure is past the dot as soon as
+    /// the socket has accepted the last byte.
     pub(super) async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
         let mut taken = 0;
         let sending = async {
@@ -143,7 +144,8 @@ impl Connection {
             }
             self.wire.flush().await
         };
-        let sent = timeout(limits.block, sending).await;
+        let sent =
+            timeout(limits.block, sending).instrument(debug_span!("smtp_step", phase = Phase::Body.name())).await;
         let phase = if taken == block.len() { Phase::Dot } else { Phase::Body };
         match sent {
             Ok(Ok(())) => {}
@@ -155,14 +157,14 @@ impl Connection {
         Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))
     }
 
-    /// Asks for an answer, and for nothing else.
+    /// Sends NOOP.
     pub(super) async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
         self.command(Phase::Mail, limits.command, Noop, 2).await
     }
 
-    /// Says goodbye and closes.
+    /// Sends QUIT and closes.
     pub(super) async fn quit(mut self) {
-        // The connection ends either way.
+        // The connection closes in either case.
         let _ = timeout(QUIT, self.smtp.command(Quit)).await;
     }
 }

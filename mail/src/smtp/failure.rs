@@ -1,18 +1,19 @@
-//! Why a step of an attempt failed.
+//! The failure of a step of an attempt.
 
 use std::{error::Error as _, io, time::Duration};
 
 use tokio::time::timeout;
+use tracing::{Instrument, debug_span};
 
 use super::{Reply, SmtpEvent};
 use tidings_model::attempt::Phase;
 
-/// Why a step failed.
+/// A failed step.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) phase: Phase,
     pub(super) event: SmtpEvent,
-    /// In words, without addresses.
+    /// The reason as text, without addresses.
     pub(super) detail: String,
 }
 
@@ -39,13 +40,13 @@ impl Failure {
             let text = error.source().map(ToString::to_string).unwrap_or_default();
             return Self::replied(phase, Reply::new(code.into(), &text));
         }
-        // What a relay says that is no reply may hold anything, so it is not shown.
+        // Bytes that are not a reply may contain anything, so the text omits them.
         let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
-        let detail = "the connection was closed, or what came is no SMTP reply";
+        let detail = "the connection was closed, or the bytes received are not an SMTP reply";
         io.map_or_else(|| Self::new(phase, SmtpEvent::Lost, detail), |io| Self::lost(phase, io))
     }
 
-    /// A relay that closes idle connections says so only when we come back (421, or nothing at all).
+    /// Recognises that the relay closed an idle connection. The relay reports that at the next command, with 421 or not at all.
     pub(super) fn is_stale(&self) -> bool {
         let gone = match &self.event {
             SmtpEvent::Reply(reply) => reply.code == 421,
@@ -63,11 +64,12 @@ impl Failure {
     }
 }
 
-/// Runs a step; silence ends it after `limit`.
+/// Runs a step of `phase` in a span of its own and ends the step after `limit`.
 pub(super) async fn within<T>(
     limit: Duration,
     phase: Phase,
     step: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    timeout(limit, step).await.unwrap_or_else(|_| Err(Failure::silent(phase, limit)))
+    let step = timeout(limit, step).instrument(debug_span!("smtp_step", phase = phase.name()));
+    step.await.unwrap_or_else(|_| Err(Failure::silent(phase, limit)))
 }

@@ -1,7 +1,7 @@
-//! Connections to one relay: never more than the limit, used again while they are good.
+//! Connections to one relay. Their number is limited, and good ones are used again.
 //!
-//! A permit is held from before a connection is looked for until after it is put back, so that open connections, idle
-//! ones included, never exceed the permits.
+//! A lease holds a permit before it takes a connection and until it has returned the connection. The open connections,
+//! including idle ones, therefore never exceed the permits.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,16 +15,16 @@ use tokio_rustls::TlsConnector;
 use super::{SmtpEvent, Timeouts, connect::open, connection::Connection, failure::Failure};
 use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
 
-/// How many connections, and how long each is used.
+/// The number of connections, and the use of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections at most, idle ones included. 8.
+    /// Most open connections, including idle ones. 8.
     pub connections: usize,
-    /// An unused connection is not used again after this. 30 s.
+    /// Longest idle time of a connection that is used again. 30 s.
     pub idle: Duration,
-    /// No connection is used longer than this. 10 min.
+    /// Longest use of a connection. 10 min.
     pub age: Duration,
-    /// Messages over one connection; many providers allow 100.
+    /// Most messages over one connection. Many providers allow 100.
     pub messages: u32,
 }
 
@@ -54,7 +54,7 @@ impl Pool {
         Self { relay, timeouts, tls, limits, permits, idle: Mutex::default() }
     }
 
-    /// A connection of one's own: the one used last, or a new one. Waits while all are taken.
+    /// Leases the connection that was used last, or a new one. Waits while all are leased.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed"))?;
@@ -73,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Says goodbye on every idle connection. What is under way ends as it would; nothing new begins.
+    /// Sends QUIT on every idle connection. Attempts under way finish; no attempt begins.
     pub(super) async fn close(&self) {
         self.permits.close();
         let idle = std::mem::take(&mut *self.idle());
@@ -95,30 +95,30 @@ impl Pool {
 pub(super) struct Lease {
     // Before the permit: fields are dropped in this order.
     connection: Option<Connection>,
-    /// The connection had been idle, and may be gone without our knowing.
+    /// The connection was idle before, and the relay may have closed it.
     pub(super) reused: bool,
     pub(super) pool: Arc<Pool>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Lease {
-    /// Replaces the connection, if there is one, by a new one.
+    /// Opens a new connection and drops the former one.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
         self.connection = None;
         let pool = &self.pool;
-        // In a box: it is rare, and large.
+        // The future is rare and large.
         self.connection = Some(Box::pin(open(&pool.relay, pool.tls.as_ref(), &pool.timeouts)).await?);
         self.reused = false;
         Ok(())
     }
 
-    /// The connection, with the time limits for its steps.
+    /// Returns the connection and the time limits of its steps.
     pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts), Failure> {
         let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
         Ok((self.connection.as_mut().ok_or_else(lost)?, &self.pool.timeouts))
     }
 
-    /// Keeps the connection for the next message, unless it has served its time.
+    /// Keeps the connection for the next message, unless its time is over.
     pub(super) fn give_back(mut self) {
         if let Some(mut connection) = self.connection.take() {
             connection.idle_since = tokio::time::Instant::now();

@@ -1,22 +1,22 @@
-//! A relay's reply, made fit for ledger and logs: no addresses, no control characters, no essays.
+//! A relay's reply in a form for ledger and logs: no addresses, no control characters, limited length.
 
 use std::fmt;
 
 use tidings_model::{delivery_events::enhanced, presentable};
 
-/// What a relay answered (RFC 5321 4.2).
+/// A relay's reply (RFC 5321 4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The three digits.
     pub code: u16,
-    /// The enhanced status code (RFC 3463) as (class, subject, detail), when the reply has one of the same class.
+    /// The enhanced status code (RFC 3463) as (class, subject, detail), if its class is the code's first digit.
     pub enhanced: Option<(u16, u16, u16)>,
-    /// The text behind the codes, at most 300 characters, with `<address>` in the place of every address.
+    /// The text after the codes, at most 300 characters. `<address>` replaces every address.
     pub text: String,
 }
 
 impl Reply {
-    /// Takes a reply apart. `text` is all that follows the code; lines may be joined by spaces.
+    /// Parses a reply. `text` is everything after the code; lines may be joined by spaces.
     #[must_use]
     pub fn new(code: u16, text: &str) -> Self {
         let text = text.trim();
@@ -27,7 +27,7 @@ impl Reply {
         }
     }
 
-    /// The command was carried out (2yz).
+    /// Returns whether the command succeeded (2yz).
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code / 100 == 2

@@ -1,4 +1,8 @@
-//! The hand on the wire that is lettre's: it gets a relay's replies line by line, in a form that it takes.
+//! The stream that lettre reads: a relay's replies line by line, in a form that lettre parses.
+//!
+//! The stream works around two faults of lettre 0.11.23. Its reply parser rejects a line that is only a code (`250`), which RFC
+//! 5321 4.2 allows. Its EHLO parser panics on a line that has only blanks after the code. The faults are gone when
+//! `replies_of_bare_codes_are_accepted` in `tests/it/smtp/outcomes.rs` passes with `SharedStream` in place of `ReplyLines`.
 
 use std::{
     io, mem,
@@ -10,25 +14,23 @@ use std::{
 use lettre::transport::smtp::client::AsyncTokioStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::shared_stream::{Wire, hand_over};
+use super::shared_stream::{SharedStream, hand_over};
 
-/// Bytes of a read from the wire: more than most replies have.
+/// Bytes of one read from the socket, more than most replies have.
 const CHUNK_BYTES: usize = 512;
 
-/// Reads whole lines, each without the blanks at its end, and a code that is all of its line (RFC 5321 4.2 allows it) with the
-/// space that would be before a text. lettre 0.11.23 takes that for no reply, and panics where a line of an EHLO reply has
-/// blanks and nothing else.
+/// Reads whole lines without trailing blanks. A line that is only a code gets the space that precedes a text.
 #[derive(Debug)]
-pub(super) struct Lines {
-    wire: Wire,
-    /// The line that has no end yet. The wire bounds it.
+pub(super) struct ReplyLines {
+    wire: SharedStream,
+    /// The incomplete line. [`SharedStream`] bounds its length.
     begun: Vec<u8>,
-    /// Lines that are still to be read.
+    /// Complete lines that lettre has not read yet.
     whole: Vec<u8>,
 }
 
-impl Lines {
-    pub(super) const fn new(wire: Wire) -> Self {
+impl ReplyLines {
+    pub(super) const fn new(wire: SharedStream) -> Self {
         Self { wire, begun: Vec::new(), whole: Vec::new() }
     }
 
@@ -42,21 +44,21 @@ impl Lines {
     }
 }
 
-/// What is not UTF-8 stays as it is: lettre refuses it.
+/// Cleans the end of a line. A line that is not UTF-8 stays unchanged, and lettre refuses it.
 fn tidied(line: Vec<u8>) -> Vec<u8> {
     let Ok(text) = str::from_utf8(&line).map(str::trim_end) else { return line };
     let space = if text.len() == 3 { " " } else { "" };
     format!("{text}{space}\r\n").into_bytes()
 }
 
-impl AsyncRead for Lines {
+impl AsyncRead for ReplyLines {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         while self.whole.is_empty() {
             let mut chunk = [0; CHUNK_BYTES];
             let mut fresh = ReadBuf::new(&mut chunk);
             ready!(Pin::new(&mut self.wire).poll_read(cx, &mut fresh))?;
             if fresh.filled().is_empty() {
-                // The relay hung up, perhaps amid a line.
+                // The relay may close within a line.
                 self.whole = mem::take(&mut self.begun);
                 break;
             }
@@ -67,7 +69,7 @@ impl AsyncRead for Lines {
     }
 }
 
-impl AsyncWrite for Lines {
+impl AsyncWrite for ReplyLines {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.wire).poll_write(cx, buf)
     }
@@ -81,7 +83,7 @@ impl AsyncWrite for Lines {
     }
 }
 
-impl AsyncTokioStream for Lines {
+impl AsyncTokioStream for ReplyLines {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.wire.peer_addr()
     }
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_no_blanks_at_their_ends_and_codes_have_a_space() {
+    fn lines_lose_trailing_blanks_and_a_bare_code_gains_a_space() {
         for (line, read) in [
             ("250-relay.test\r\n", "250-relay.test\r\n"),
             ("250-  \t\r\n", "250-\r\n"),

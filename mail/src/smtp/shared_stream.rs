@@ -1,5 +1,9 @@
-//! The socket below lettre's connection, in two hands: lettre speaks commands through one ([`super::reply_lines`]), we upgrade to
-//! TLS, send the content and overhear the EHLO reply through the other.
+//! The socket below lettre's connection, shared by two handles. lettre sends commands through one ([`super::reply_lines`]). We
+//! negotiate TLS, send the content and read the EHLO reply through the other.
+//!
+//! The sharing works around gaps of lettre 0.11.23. Its asynchronous connection can upgrade only its own socket, does not expose
+//! the parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the content. The gaps are closed when
+//! `AsyncSmtpConnection` offers these three.
 
 use std::{
     fmt, io,
@@ -16,43 +20,45 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// Bytes that are overheard: more than any EHLO reply.
+/// Most bytes of a reply that are kept, more than any EHLO reply has.
 const HEARD_BYTES: usize = 8 * 1024;
-/// Bytes between two writes: more than any reply, and than any certificates. lettre looks at a line's length only when it
-/// has all of it, and a relay need not end its line.
+/// Most bytes that a relay may send between two writes, more than any reply or certificate has. lettre 0.11.23 limits a line
+/// only after its end, and a relay may never end its line.
 const ANSWER_BYTES: usize = 64 * 1024;
 
 /// A handle to the socket. The socket closes with the last handle.
 #[derive(Clone)]
-pub(super) struct Wire(Arc<Mutex<State>>);
+pub(super) struct SharedStream(Arc<Mutex<State>>);
 
 struct State {
     socket: Socket,
-    /// What a reader gets before what the socket has.
+    /// Bytes that a reader receives before those of the socket.
     ahead: Vec<u8>,
-    /// What was read since the last write.
+    /// The first bytes since the last write.
     heard: Vec<u8>,
-    /// All that was read since the last write.
+    /// The number of bytes since the last write.
     answer_bytes: usize,
     spoke: bool,
 }
 
 enum Socket {
     Plain(TcpStream),
-    Tls(Box<TlsStream<Wire>>),
+    Tls(Box<TlsStream<SharedStream>>),
 }
 
-impl Wire {
+impl SharedStream {
     pub(super) fn plain(socket: TcpStream) -> Self {
         Self::new(Socket::Plain(socket), Vec::new())
     }
 
-    /// TLS from the first byte: the relay will greet.
+    /// A socket with TLS from the first byte. The relay still has to greet.
     pub(super) fn tls(socket: TlsStream<Self>) -> Self {
         Self::new(Socket::Tls(Box::new(socket)), Vec::new())
     }
 
-    /// TLS after STARTTLS: the relay greeted in the clear and will not do so again, but lettre waits for it.
+    /// A socket with TLS after STARTTLS. The relay has greeted in plaintext and does not greet again, but a connection of lettre
+    /// 0.11.23 always begins by reading a greeting. The reader therefore receives a made-up one. The need is gone when
+    /// `AsyncSmtpConnection` can be made from a stream that has been greeted.
     pub(super) fn upgraded(socket: TlsStream<Self>) -> Self {
         Self::new(Socket::Tls(Box::new(socket)), b"220 TLS\r\n".to_vec())
     }
@@ -61,7 +67,7 @@ impl Wire {
         Self(Arc::new(Mutex::new(State { socket, ahead, heard: Vec::new(), answer_bytes: 0, spoke: false })))
     }
 
-    /// What was read since the last write, as text.
+    /// The first bytes since the last write, as text.
     pub(super) fn heard(&self) -> String {
         String::from_utf8_lossy(&self.state().heard).into_owned()
     }
@@ -70,7 +76,7 @@ impl Wire {
         matches!(self.state().socket, Socket::Tls(_))
     }
 
-    /// Something was written.
+    /// Returns whether a byte was ever written.
     pub(super) fn spoke(&self) -> bool {
         self.state().spoke
     }
@@ -80,14 +86,14 @@ impl Wire {
     }
 }
 
-/// Moves as much of `bytes` to a reader as it has room for.
+/// Moves bytes to a reader, as many as fit.
 pub(super) fn hand_over(bytes: &mut Vec<u8>, buf: &mut ReadBuf<'_>) {
     let count = buf.remaining().min(bytes.len());
     buf.put_slice(&bytes[..count]);
     bytes.drain(..count);
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for SharedStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -111,7 +117,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for SharedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.state();
         state.heard.clear();
@@ -138,7 +144,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-impl AsyncTokioStream for Wire {
+impl AsyncTokioStream for SharedStream {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.state().socket {
             Socket::Plain(socket) => socket.peer_addr(),
@@ -147,8 +153,8 @@ impl AsyncTokioStream for Wire {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for SharedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        f.write_str("SharedStream")
     }
 }

@@ -1,4 +1,4 @@
-//! Whom to trust: the system's certificate authorities, and one file beside them for private relays.
+//! The trusted certificate authorities: those of the system, and a file for private relays.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use crate::Error;
 use tidings_model::{RelayUrl, relay_url::Tls};
 
-/// What [`Relay`] needs for TLS; `None` where it never uses any. Reads files.
+/// Prepares TLS for a relay. Returns `None` if the relay never uses TLS. Reads files.
 pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
     if relay.tls == Tls::None {
         return Ok(None);

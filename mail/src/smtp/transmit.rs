@@ -1,4 +1,4 @@
-//! One attempt to deliver one message, in two halves: up to the dot, and the dot.
+//! One attempt to send one message, in two halves: up to the dot, and the dot.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use lettre::{
 };
 
 use tokio_rustls::TlsConnector;
+use tracing::{Instrument, Span};
 
 use super::{
     Limits, Reply, SmtpEvent, Timeouts, classify,
@@ -19,21 +20,20 @@ use super::{
 use crate::Error;
 use tidings_model::{RelayUrl, attempt::AttemptClass, attempt::Phase};
 
-/// Bytes of content in one write; each has [`Timeouts::block`] of time.
+/// Bytes of content in one write. Each write has [`Timeouts::block`] of time.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Bytes of a line without its end (RFC 5322 2.1.1).
+/// Longest line in bytes, without its end (RFC 5322 2.1.1).
 const LINE_BYTES: usize = 998;
 
-/// What became of an attempt. Holds no address.
+/// The outcome of an attempt. It contains no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptOutcome {
-    /// How far it came.
+    /// The last phase.
     pub phase: Phase,
-    /// What the relay said last, if that ended it.
+    /// The reply that ended the attempt, if a reply did.
     pub reply: Option<Reply>,
-    /// What it means.
     pub class: AttemptClass,
-    /// The same in words.
+    /// The outcome as text.
     pub detail: String,
 }
 
@@ -57,39 +57,39 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Prepares for a relay. Reads the trusted certificates, opens no connection.
+    /// Prepares for a relay. Reads the trusted certificates and opens no connection.
     ///
     /// # Errors
-    /// [`Error::Trust`] where TLS is wanted and nobody can be trusted.
+    /// [`Error::Trust`] if TLS is wanted and there is no trusted certificate.
     pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
         let tls = tls::connector(&relay)?;
         Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
     }
 
-    /// Where it sends to; displays without credentials.
+    /// The relay. `Display` omits the credentials.
     #[must_use]
     pub fn relay(&self) -> &RelayUrl {
         &self.pool.relay
     }
 
-    /// What a connection is made with.
+    /// The parts that a connection is opened with.
     pub(super) fn transport_config(&self) -> (&RelayUrl, Option<&TlsConnector>, &Timeouts) {
         (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
     }
 
-    /// Takes a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits
-    /// for a connection while all are in use. An empty `from` is the null sender of RFC 5321.
+    /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits
+    /// while all connections are in use. An empty `from` is the null sender of RFC 5321.
     ///
-    /// The future may be dropped at any time: no mail comes of it. A connection that the relay closed while it was
-    /// idle is replaced without notice.
+    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle is
+    /// replaced silently.
     ///
     /// # Errors
-    /// The end of the attempt. Never [`AttemptClass::Ambiguous`].
+    /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
     pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
         let mail = Mail::new(from, to, bytes)?;
         let mut lease = self.pool.lease().await?;
         match offer(&mut lease, &mail).await {
-            Ok(last) => Ok(Ready { lease, last }),
+            Ok(last) => Ok(Ready { lease, last, span: Span::current() }),
             Err(failure) => {
                 if failure.leaves_the_connection_usable() {
                     refused(lease);
@@ -99,17 +99,18 @@ impl Mailer {
         }
     }
 
-    /// Says goodbye on every idle connection. Attempts under way end as they would; later ones are deferred.
+    /// Sends QUIT on every idle connection. Attempts under way finish; later ones are deferred.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// A message of which the relay has everything but the end. Dropping it is safe: the connection closes and no mail
-/// comes of it.
+/// A message that the relay has without its end. Dropping it closes the connection, and the relay discards the message.
 pub struct Ready {
     lease: Lease,
     last: Vec<u8>,
+    /// The caller's span of the conversation, which [`Ready::dot`] continues.
+    span: Span,
 }
 
 /// Why a [`Ready`] message is not sent.
@@ -119,17 +120,22 @@ pub enum Withdrawal {
     Fenced,
     /// The workflow was cancelled, or the worker stops.
     Cancelled,
-    /// It could not be recorded that the attempt is past the dot: the reason.
+    /// The record that the attempt is past the dot failed, for this reason.
     Unrecorded(String),
 }
 
 impl Ready {
-    /// Sends the rest with the final dot, and waits for the relay's reply. The caller has recorded before that the
-    /// attempt is past the dot.
+    /// Sends the rest with the final dot, and waits for the relay's reply. The caller must first record that the attempt is
+    /// past the dot.
     ///
-    /// Run it to its end (at most [`Timeouts::block`] and [`Timeouts::dot`]): when the future is dropped the mail may
-    /// be sent or not, and nobody knows.
-    pub async fn dot(mut self) -> AttemptOutcome {
+    /// Await the future to completion, which takes at most [`Timeouts::block`] and [`Timeouts::dot`]. A dropped future leaves
+    /// unknown whether the message was sent.
+    pub async fn dot(self) -> AttemptOutcome {
+        let span = self.span.clone();
+        self.send_last_block().instrument(span).await
+    }
+
+    async fn send_last_block(mut self) -> AttemptOutcome {
         let ended = match self.lease.parts() {
             Ok((connection, timeouts)) => connection.last_block(&self.last, timeouts).await,
             Err(failure) => Err(failure),
@@ -153,7 +159,7 @@ impl Ready {
         failure.into()
     }
 
-    /// Closes the connection without the dot: the relay forgets the message.
+    /// Closes the connection without the dot, so that the relay discards the message.
     #[must_use]
     pub fn withdraw(self, why: Withdrawal) -> AttemptOutcome {
         why.into()
@@ -185,12 +191,12 @@ impl<'a> Mail<'a> {
         let from = match from {
             "" => None,
             from => Some(from.parse::<Address>().map_err(|e| {
-                Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender's address is none: {e}"))
+                Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender address is invalid: {e}"))
             })?),
         };
         let not_representable = |phase, why: String| Failure::new(phase, SmtpEvent::NotRepresentable, why);
         let to: Address =
-            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address is none: {e}")))?;
+            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient address is invalid: {e}")))?;
         let wide = |address: &Address| !(address.user().is_ascii() && address.domain().is_ascii());
         let utf8 = wide(&to) || from.as_ref().is_some_and(wide);
         if let Some(problem) = unfit(bytes, utf8) {
@@ -233,7 +239,7 @@ async fn offer(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
     connection.rcpt(mail.to.clone(), timeouts).await?;
     connection.data(timeouts).await?;
     let mut content = dotted(mail.bytes);
-    // The final dot is never split: it is in the last block as a whole.
+    // The last block holds the whole final dot.
     let last = content.split_off(content.len().saturating_sub(BLOCK_BYTES));
     for block in content.chunks(BLOCK_BYTES) {
         connection.block(block, timeouts).await?;
@@ -255,8 +261,7 @@ fn refused(mut lease: Lease) {
     }
 }
 
-/// Why SMTP cannot carry these bytes as they are. A lone CR or LF would let a relay see a final dot where there is
-/// none.
+/// Returns the reason why SMTP cannot carry these bytes. A lone CR or LF could make a relay see a final dot too early.
 fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
     if !utf8 && !bytes.is_ascii() {
         return Some("is not 7-bit");
@@ -273,7 +278,7 @@ fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
     bytes.is_empty().then_some("is empty")
 }
 
-/// The content as it goes over the wire: dots at the start of a line doubled, and the final dot (RFC 5321 4.5.2).
+/// Encodes the content for DATA: doubles dots at the start of a line and adds the final dot (RFC 5321 4.5.2).
 fn dotted(bytes: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 8);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_smtp_cannot_carry_is_refused_before_it_is_tried() {
+    fn content_that_smtp_cannot_carry_is_refused_before_an_attempt() {
         for (bytes, utf8, fit) in [
             (&b"a\r\n\r\nb\r\n"[..], false, true),
             (b"", false, false),
