@@ -153,7 +153,7 @@ impl DeliveryAttempt<'_> {
         let context = RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, soft_bounces };
         let verdict = verdict(delivery, &self.message, context, now);
         self.record(delivery, &verdict).await?;
-        relays.learn(store, &self.route, delivery, now).await;
+        relays.report_result(store, &self.route, delivery, now).await;
         self.report(delivery, &verdict);
         match (delivery.class, verdict.sent) {
             (Class::Cancelled, _) => Ok(Cancellable::Cancelled),

@@ -1,5 +1,5 @@
-//! What became of a message after the relay took it, as the relay's provider reports it: delivered, bounced, complained
-//! of, opened. Whoever hears the provider hands it in here; each event counts once, in whatever order they come.
+//! Records reports of a provider about a message that its relay took: delivered, bounced, complained of, opened. Each event
+//! counts once, in any order.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -11,25 +11,24 @@ use tidings_store::Store;
 
 use crate::relays;
 
-/// Why an event was not recorded.
+/// The reason why an event was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field will not do.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// No relay was ever given such a message, or it is another tenant's.
+    /// No relay received such a message, or the message belongs to another tenant.
     #[error("no relay was given such a message")]
     UnknownMessage,
-    /// The store cannot answer: tell it again.
+    /// The store cannot answer. Report the event again.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// Records an event, once, with all that follows from it: the message's state, suppressions, consent, and what its relay's
-/// breaker counts.
+/// Records an event once, with its effects: the message's state, suppressions, consent, and the counts of the relay's breaker.
 ///
 /// # Errors
-/// See [`Error`]. After [`Error::Store`] telling it again is safe.
+/// See [`Error`]. Reporting the event again is safe after [`Error::Store`].
 pub async fn record(
     store: &dyn Store,
     settings: &Settings,

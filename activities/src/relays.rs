@@ -1,5 +1,4 @@
-//! The relays that mail goes by: which one takes a message, what it is told beside the message, and when it is left
-//! alone.
+//! The relays in use: the choice of a relay for a message, the headers for its provider, and its breaker.
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +20,7 @@ use tidings_model::{
 };
 use tidings_store::Store;
 use tokio::time::Instant;
+use tracing::{Instrument, debug_span};
 use uuid::Uuid;
 
 use crate::metrics;
@@ -31,48 +31,47 @@ mod order;
 pub(crate) use bounced::bounced;
 pub use order::Order;
 
-/// How long a worker goes by what it has read: so late it notices what others did.
+/// Age up to which a worker trusts the breakers that it has read.
 const FRESH: Duration = Duration::from_secs(1);
-/// Successes are written when there are so many, so that not every mail waits for one more write.
-const WELL_AT_ONCE: u32 = 50;
-/// Others who change the same relay at the same time are outwaited so many times. What a sign says then, the next one
-/// says, too.
-const TRIES: u32 = 20;
+/// Successes that are written together, so that not every message costs a write.
+const SUCCESS_BATCH: u32 = 50;
+/// Compare-and-set retries. A lost update is harmless, because the next attempt reports the same.
+const CAS_RETRIES: u32 = 20;
 
 /// The relays of the configuration. Their breakers are in the store, shared by all workers.
 pub struct Relays {
     relays: BTreeMap<String, Relay>,
-    seen: Mutex<Seen>,
+    seen: Mutex<BreakerCache>,
 }
 
 struct Relay {
     mailer: Mailer,
     provider: Provider,
     pool: Option<String>,
-    /// Successes that are not written.
-    well: AtomicU32,
+    /// Successes that are not written yet.
+    successes: AtomicU32,
 }
 
 #[derive(Default)]
-struct Seen {
+struct BreakerCache {
     read_at: Option<Instant>,
     breakers: BTreeMap<String, VersionedBreaker>,
 }
 
-/// Which relay takes a message.
+/// The relay that takes a message, if one does.
 pub enum Choice<'a> {
-    /// This one.
+    /// This relay.
     By(Route<'a>),
-    /// None of them, now.
+    /// No relay now.
     Wait {
-        /// When to ask again.
+        /// The time to ask again.
         until: Timestamp,
-        /// Why each of them is left alone.
+        /// The reason for each open breaker.
         why: String,
     },
 }
 
-/// A message's way by a relay. What became of it must be told to [`Relays::learn`].
+/// A relay chosen for a message. The caller reports the outcome of the attempt to [`Relays::report_result`].
 pub struct Route<'a> {
     name: &'a str,
     relay: &'a Relay,
@@ -95,32 +94,33 @@ impl Route<'_> {
     /// [`Mailer::check`].
     ///
     /// # Errors
-    /// How far it came, and why no further.
+    /// The phase in which the check ended, and the reason.
     pub async fn check(&self) -> Result<bool, Delivery> {
-        self.relay.mailer.check().await
+        self.relay.mailer.check().instrument(debug_span!("smtp", relay = self.name, message = %self.message)).await
     }
 
-    /// Whether the relay drops a second copy of a message.
+    /// Returns whether the relay drops a second copy of a message.
     #[must_use]
     pub fn deduplicates(&self) -> bool {
         self.relay.provider.deduplicates()
     }
 
-    /// [`Mailer::offer`], with the provider's headers in front of the stored bytes.
+    /// Calls [`Mailer::offer`] with the provider's headers in front of the stored bytes.
     ///
     /// # Errors
-    /// The end of the attempt.
+    /// The outcome of the attempt.
     pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, Delivery> {
         let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
+        let span = debug_span!("smtp", relay = self.name, message = %self.message);
         if headers.is_empty() {
-            return self.relay.mailer.offer(from, to, bytes).await;
+            return self.relay.mailer.offer(from, to, bytes).instrument(span).await;
         }
-        self.relay.mailer.offer(from, to, &[headers.as_bytes(), bytes].concat()).await
+        self.relay.mailer.offer(from, to, &[headers.as_bytes(), bytes].concat()).instrument(span).await
     }
 }
 
 impl Relays {
-    /// Prepares for each relay; opens no connection.
+    /// Prepares for each relay and opens no connection.
     ///
     /// # Errors
     /// See [`Mailer::new`].
@@ -129,12 +129,12 @@ impl Relays {
             let limits = Limits { messages: settings.per_connection, ..Limits::default() };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
             let RelaySettings { provider, pool, .. } = settings.clone();
-            Ok((name.clone(), Relay { mailer, provider, pool, well: AtomicU32::new(0) }))
+            Ok((name.clone(), Relay { mailer, provider, pool, successes: AtomicU32::new(0) }))
         });
         Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
     }
 
-    /// By this relay, open or not; `None`: there is no such relay.
+    /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
         self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, message })
@@ -151,7 +151,7 @@ impl Relays {
         message: Uuid,
         now: Timestamp,
     ) -> Result<Choice<'_>, tidings_store::Error> {
-        self.look(store).await?;
+        self.refresh(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
         for (name, relay) in names.iter().filter_map(|name| self.relays.get_key_value(name)) {
             let kept = self.seen(name);
@@ -161,7 +161,7 @@ impl Relays {
                     if self.put(store, name, kept.revision, next, None, now).await? {
                         return Ok(Choice::By(Route { name, relay, message }));
                     }
-                    // Another message was faster: look again at once.
+                    // Another message was faster: ask again at once.
                     self.forget();
                     until = now;
                 }
@@ -174,16 +174,16 @@ impl Relays {
         Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
-    /// Takes note of what the end of an attempt says of its relay. What the store cannot take is lost: the next attempt
-    /// will say it again.
-    pub async fn learn(&self, store: &dyn Store, route: &Route<'_>, delivery: &Delivery, now: Timestamp) {
-        let well = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
-            Sign::Well(count) => route.relay.well.fetch_add(count, Ordering::Relaxed) + count,
+    /// Reports the outcome of an attempt to the breaker of its relay. A report that the store cannot take is lost, because the
+    /// next attempt reports the same.
+    pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &Delivery, now: Timestamp) {
+        let successes = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
+            Sign::Well(count) => route.relay.successes.fetch_add(count, Ordering::Relaxed) + count,
             _ => 0,
         };
         let seen = self.seen(route.name).breaker;
         let unremarkable = seen.open.is_none() && seen.failures == 0;
-        if (1..WELL_AT_ONCE).contains(&well) && unremarkable {
+        if (1..SUCCESS_BATCH).contains(&successes) && unremarkable {
             return;
         }
         if let Err(error) = self.note(store, route, delivery, now).await {
@@ -191,14 +191,14 @@ impl Relays {
         }
     }
 
-    /// Another message may try the relay: this one did not.
+    /// Lets another message probe the relay, because this message did not.
     pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
         if self.seen(route.name).breaker.open.is_some() {
-            self.learn(store, route, &Withdrawal::Cancelled.into(), now).await;
+            self.report_result(store, route, &Withdrawal::Cancelled.into(), now).await;
         }
     }
 
-    /// When one of `names` may take `message`, after an attempt that the relay was to blame for.
+    /// Returns the time at which one of `names` may take `message`, after an attempt that failed because of the relay.
     ///
     /// # Errors
     /// The store cannot answer.
@@ -209,7 +209,7 @@ impl Relays {
         message: Uuid,
         now: Timestamp,
     ) -> Result<Timestamp, tidings_store::Error> {
-        self.look(store).await?;
+        self.refresh(store).await?;
         let answers = names.iter().filter(|name| self.relays.contains_key(*name)).map(|name| {
             match self.seen(name).breaker.ask(message, now) {
                 Answer::Go | Answer::Try(_) => now,
@@ -219,7 +219,7 @@ impl Relays {
         Ok(answers.min().unwrap_or(now))
     }
 
-    /// Says goodbye to each relay.
+    /// Closes the connections to each relay.
     pub async fn close(&self) {
         join_all(self.relays.values().map(|relay| relay.mailer.close())).await;
     }
@@ -232,18 +232,19 @@ impl Relays {
         now: Timestamp,
     ) -> Result<(), tidings_store::Error> {
         let sign = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
-            // Whoever tells of them takes them, so that nobody else does.
-            Sign::Well(_) => Sign::Well(route.relay.well.swap(0, Ordering::Relaxed)),
+            // Taking the count before the write keeps other tasks from writing it again.
+            Sign::Well(_) => Sign::Well(route.relay.successes.swap(0, Ordering::Relaxed)),
             other => other,
         };
         let told = self.tell(store, route, sign, &delivery.detail, now).await;
         if let (Sign::Well(count), Ok(false) | Err(_)) = (sign, &told) {
-            route.relay.well.fetch_add(count, Ordering::Relaxed);
+            route.relay.successes.fetch_add(count, Ordering::Relaxed);
         }
         told.map(|_| ())
     }
 
-    /// Reads, decides and writes, until nobody else wrote meanwhile. `false`: that changes nothing, or others wrote all the time.
+    /// Reads, decides and writes, and repeats if another worker wrote first. Returns `false` if nothing changes, or if the
+    /// retries run out.
     async fn tell(
         &self,
         store: &dyn Store,
@@ -252,7 +253,7 @@ impl Relays {
         why: &str,
         now: Timestamp,
     ) -> Result<bool, tidings_store::Error> {
-        for _ in 0..TRIES {
+        for _ in 0..CAS_RETRIES {
             let kept = store.breakers().await?.remove(route.name).unwrap_or_default();
             let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
                 self.remember(route.name, kept);
@@ -283,7 +284,7 @@ impl Relays {
         Ok(put)
     }
 
-    async fn look(&self, store: &dyn Store) -> Result<(), tidings_store::Error> {
+    async fn refresh(&self, store: &dyn Store) -> Result<(), tidings_store::Error> {
         if self.lock().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
             return Ok(());
         }
@@ -291,7 +292,7 @@ impl Relays {
         for name in self.relays.keys() {
             metrics::relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
         }
-        *self.lock() = Seen { read_at: Some(Instant::now()), breakers };
+        *self.lock() = BreakerCache { read_at: Some(Instant::now()), breakers };
         Ok(())
     }
 
@@ -312,13 +313,13 @@ impl Relays {
         self.lock().read_at = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, BreakerCache> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads, decides and writes, until nobody else wrote meanwhile. `None`: `next` changes nothing, or others changed it all
-/// the time.
+/// Reads, decides and writes, and repeats if another worker wrote first. Returns `None` if `next` changes nothing, or if the
+/// retries run out.
 async fn change(
     store: &dyn Store,
     name: &str,
@@ -326,7 +327,7 @@ async fn change(
     now: Timestamp,
     next: impl Fn(&Breaker) -> Option<Breaker>,
 ) -> Result<Option<Breaker>, tidings_store::Error> {
-    for _ in 0..TRIES {
+    for _ in 0..CAS_RETRIES {
         let VersionedBreaker { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
         let Some(next) = next(&breaker) else { return Ok(None) };
         let kept = VersionedBreaker { revision: revision + 1, breaker: next };
@@ -338,7 +339,7 @@ async fn change(
     Ok(None)
 }
 
-/// What operators watch for: the names are stable.
+/// Logs the changes that operators watch. The alert names are stable.
 fn report(relay: &str, before: &Breaker, after: &Breaker) {
     match (&before.open, &after.open) {
         (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {

@@ -1,4 +1,4 @@
-//! What an operator tells a relay's breaker.
+//! The operator's commands for the breaker of a relay.
 
 use jiff::Timestamp;
 use tidings_model::{breaker::Breaker, records::AuditEntry};
@@ -6,12 +6,12 @@ use tidings_store::Store;
 
 use super::change;
 
-/// Leave it alone, or use it.
+/// A command that opens or closes a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// No mail goes by it until somebody closes it.
+    /// Sends nothing by the relay until an operator closes the breaker.
     Open,
-    /// Mail goes by it at once, and what was counted counts no more.
+    /// Uses the relay at once and resets the counts.
     Close,
 }
 
@@ -25,7 +25,7 @@ impl Order {
         }
     }
 
-    /// Carries it out, with an audit entry. Workers see it within a second, and waiting messages within five minutes.
+    /// Carries out the command, with an audit entry. Workers notice within a second, and waiting messages within five minutes.
     ///
     /// # Errors
     /// The store cannot answer, or workers change the relay so often that it cannot be changed.
@@ -44,6 +44,6 @@ impl Order {
             Self::Close => Some(Breaker::closed()),
         };
         let changed = change(store, relay, Some(&entry), now, next).await?;
-        changed.ok_or_else(|| tidings_store::Error::Broken(format!("relay {relay} changes all the time; try again")))
+        changed.ok_or_else(|| tidings_store::Error::Broken(format!("relay {relay} is changed too often; try again")))
     }
 }

@@ -178,7 +178,7 @@ async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) ->
         return Ok(None);
     };
     let delivery = attempt(&route).await;
-    relays.learn(store, &route, &delivery, now).await;
+    relays.report_result(store, &route, &delivery, now).await;
     Ok(Some(delivery.class))
 }
 
@@ -208,7 +208,7 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let [route] = &tries[..] else { bail!("{} messages try it", tries.len()) };
     let delivery = attempt(route).await;
     assert_eq!(delivery.class, Class::Sent);
-    workers[0].learn(&*store, route, &delivery, over).await;
+    workers[0].report_result(&*store, route, &delivery, over).await;
     assert_eq!(cause(&*store, "own").await?, None);
     for message in 40..44 {
         assert_eq!(send(&workers[0], &store, message, over).await?, Some(Class::Sent));
@@ -228,7 +228,7 @@ async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     let route = relays.route("own", Uuid::nil()).context("it is configured")?;
     let delivery = attempt(&route).await;
     assert_eq!(delivery.class, Class::Sent);
-    join_all((0..MESSAGES).map(|_| relays.learn(&store, &route, &delivery, Timestamp::now()))).await;
+    join_all((0..MESSAGES).map(|_| relays.report_result(&store, &route, &delivery, Timestamp::now()))).await;
     let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
     // The latest wait until there are more of them.
     assert!((MESSAGES / 2..=MESSAGES).contains(&sent), "{sent} of {MESSAGES} are counted");
