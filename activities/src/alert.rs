@@ -1,8 +1,8 @@
 //! What operators watch for where a digest or message ends badly: counted, and logged under a stable name.
 
 use tidings_model::{
-    contract::{Closed, Outcome},
     records::Origin,
+    step::{Closed, Outcome},
 };
 use uuid::Uuid;
 

@@ -8,9 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_mail::mailer::{Delivery, Withdrawal};
 use tidings_model::{
     attempt::{Class, Phase},
-    contract::{Closed, Sent},
     records::{AttemptRecord, AttemptStart, Message},
     settings::{Guarantee, Stream},
+    step::{Closed, Sent},
 };
 use tidings_store::Store;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ pub(crate) struct DeliveryAttempt<'a> {
     outgoing: Outgoing<'a>,
     route: Route<'a>,
     pub number: u32,
-    pub message: Message,
+    pub message: Box<Message>,
     had_ambiguous_attempt: bool,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Outgoing<'a> {
             .begin_attempt(id, route.name(), now)
             .await?
         {
-            AttemptStart::Proceed { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, *message),
+            AttemptStart::Proceed { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, message),
             AttemptStart::Closed(closed) => return Ok(self.give_up(&route, closed).await),
         };
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
@@ -125,7 +125,7 @@ impl DeliveryAttempt<'_> {
     ///
     /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
     pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> Delivery {
-        let Message { id, envelope_from, envelope_to, bytes, .. } = &self.message;
+        let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
         let offered = tokio::select! {
             offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
             () = cancelled => return Withdrawal::Cancelled.into(),
@@ -179,7 +179,7 @@ impl DeliveryAttempt<'_> {
 
     fn report(&self, delivery: &Delivery, verdict: &Verdict) {
         metrics::attempt(self.route.name(), delivery.class);
-        let Message { id, origin, .. } = &self.message;
+        let Message { id, origin, .. } = &*self.message;
         match &verdict.sent {
             Sent::Closed(closed) if alert::ended(*id, origin, closed) => {}
             _ => {

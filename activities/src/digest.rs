@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_model::contract::{
+use tidings_model::step::{
     AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
     Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };

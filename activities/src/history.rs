@@ -7,7 +7,7 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use tidings_model::{Key, names::SIGNAL};
-use tidings_workflows::{CarriedState, Inbound, RunInput, UnreadableState};
+use tidings_workflows::{Inbound, RunInput, UnreadableState};
 
 use crate::error::Error;
 

@@ -5,9 +5,9 @@ mod close;
 mod retry;
 pub mod send;
 
-pub use activities::MessageActivities;
+use tidings_model::step::{Closed, Outcome};
 
-use tidings_model::contract::{Closed, Outcome};
+pub use activities::MessageActivities;
 
 /// The end of a workflow that was started without a message.
 fn missing() -> Closed {

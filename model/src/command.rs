@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::{
     Event,
-    contract::Window,
     limits::{self, Invalid},
+    step::Window,
 };
 
 /// Bytes of [`Order::by`].

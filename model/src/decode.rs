@@ -1,7 +1,7 @@
 //! Decoding of the signal `events`. It can never fail, because a failure would wedge the workflow for ever; what is malformed
 //! becomes a dead letter instead. docs/events.md is the contract.
 
-use crate::{Event, Key, Retract, contract::DeadLetter};
+use crate::{Event, Key, Retract, step::DeadLetter};
 
 mod dead_letters;
 mod decoder;

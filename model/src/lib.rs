@@ -34,4 +34,3 @@ pub use rules::{
     cadence::{Cadence, ParseError, Slide, words},
     quiet::{Quiet, QuietTime, WholeWeek},
 };
-pub use step as contract;

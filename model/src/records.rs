@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key,
-    contract::{Closed, Outcome, Window},
     settings::Cap,
+    step::{Closed, Outcome, Window},
 };
 
 mod message;

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::contract::{AuditInput, BuryInput};
+use tidings_model::step::{AuditInput, BuryInput};
 
 use crate::Result;
 

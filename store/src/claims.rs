@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    contract::Window,
     records::{ClaimLimits, Claimed, Contents},
+    step::Window,
 };
 
 use crate::Result;

@@ -2,8 +2,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
-    contract::{Ending, Window},
     records::{Closing, DigestRecord},
+    step::{Ending, Window},
 };
 use uuid::Uuid;
 

@@ -2,8 +2,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     MessageKey,
-    contract::Closed,
     records::{Message, MessageFilter, MessageRecord},
+    step::Closed,
 };
 use uuid::Uuid;
 

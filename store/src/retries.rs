@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
-    contract::{ReopenInput, Resumed},
     message::contract::{Retried, RetryInput},
+    step::{ReopenInput, Resumed},
 };
 
 use crate::Result;

@@ -9,8 +9,8 @@ use temporalio_common::{
 };
 use tidings_model::{
     Key,
-    contract::DeadLetter,
     decode::{self, Decoded, SignalPayload},
+    step::DeadLetter,
 };
 
 /// The payloads of one signal, not decoded yet. Taking a signal in can never fail, because a failure would wedge the workflow for

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use tidings_mail::mailer::Delivery;
 use tidings_model::{
     attempt::{Class, Phase},
-    contract::{Closed, Outcome, Sent},
     records::{AttemptEnd, Message, Reason, Suppression},
+    step::{Closed, Outcome, Sent},
 };
 
 /// The consequences for the ledger and for the workflow.

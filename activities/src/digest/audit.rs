@@ -1,6 +1,6 @@
 //! `audit`: records operators' commands in the audit trail.
 
-use tidings_model::contract::AuditInput;
+use tidings_model::step::AuditInput;
 
 use crate::{deps::Deps, error::Error};
 

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    contract::{Closed, Ending, LoadInput, Loaded, Outcome},
     records::{Claim, ClaimLimits, Claimed, Closing},
     rules::admission::{Admission, admit},
     settings::Cap,
+    step::{Closed, Ending, LoadInput, Loaded, Outcome},
     words,
 };
 

@@ -1,8 +1,8 @@
 //! `close`: ends a digest after an operator's drop or a cancel.
 
 use tidings_model::{
-    contract::{CloseInput, Ending},
     records::Closing,
+    step::{CloseInput, Ending},
 };
 
 use crate::{

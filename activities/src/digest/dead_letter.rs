@@ -1,7 +1,7 @@
 //! `bury`: records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::contract::BuryInput;
+use tidings_model::step::BuryInput;
 
 use crate::{deps::Deps, error::Error};
 

@@ -6,10 +6,10 @@ use tidings_mail::{
     renderer::{Input, Links, Rendered, Renderer, View},
 };
 use tidings_model::{
-    contract::Window,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
     settings::{DigestSettings, Streams},
+    step::Window,
 };
 
 use crate::{deps::Deps, error::Error};

@@ -1,8 +1,8 @@
 //! `plan`: decides when a window is due.
 
 use tidings_model::{
-    contract::{Plan, PlanInput},
     rules::plan::plan,
+    step::{Plan, PlanInput},
 };
 
 use crate::{deps::Deps, error::Error};

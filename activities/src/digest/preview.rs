@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use tidings_mail::renderer::Rendered;
 use tidings_model::{
-    contract::LoadInput,
     records::Recipient,
     rules::admission::{Admission, admit},
+    step::LoadInput,
 };
 
 use super::email::Email;

@@ -1,8 +1,8 @@
 //! `render`: makes the email of a claimed digest once and puts it in the outbox.
 
 use tidings_model::{
-    contract::{Closed, Outcome, RenderInput, Rendered, Window},
     records::{Closing, Message, Origin},
+    step::{Closed, Outcome, RenderInput, Rendered, Window},
 };
 
 use super::email::{Composed, Email};

@@ -1,6 +1,6 @@
 //! `reopen`: gives a digest that was not sent back to its workflow (rule 30).
 
-use tidings_model::contract::{ReopenInput, Resumed};
+use tidings_model::step::{ReopenInput, Resumed};
 
 use crate::{
     deps::{Deps, now},

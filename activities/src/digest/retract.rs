@@ -1,8 +1,8 @@
 //! `retract`: withdraws events before the email about them is sent (rule 6).
 
 use tidings_model::{
-    contract::{Closed, Outcome, RetractInput, Window},
     records::{Closing, RETRACTED, retracted},
+    step::{Closed, Outcome, RetractInput, Window},
 };
 
 use crate::{

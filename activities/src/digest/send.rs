@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use tidings_mail::mailer::Delivery;
 use tidings_model::{
     attempt::Class,
-    contract::{Closed, Outcome, SendInput, Sent, Window},
     records::{Closing, Facts, Origin},
     rules::effective::consent_or_suppression_block,
     settings::Streams,
+    step::{Closed, Outcome, SendInput, Sent, Window},
 };
 
 use super::render;

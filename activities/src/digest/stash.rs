@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_model::{
     Event,
-    contract::{Closed, Outcome, StashInput, Stashed, Window},
     records::Closing,
+    step::{Closed, Outcome, StashInput, Stashed, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;

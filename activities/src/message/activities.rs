@@ -5,8 +5,8 @@ use std::sync::Arc;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::{
-    contract::Closed,
     message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+    step::Closed,
 };
 use tidings_workflows::message::activities::definitions;
 

@@ -1,8 +1,8 @@
 //! `message_close`: ends a message that was cancelled.
 
 use tidings_model::{
-    contract::{Closed, Outcome},
     message::contract::CloseInput,
+    step::{Closed, Outcome},
 };
 
 use crate::{

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    contract::{Closed, Outcome, Sent},
     message::contract::{Attempted, SendInput},
     records::MessageRecord,
+    step::{Closed, Outcome, Sent},
 };
 
 use crate::{

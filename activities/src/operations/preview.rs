@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_client::{CommandError, Commands};
-use tidings_model::{Key, command::Due, contract::LoadInput};
+use tidings_model::{Key, command::Due, step::LoadInput};
 
 use crate::{
     Deps, Error,

@@ -20,7 +20,7 @@ use tidings_client::{ByteBudget, Client, CommandError, check_namespace, v1};
 use tidings_model::{
     Event, Key, Retract,
     command::{Order, Reopen},
-    contract::{AuditInput, Note},
+    step::{AuditInput, Note},
 };
 use tidings_store::Store;
 use tidings_workflows::{Delivery, RunInput, Status};

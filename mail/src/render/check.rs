@@ -7,8 +7,8 @@ use serde::Deserialize;
 use tera::{Map, Value};
 use tidings_model::{
     Key,
-    contract::Window,
     records::{Contents, Recipient},
+    step::Window,
 };
 use uuid::Uuid;
 

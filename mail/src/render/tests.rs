@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidings_model::{
     Key,
-    contract::Window,
     records::{Contents, Group, Recipient},
+    step::Window,
 };
 use uuid::Uuid;
 

@@ -7,8 +7,8 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 use tera::Value;
 use tidings_model::{
-    contract::Window,
     records::{Contents, Group, Recipient},
+    step::Window,
 };
 
 use super::{

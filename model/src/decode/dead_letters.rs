@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
-use crate::contract::DeadLetter;
+use crate::step::DeadLetter;
 
 /// Bytes of all heads of one signal.
 const HEAD_BYTES: usize = 64 * 1024;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{command::Order, contract::Closed};
+use crate::{command::Order, step::Closed};
 
 /// The update `retry`: sends a message again that failed, or that waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

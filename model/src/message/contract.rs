@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{MessageKey, command::Retry};
-use crate::{command::Order, contract::Sent};
+use crate::{command::Order, step::Sent};
 
 /// `message_send`: one attempt to deliver the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

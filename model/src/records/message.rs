@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Suppression;
 use crate::{
     Key, MessageKey,
-    contract::{Closed, Outcome},
+    step::{Closed, Outcome},
 };
 
 /// A message of the outbox.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    contract::{Closed, LoadInput, Outcome, Window},
     records::Facts,
     rules::{
         deadline::Timing,
@@ -13,6 +12,7 @@ use crate::{
         plan,
     },
     settings::{DigestSettings, Throttled},
+    step::{Closed, LoadInput, Outcome, Window},
     words,
 };
 

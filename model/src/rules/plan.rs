@@ -6,13 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Cadence,
-    contract::{Plan, PlanInput, Signs},
     records::Facts,
     rules::{
         deadline::{Deadline, Timing},
         effective::{Block, Effective, consent_or_suppression_block},
     },
     settings::DigestSettings,
+    step::{Plan, PlanInput, Signs},
     words,
 };
 

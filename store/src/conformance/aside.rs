@@ -2,8 +2,8 @@
 
 use tidings_model::{
     Event, Retract,
-    contract::Outcome,
     records::{AttemptEnd, Claim},
+    step::Outcome,
 };
 use uuid::Uuid;
 

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tidings_model::{
-    contract::{Outcome, Window},
     records::{AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
+    step::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};

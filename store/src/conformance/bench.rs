@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    contract::{Outcome, Window},
     records::{AttemptEnd, AttemptStart, Claim, ClaimLimits, Claimed},
     settings::Cap,
+    step::{Outcome, Window},
 };
 use uuid::Uuid;
 

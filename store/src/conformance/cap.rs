@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    contract::{Outcome, Window},
     records::Closing,
     settings::Cap,
+    step::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, ends, events, message, recipient, window_of};

@@ -4,9 +4,9 @@ use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::{
     Key, MessageKey,
-    contract::{Outcome, Window},
     delivery_events::{Bounce, Kind, Recorded, Report, Reported, Which},
     records::{AttemptStart, Message, MessageRecord, MessageState, Origin, Reason},
+    step::{Outcome, Window},
 };
 use uuid::Uuid;
 

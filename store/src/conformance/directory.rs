@@ -1,6 +1,6 @@
 use tidings_model::{
-    contract::{AuditInput, BuryInput, DeadLetter, Note},
     records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
+    step::{AuditInput, BuryInput, DeadLetter, Note},
 };
 
 use super::{Bench, at, entry, key, recipient};

@@ -3,8 +3,8 @@ use std::{any::Any, collections::BTreeSet, time::Duration};
 use futures::future::join_all;
 use tidings_model::{
     Event, Key,
-    contract::{Closed, Outcome, Window},
     records::{AttemptStart, Claim, ClaimLimits, Closing},
+    step::{Closed, Outcome, Window},
 };
 use tokio::time::timeout;
 

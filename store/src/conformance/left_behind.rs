@@ -1,8 +1,8 @@
 //! Digests that nobody will end: the run that claimed them was terminated, and its call came through later.
 
 use tidings_model::{
-    contract::{Closed, Outcome, Window},
     records::{AttemptStart, Closing, retracted},
+    step::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 

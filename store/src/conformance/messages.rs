@@ -3,7 +3,6 @@
 use tidings_model::{
     MessageKey,
     command::{Order, Reopen},
-    contract::{Closed, Outcome, ReopenInput},
     message::{
         command::Retry,
         contract::{Retried, RetryInput},
@@ -12,6 +11,7 @@ use tidings_model::{
         AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
         Suppression,
     },
+    step::{Closed, Outcome, ReopenInput},
 };
 
 use super::{Bench, at, closed, end, ends, key, message, recipient, window};

@@ -3,8 +3,8 @@
 use tidings_model::{
     Retract,
     command::{Order, Reopen},
-    contract::{Outcome, ReopenInput, Resumed, Window},
     records::{AttemptEnd, AttemptStart, Closing},
+    step::{Outcome, ReopenInput, Resumed, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, window};

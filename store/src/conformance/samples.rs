@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use tidings_model::{
     Event, Key,
-    contract::{Closed, Outcome, Window},
     records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
+    step::{Closed, Outcome, Window},
 };
 
 pub fn at(seconds: i64) -> Timestamp {

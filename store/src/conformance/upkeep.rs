@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use tidings_model::{
     MessageKey, Retract,
     command::{Order, Reopen},
-    contract::{BuryInput, DeadLetter, Outcome, ReopenInput, Resumed, Window},
     records::{AttemptEnd, Closing, Message, Origin},
     retention::{Cutoff, Kind, Purged},
+    step::{BuryInput, DeadLetter, Outcome, ReopenInput, Resumed, Window},
 };
 
 use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};

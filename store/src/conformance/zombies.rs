@@ -2,8 +2,8 @@
 //! its place.
 
 use tidings_model::{
-    contract::{Outcome, Window},
     records::{AttemptEnd, AttemptStart, Closing},
+    step::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, message, window};

@@ -15,8 +15,8 @@ use tidings_mail::{
 };
 use tidings_model::{
     attempt::Class,
-    contract::Window,
     records::{Contents, Group, Recipient},
+    step::Window,
 };
 use tokio::time::Instant;
 use uuid::Uuid;

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tidings_mail::renderer::{Input, Links, Renderer, View};
 use tidings_model::{
     Key,
-    contract::Window,
     records::{Contents, Group, Recipient},
+    step::Window,
 };
 use uuid::Uuid;
 

@@ -20,8 +20,8 @@ use tidings_mail::mailer::{Draft, Limits, Mailer, Of, Person, Timeouts};
 use tidings_model::{
     MessageKey,
     attempt::Class,
-    contract::{Closed, Outcome},
     records::{AttemptEnd, AttemptStart, Message, Origin},
+    step::{Closed, Outcome},
 };
 use tidings_store::{Postgres, Store};
 use tokio::{

@@ -10,8 +10,8 @@ use temporalio_client::{
 use tidings_harness::server::run_handle;
 use tidings_model::{
     Key,
-    contract::Outcome,
     records::{MessageFilter, MessageState, SuppressionFilter},
+    step::Outcome,
 };
 use tidings_store::Store;
 use tidings_workflows::Digest;

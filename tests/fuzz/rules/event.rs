@@ -8,9 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_model::{
     Event, Key, Retract,
-    contract::DeadLetter,
     decode::{Decoded, SignalPayload, decode},
     limits,
+    step::DeadLetter,
 };
 use tidings_proto::v1;
 

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use tidings_mail::renderer::{Input, Links, View};
 use tidings_model::{
     Key,
-    contract::Window,
     records::{Contents, Group, Recipient},
+    step::Window,
 };
 use uuid::Uuid;
 

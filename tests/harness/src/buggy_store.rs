@@ -17,7 +17,6 @@ use temporalio_sdk::workflow_interceptors::{
 use tidings_model::{
     Event, Key, MessageKey, Retract,
     breaker::VersionedBreaker,
-    contract::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
     delivery_events::{Recorded, ReportRecord, Reported},
     message::contract::{Retried, RetryInput},
     records::{
@@ -25,6 +24,7 @@ use tidings_model::{
         Facts, Message, MessageFilter, MessageRecord, Preferences, Reason, Recipient, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
+    step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
     Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Reports, Result, Retention, Retries, Sqlite,

@@ -6,10 +6,9 @@ use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 use tidings::registration;
 use tidings_activities::{RetentionActivities, retention::Retention};
 use tidings_model::{
-    Event, Key,
-    contract::{Closed, Outcome, Window},
-    names,
+    Event, Key, names,
     records::Closing,
+    step::{Closed, Outcome, Window},
 };
 use tidings_store::Store;
 use tidings_workflows::{CarriedState, Upkeep};

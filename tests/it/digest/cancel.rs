@@ -12,7 +12,7 @@ use tidings_harness::{
     postgres::database,
     relay::{Act, At, Fault},
 };
-use tidings_model::{Key, contract::Outcome, records::DigestRecord};
+use tidings_model::{Key, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 

@@ -14,9 +14,9 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     command::{Reopen, Reopened, Retime},
-    contract::Outcome,
     names,
     records::{AuditEntry, Preferences},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

@@ -13,8 +13,8 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     command::{Hold, Order},
-    contract::Outcome,
     settings::UnknownRecipients,
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -18,10 +18,10 @@ use tidings_mail::{
 use tidings_model::{
     Key,
     attempt::Phase,
-    contract::Outcome,
     names,
     records::{DigestRecord, Reason, Recipient, Suppression},
     settings::{RelaySettings, Settings},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

@@ -11,9 +11,9 @@ use tidings_harness::{
     relay::{Act, At, Fault},
 };
 use tidings_model::{
-    contract::Outcome,
     message::{command::Retry, contract::Retried},
     records::MessageState,
+    step::Outcome,
 };
 use tidings_needs::needs;
 

@@ -18,13 +18,13 @@ use tidings_harness::{
 };
 use tidings_model::{
     Provider,
-    contract::{Outcome, Sent},
     message::{
         command::Retry,
         contract::{Attempted, Retried, SendInput},
     },
     records::{MessageState, Reason},
     settings::{Guarantee, RelaySettings, Streams},
+    step::{Outcome, Sent},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -15,9 +15,9 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    contract::Outcome,
     delivery_events::{Bounce, DeliveryEvent, Kind, Recorded},
     records::{MessageState, Reason, Recipient},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

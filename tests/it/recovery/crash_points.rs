@@ -22,7 +22,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    contract::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+    step::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};

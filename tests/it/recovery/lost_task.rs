@@ -13,8 +13,8 @@ use tidings_harness::{
     relay::events_by_message,
 };
 use tidings_model::{
-    contract::Outcome,
     records::{AuditEntry, Preferences},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, prelude::*};

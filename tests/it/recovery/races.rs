@@ -18,8 +18,8 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     command::Order,
-    contract::Outcome,
     records::{AuditEntry, Preferences},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

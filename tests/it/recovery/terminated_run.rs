@@ -17,7 +17,7 @@ use tidings_harness::{
     postgres::{database, waits},
     relay::{Act, At, Fault, events_by_message},
 };
-use tidings_model::{Key, command::Order, contract::Outcome};
+use tidings_model::{Key, command::Order, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Inbound;

@@ -18,8 +18,8 @@ use tidings_model::{
     Provider,
     attempt::Class,
     breaker::Cause,
-    contract::Outcome,
     settings::{Per, Rate, RelaySettings, Settings},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, Store, prelude::*};

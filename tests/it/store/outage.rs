@@ -14,7 +14,7 @@ use tidings_harness::{
     proxy::Proxy,
     relay::events_by_message,
 };
-use tidings_model::{Key, contract::Outcome};
+use tidings_model::{Key, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Inbound;

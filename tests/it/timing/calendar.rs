@@ -14,9 +14,9 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
 };
 use tidings_model::{
-    contract::{Closed, Outcome, Window},
     records::{DigestRecord, Recipient},
     settings::{Cap, DigestSettings, Settings, UnknownRecipients},
+    step::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

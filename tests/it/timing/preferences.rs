@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use tidings_activities::choices;
 use tidings_harness::env::{Env, event, key, order, settings, wait_for_emails};
 use tidings_model::{
-    contract::Outcome,
     records::Preferences,
     settings::{Cap, Settings},
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

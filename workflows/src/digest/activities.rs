@@ -2,12 +2,12 @@
 
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
-use tidings_model::contract::{
+use tidings_model::step::{
     AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
     Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
 
-/// See each input in [`contract`](tidings_model::contract).
+/// See each input in [`contract`](tidings_model::step).
 pub struct DigestActivities;
 
 #[activity_definitions]

@@ -1,7 +1,7 @@
 //! Step `audit`: the audit trail records operators' commands.
 
 use jiff::Timestamp;
-use tidings_model::contract::AuditInput;
+use tidings_model::step::AuditInput;
 
 use super::state::State;
 

@@ -1,7 +1,7 @@
 //! Step `load`: the window is due. Its events become a digest, or admission says why not yet.
 
 use jiff::Timestamp;
-use tidings_model::contract::{Ending, LoadInput, Loaded};
+use tidings_model::step::{Ending, LoadInput, Loaded};
 
 use super::state::{Delivering, State, count};
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::Order,
-    contract::{CloseInput, Closed, Ending, Outcome},
+    step::{CloseInput, Closed, Ending, Outcome},
 };
 
 use super::state::State;

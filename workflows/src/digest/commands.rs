@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
-    contract::Plan,
+    step::Plan,
 };
 
 use super::{

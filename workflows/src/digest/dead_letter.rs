@@ -1,7 +1,7 @@
 //! Step `bury`: the store records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::contract::{BuryInput, DeadLetter};
+use tidings_model::step::{BuryInput, DeadLetter};
 
 use super::state::State;
 

@@ -1,7 +1,7 @@
 //! The time at which the open window is due, and its reason: for the decision, the status and the commands.
 
 use jiff::Timestamp;
-use tidings_model::{contract::Plan, words};
+use tidings_model::{step::Plan, words};
 
 use super::state::State;
 

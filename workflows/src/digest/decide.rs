@@ -1,7 +1,7 @@
 //! The next step of the digest workflow: a pure function of the state and the time.
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_model::contract::Plan;
+use tidings_model::step::Plan;
 
 use super::{
     claim::event_limit,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::Order,
-    contract::{Plan, PlanInput, Signs},
+    step::{Plan, PlanInput, Signs},
 };
 
 use super::{deadline, state::State};

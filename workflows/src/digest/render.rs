@@ -1,7 +1,7 @@
 //! Step `render`: makes the message of a claimed digest and stores it in the outbox.
 
 use jiff::Timestamp;
-use tidings_model::contract::{RenderInput, Rendered};
+use tidings_model::step::{RenderInput, Rendered};
 
 use super::state::State;
 

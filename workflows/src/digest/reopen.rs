@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::Reopened,
-    contract::{ReopenInput, Resumed},
+    step::{ReopenInput, Resumed},
 };
 
 use super::state::{Delivering, State};

@@ -1,7 +1,7 @@
 //! Step `retract`: the ledger records which events producers withdraw.
 
 use jiff::Timestamp;
-use tidings_model::contract::RetractInput;
+use tidings_model::step::RetractInput;
 
 use super::{pending::PAGE_EVENTS, state::State};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tidings_model::{
-    contract::{SendInput, Sent},
     settings::RETRY_DELAYS,
+    step::{SendInput, Sent},
 };
 
 use super::state::State;

@@ -1,7 +1,7 @@
 //! Step `stash`: writes a page of the pending events to the ledger, so that the workflow's state stays small.
 
 use jiff::Timestamp;
-use tidings_model::contract::{StashInput, Stashed};
+use tidings_model::step::{StashInput, Stashed};
 
 use super::state::{State, count};
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order, Reopen, Reopened},
-    contract::{Closed, DeadLetter, Note, Plan, Signs, Window},
+    step::{Closed, DeadLetter, Note, Plan, Signs, Window},
 };
 use uuid::Uuid;
 

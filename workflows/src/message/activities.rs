@@ -3,8 +3,8 @@
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 use tidings_model::{
-    contract::Closed,
     message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+    step::Closed,
 };
 
 /// See each input in [`contract`](super::contract).

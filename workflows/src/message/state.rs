@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     MessageKey,
     command::Order,
-    contract::{Closed, Sent},
     message::{
         command::{Cancelled, Retry},
         contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
     },
+    step::{Closed, Sent},
 };
 
 /// The next step.
@@ -182,7 +182,7 @@ fn later(now: Timestamp, wait: Duration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::contract::Outcome;
+    use tidings_model::step::Outcome;
 
     use super::*;
 

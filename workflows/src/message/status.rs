@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::contract::Closed;
+use tidings_model::step::Closed;
 use uuid::Uuid;
 
 use super::state::{Decision, State};

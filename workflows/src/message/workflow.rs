@@ -11,11 +11,11 @@ use temporalio_workflow::{
 use tidings_model::{
     MessageKey,
     command::Order,
-    contract::Closed,
     message::{
         command::{Cancelled, Retry},
         contract::Retried,
     },
+    step::Closed,
 };
 
 use super::{

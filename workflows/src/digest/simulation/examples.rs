@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     command::{Hold, Reopen, Retime},
-    contract::{Loaded, Outcome},
+    step::{Loaded, Outcome},
 };
 
 use super::{

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
-    contract::{Closed, Outcome, Resumed, Window},
+    step::{Closed, Outcome, Resumed, Window},
 };
 use uuid::Uuid;
 

@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event, Retract, Slide,
     command::{Hold, Order, Reopen, Retime},
-    contract::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
+    step::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
 };
 use uuid::Uuid;
 
