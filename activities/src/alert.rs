@@ -1,4 +1,4 @@
-//! What operators watch for where a digest or message ends badly: counted, and logged under a stable name.
+//! Alerts for digests and messages that fail: counted, and logged under a stable name.
 
 use tidings_model::{
     records::Origin,
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::metrics;
 
-/// It ended. `true`: as failed or ambiguous, and operators are told. The reason has no address.
+/// Logs an end. `true`: the end is failed or ambiguous, and operators are alerted. The reason has no address.
 pub fn ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> bool {
     if !matches!(outcome, Outcome::Failed | Outcome::Ambiguous) {
         return false;

@@ -1,5 +1,5 @@
-//! What recipients choose for a digest type, and whether they want it at all: checked, written down with who and why, and
-//! told to the key's workflow. The command line and whoever else speaks for recipients come in here.
+//! Preferences and consent of recipients: checked, recorded with the actor and the reason, and signalled to the key's
+//! workflow. The command line and a gateway call these functions.
 
 use jiff::Timestamp;
 use temporalio_client::{

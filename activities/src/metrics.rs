@@ -1,4 +1,4 @@
-//! What this process counts, in the words of the ledger and the log, for Prometheus.
+//! Counters of this process for Prometheus, in the words of the ledger and the log.
 
 use std::sync::LazyLock;
 

@@ -11,7 +11,7 @@ use tidings_workflows::upkeep::activities::definitions;
 
 use crate::{deps::now, error::Error};
 
-/// How long what is kept for a time is kept.
+/// The age limit of each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Events, counted from their digest's end; also retracts and dead letters, counted from when they came. `None`: for
@@ -21,15 +21,15 @@ pub struct Retention {
     pub messages: Option<Duration>,
     /// Delivery events, counted from when they came; `None`: for good.
     pub delivery_events: Option<Duration>,
-    /// Takes what is deleted; `None`: nobody does.
+    /// Receives deleted rows; `None`: they are not archived.
     pub archive: Option<Archive>,
 }
 
 impl Retention {
-    /// Unless somebody says otherwise.
+    /// The default age.
     pub const DEFAULT: Duration = Duration::from_secs(90 * 24 * 3600);
 
-    /// What is too old at that time.
+    /// Returns the cutoffs at that time.
     #[must_use]
     pub fn cutoffs(&self, now: Timestamp) -> Vec<Cutoff> {
         let cutoff = |kind| {
@@ -64,9 +64,9 @@ const fn batch(kind: Kind) -> u32 {
     }
 }
 
-/// What they work with.
+/// The activities of the retention workflow.
 pub struct RetentionActivities {
-    /// Where everything is remembered.
+    /// The store to purge.
     pub store: Arc<dyn Store>,
     /// For how long.
     pub retention: Retention,

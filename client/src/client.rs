@@ -59,7 +59,7 @@ impl Client {
         }))
     }
 
-    /// Returns when Temporal has recorded the event. Dropping the future withdraws the event, unless it is on its way.
+    /// Returns when Temporal has recorded the event. Dropping the future withdraws the event, unless the event is in flight.
     ///
     /// # Errors
     /// See [`Error`]. After any but [`Error::Invalid`] the event may or may not have arrived; emitting it again is safe.

@@ -192,7 +192,7 @@ impl Breaker {
             Some(open) if open.probe.as_ref().is_some_and(|probe| probe.message == message) => {
                 Some(self.after_probe(open, sign, why, now))
             }
-            // It was on its way when the relay was opened.
+            // The attempt began before the breaker opened.
             Some(_) => None,
         }
     }

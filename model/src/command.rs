@@ -79,7 +79,7 @@ pub struct Reopen {
 pub struct Flushed {
     /// Events that go out now. Zero: nothing was pending.
     pub events: u64,
-    /// The digest that is still on its way and goes first.
+    /// The digest in delivery, which goes first.
     pub behind: Option<Uuid>,
     /// The key is on hold, and they go out when that ends.
     #[serde(default)]
@@ -89,9 +89,9 @@ pub struct Flushed {
 /// The answer of the update `hold`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Events that wait. With none of them, and no digest on its way, there is nothing to hold, and nothing was done.
+    /// Pending events. Without events and without a digest in delivery nothing was held.
     pub events: u64,
-    /// The digest on its way: no attempt starts before the hold ends.
+    /// The digest in delivery: no attempt starts before the hold ends.
     pub delivering: Option<Uuid>,
 }
 
@@ -111,7 +111,7 @@ pub struct Released {
 pub struct Dropped {
     /// Events that waited, and are in no mail now. The ledger keeps them.
     pub events: u64,
-    /// The digest that was on its way. Where an attempt was past the dot, it ends as sent or ambiguous.
+    /// The digest that was in delivery. If an attempt was past the dot, the digest ends as sent or ambiguous.
     pub delivering: Option<Uuid>,
 }
 

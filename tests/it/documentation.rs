@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
-/// Folders at the top, by which a path of the repository is told from other text in backticks.
+/// Top-level folders. They distinguish a path of the repository from other text in backticks.
 const FOLDERS: [&str; 12] = [
     "proto",
     "model",

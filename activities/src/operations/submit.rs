@@ -41,13 +41,13 @@ pub struct Submission {
     pub reply_to: Option<String>,
 }
 
-/// Who gets it.
+/// The recipient of a message.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum To {
-    /// Somebody in the tenant's directory.
+    /// A user in the tenant's directory.
     User(String),
-    /// Somebody who need not be in it.
+    /// An address, which need not be in the directory.
     Address {
         /// RFC 5321 addr-spec.
         address: String,
@@ -56,14 +56,14 @@ pub enum To {
     },
 }
 
-/// What it says.
+/// The content of a message.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// A template makes it. There is no fallback: a mistake comes to light at once.
+    /// Content from a template. The caller gets a template's error; no fallback template is used.
     Template {
         name: String,
-        /// What the template sees as `message`.
+        /// The template's variable `message`.
         variables: Map<String, Value>,
     },
     /// It is ready.
@@ -78,9 +78,9 @@ pub enum Content {
 /// The message is in the outbox.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// What the outbox says of it.
+    /// The message in the outbox.
     pub message: MessageRecord,
-    /// It was there already.
+    /// Set if the message was in the outbox already.
     pub again: bool,
 }
 
@@ -93,9 +93,9 @@ pub enum Refused {
     /// The directory does not know the user.
     #[error("to: tenant {tenant:?} has no recipient {user:?}; import them, or name an address")]
     UnknownRecipient {
-        /// Whose directory.
+        /// The tenant of the directory.
         tenant: String,
-        /// Who is not in it.
+        /// The missing user.
         user: String,
     },
     /// The tenant must not mail the address.
@@ -178,7 +178,7 @@ fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.into() }
 }
 
-/// What a message is made from.
+/// Builds a message from a submission.
 struct Making<'a> {
     store: &'a dyn Store,
     renderer: &'a Renderer,
@@ -238,7 +238,7 @@ impl Making<'_> {
         })
     }
 
-    /// Who gets it, and who that is in the directory.
+    /// Returns the recipient, and the user's id in the directory.
     async fn recipient(&self) -> Result<(Recipient, Option<String>), Refused> {
         let tenant = &self.submission.tenant;
         match &self.submission.to {

@@ -93,7 +93,7 @@ fn one_message_at_a_time_tries_a_relay_whose_time_is_over() {
     // After a crash the same message asks again.
     assert!(matches!(tried.ask(message(7), at(303)), Answer::Try(_)));
     assert!(matches!(tried.ask(message(8), at(301 + 900)), Answer::Try(_)), "it is not waited for without end");
-    // What was on its way before says nothing.
+    // An attempt that began before changes nothing.
     assert_eq!(tried.after(message(8), Sign::Well(1), "", at(302)), None);
     assert_eq!(tried.after(message(8), Sign::Fault(Cause::Outage), "", at(302)), None);
 }

@@ -1,4 +1,4 @@
-//! A payload on its way from `google.protobuf.Struct` to the JSON that the workflow keeps and templates see.
+//! Conversion of a payload from `google.protobuf.Struct` to the JSON that the workflow keeps and templates see.
 
 use pbjson_types::{Struct, value::Kind};
 use serde_json::{Map, Number, Value};

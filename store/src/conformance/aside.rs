@@ -1,4 +1,4 @@
-//! Events that are in no mail because somebody took them back, or wants none of their kind.
+//! Events that are excluded from messages: retracted ones, and those of a category that the recipient turned off.
 
 use tidings_model::{
     Event, Retract,
@@ -30,7 +30,7 @@ async fn retract(bench: &Bench, retracts: &[Retract]) {
     bench.store.put_retracts(&key("ann"), retracts, at(1)).await.unwrap();
 }
 
-/// What the ledger says of the digest beside a window: events, outcome, why.
+/// The ledger's record of the digest of excluded events: events, outcome, reason.
 async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, Outcome, String) {
     let id = Uuid::new_v5(&window(n).digest_id, name.as_bytes());
     let digest = bench.store.digest(id).await.unwrap().unwrap();

@@ -73,7 +73,7 @@ pub async fn of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot(ben
         assert_eq!(bench.dot(window, *number).await, *may_send, "attempt {number} of {window:?}");
     });
     join_all(recording).await;
-    // One that is given up while it waits spoils nobody's answer.
+    // A caller that gives up while it waits spoils no other caller's answer.
     let recording = attempts.iter().enumerate().map(async |(n, (window, number, may_send))| {
         let record = bench.dot(window, *number);
         if n % 2 == 0 {
@@ -128,7 +128,7 @@ pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_in_a_row(ben
         ..ends("mailbox_full", Outcome::Failed)
     };
     bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
-    // A success between counts them anew.
+    // A success in between restarts the count.
     for (n, end, suppressed) in [
         (0, full(), None),
         (1, full(), None),

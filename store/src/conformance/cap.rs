@@ -1,4 +1,4 @@
-//! At most so many digests for one person in so long, over all digest types (rule 13).
+//! The cap of a recipient over all digest types (rule 13).
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub async fn a_claim_that_is_repeated_is_not_counted_against_itself(bench: &Benc
     for n in [1, 2, 1, 2] {
         assert_eq!(claim(bench, n, 10).await, Ok(1));
     }
-    // And one with nothing to send is no digest.
+    // A claim with nothing to send does not count.
     let empty = bench.claim_on(&of_type("ann", 3), &events(&["a"]), Some(CAP), &["comment"], at(11)).await;
     assert_eq!(empty.map(|claim| (claim.items, claim.aside)), Ok((0, 1)));
 }

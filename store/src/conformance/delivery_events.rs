@@ -1,4 +1,4 @@
-//! What relays report of messages: once each, in any order, and never across tenants.
+//! Reports about messages: each counts once, in any order, and never across tenants.
 
 use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
@@ -194,7 +194,7 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     }
     assert_eq!(bench.store.facts(&key_of("acme", "ann")).await.unwrap().last_sent_at, Some(at(201)));
 
-    // The next attempt is on its way already: its dot is refused.
+    // The next attempt is under way already: its dot is refused.
     let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
     bench.past_the_dot(overtaken).await;
     let second = match bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap() {
@@ -268,7 +268,7 @@ pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
     assert!(wanted().await, "it happened before they said so last");
 }
 
-/// Three messages to one address, of which the second is not known to be taken; and what is told of them.
+/// Three messages to one address with their reports. No report says that the second was accepted.
 struct Story {
     tenant: String,
     messages: [Uuid; 3],

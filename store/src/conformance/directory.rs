@@ -44,7 +44,7 @@ pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Ben
 pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
     let living = |zone: &str| Recipient { zone: zone.into(), ..recipient("ann", "ann@example.com") };
     for (seconds, zone, revision, changed) in
-        // A window may have been planned in another zone for somebody who becomes known, and they have changed nothing.
+        // A window may have been planned in another zone for a user who becomes known without a change of preferences.
         [
             (1, "Asia/Kolkata", 1, None),
             (2, "Asia/Tokyo", 2, Some(2)),

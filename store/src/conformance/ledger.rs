@@ -156,7 +156,7 @@ pub async fn a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_ne
 }
 
 pub async fn what_a_lost_task_claimed_is_found_by_the_window_that_it_was_claimed_for(bench: &Bench) {
-    // The task ended a window, claimed the next, and made its mail. Nobody heard of it.
+    // The task ended a window, claimed the next, and made its mail. Its answer was lost.
     close(bench, &window(0), &["a"], Outcome::Skipped, false).await;
     let lost = bench.rendered(1).await;
     let again = events(&["1a", "1b", "new"]);

@@ -1,4 +1,4 @@
-//! Digests that nobody will end: the run that claimed them was terminated, and its call came through later.
+//! Orphaned digests: the run that claimed them was terminated, and its call came through later.
 
 use tidings_model::{
     records::{AttemptStart, Closing, retracted},
@@ -12,7 +12,7 @@ fn window(n: i64) -> Window {
     window_of(&key("ann"), n)
 }
 
-/// Claims two events for nobody.
+/// Claims two events for a run that is gone.
 async fn left_behind(bench: &Bench, window: Window) -> Window {
     bench.claim(&window, &events(&["a", "b"]), at(1)).await;
     window

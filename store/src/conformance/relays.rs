@@ -1,4 +1,4 @@
-//! What is remembered of relays, by workers that change it at the same time.
+//! Breakers of relays, changed by several workers at the same time.
 
 use futures::future::join_all;
 use jiff::Timestamp;

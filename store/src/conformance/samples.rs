@@ -81,7 +81,7 @@ pub fn message(window: &Window, body: &str) -> Message {
     }
 }
 
-/// Who did it, and when.
+/// An audit entry of this actor and time.
 pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
     AuditEntry { at: at(seconds), actor: actor.into(), action: action.into(), why: "one click".into() }
 }

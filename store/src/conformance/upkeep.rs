@@ -1,4 +1,4 @@
-//! What is too old leaves the store, into the archive where there is one, and nothing else does.
+//! Retention: rows past their age leave the store, into the archive if there is one, and no other row does.
 
 use std::{fs, io, path::Path};
 
@@ -16,7 +16,7 @@ use tidings_model::{
 use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
 use crate::archive::Archive;
 
-/// When [`Bench::rendered`] digests are closed by `over`.
+/// Time at which `over` closes [`Bench::rendered`] digests.
 const CLOSED: i64 = 300;
 
 fn old(kind: Kind, seconds: i64) -> Cutoff {
@@ -188,7 +188,7 @@ pub async fn a_digest_of_which_something_is_gone_is_not_reopened(bench: &Bench) 
     assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 1, None).await.purged, 1);
     assert_eq!(bench.items(&window(0)).await, 2, "half of it is there still");
     assert!(refused(bench, &window(0)).await.contains("too old to be kept"));
-    // Without its message and its attempts nobody knows whether the recipient has the mail.
+    // Without the message and its attempts the ledger cannot tell if the recipient has it.
     let ambiguous = bench.rendered(1).await;
     let (number, _) = bench.begin(&ambiguous).await;
     assert!(bench.dot(&ambiguous, number).await);

@@ -1,5 +1,5 @@
-//! Late and repeated calls: an activity that timed out may still run, at any later moment, beside the one that took
-//! its place.
+//! Late and repeated calls: an activity that timed out may still run, at any later moment, at the same time as
+//! its successor.
 
 use tidings_model::{
     records::{AttemptEnd, AttemptStart, Closing},
@@ -81,7 +81,7 @@ pub async fn any_call_repeated_after_any_other_is_harmless(bench: &Bench) {
             lived_well(bench, &window, &format!("{zombie:?} after step {after}")).await;
         }
     }
-    // Whatever began twice was fenced, and told as ambiguous only when it was past the dot.
+    // An attempt that a later one fenced is ambiguous only if it was past the dot.
     let wrong = "SELECT CAST(COUNT(*) AS TEXT) FROM attempts
                  WHERE (class = 'ambiguous') <> (fenced_at IS NOT NULL AND past_the_dot_at IS NOT NULL)";
     assert_eq!(bench.value(wrong).await, "0");

@@ -74,7 +74,7 @@ impl<D: Dialect> Claims for Sql<D> {
     ) -> Result<Contents> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            // The time is only in rows that nobody will see. Nothing is adopted: a digest may be on its way.
+            // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
             let digest = Self::collect(&mut tx, window, events, None, window.due_at).await?;
             Self::exclude_unwanted(&mut tx, window, &digest, off, window.due_at).await?;
             let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;

@@ -32,7 +32,7 @@ WHERE message = $1 AND class IS NULL";
 pub enum Adoption {
     /// All of their events.
     All,
-    /// Its own events, and none from this digest, which is on its way.
+    /// Its own events, and none from this digest, which is in delivery.
     TheseExceptFrom(Option<Uuid>),
 }
 
@@ -48,7 +48,7 @@ impl<D: Dialect> Sql<D> {
                 Some(events)
             }
         };
-        // What an earlier call returned is on its way to the next claim.
+        // Events that an earlier call returned belong to the next claim.
         if !return_events || digest.closed.is_none() {
             Self::adopt_orphans(&mut tx, window, &digest, only, now).await?;
         }
@@ -65,8 +65,8 @@ impl<D: Dialect> Sql<D> {
         Ok(Ending { closed: first, taken: digest.taken })
     }
 
-    /// Fences the attempts of a message that is locked. Where one was past the dot nobody knows whether the recipient has the
-    /// mail, and the end says so (rule 31).
+    /// Fences the attempts of a message that is locked. If one was past the dot, the recipient may have the
+    /// message, and the end says so (rule 31).
     pub(super) async fn unless_past_the_dot(
         connection: &mut D::Connection,
         message: Uuid,

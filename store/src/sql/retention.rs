@@ -69,7 +69,7 @@ impl<D: Dialect> Retention for Sql<D> {
                 }
                 _ => None,
             };
-            // Before the file gets its name: a connection that broke meanwhile has lost its locks, and somebody else its rows.
+            // Before the file gets its name: a connection that broke meanwhile lost its locks, and another call may have the rows.
             Self::delete(&mut tx, kind, &retired).await?;
             Self::mark(&mut tx, &retired, now).await?;
             let archived = if prepared.is_some() { purged } else { 0 };

@@ -56,7 +56,7 @@ pub(crate) fn dropped(key: &Key, dropped: &Dropped) -> String {
 
 pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
     let Retimed { events, was, due_at, why } = retimed;
-    // Events behind a digest that is on its way have no deadline yet.
+    // Events behind a digest in delivery have no deadline yet.
     let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
     let events = counted(*events, "event");
     match was {
