@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_mail::mailer::{Delivery, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, Withdrawal};
 use tidings_model::{
-    attempt::{Class, Phase},
+    attempt::{AttemptClass, Phase},
     records::{AttemptRecord, AttemptStart, Message},
     settings::{Guarantee, Stream},
     step::{Closed, Sent},
@@ -109,7 +109,7 @@ impl<'a> Outgoing<'a> {
         if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
             return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
         }
-        let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(Class::Ambiguous.name());
+        let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(AttemptClass::Ambiguous.name());
         let remembered = |attempt: &AttemptRecord| {
             let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < REMEMBERED);
             recent && attempt.relay == route.name()
@@ -124,7 +124,7 @@ impl DeliveryAttempt<'_> {
     /// Sends the message up to the final dot, records that the dot follows, and sends the dot.
     ///
     /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
-    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> Delivery {
+    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> AttemptOutcome {
         let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
         let offered = tokio::select! {
             offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
@@ -146,7 +146,7 @@ impl DeliveryAttempt<'_> {
     ///
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
-    pub async fn finish(&self, delivery: &Delivery, shrunk: bool) -> Result<Cancellable<Sent>, Error> {
+    pub async fn finish(&self, delivery: &AttemptOutcome, shrunk: bool) -> Result<Cancellable<Sent>, Error> {
         let Outgoing { store, relays, stream, soft_bounces, id, last, now } = self.outgoing;
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || self.route.deduplicates();
         let had_ambiguous_attempt = self.had_ambiguous_attempt;
@@ -156,8 +156,8 @@ impl DeliveryAttempt<'_> {
         relays.report_result(store, &self.route, delivery, now).await;
         self.report(delivery, &verdict);
         match (delivery.class, verdict.sent) {
-            (Class::Cancelled, _) => Ok(Cancellable::Cancelled),
-            (Class::Fenced, _) => Err(Error::Fenced),
+            (AttemptClass::Cancelled, _) => Ok(Cancellable::Cancelled),
+            (AttemptClass::Fenced, _) => Err(Error::Fenced),
             // Another relay of the stream may take it at once.
             (_, Sent::Waiting { why, .. }) => {
                 let until = relays.again_at(store, &stream.relays, id, now).await?;
@@ -167,7 +167,7 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    async fn record(&self, delivery: &Delivery, verdict: &Verdict) -> Result<(), Error> {
+    async fn record(&self, delivery: &AttemptOutcome, verdict: &Verdict) -> Result<(), Error> {
         let Outgoing { store, id, now, .. } = self.outgoing;
         loop {
             let recorded = store.end_attempt(id, self.number, &verdict.end, now).await.map_err(Error::from);
@@ -177,7 +177,7 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    fn report(&self, delivery: &Delivery, verdict: &Verdict) {
+    fn report(&self, delivery: &AttemptOutcome, verdict: &Verdict) {
         metrics::attempt(self.route.name(), delivery.class);
         let Message { id, origin, .. } = &*self.message;
         match &verdict.sent {
@@ -191,7 +191,7 @@ impl DeliveryAttempt<'_> {
 
 /// Waits and answers `true` if a call of the store is to be repeated. Past the dot only this process knows what happened,
 /// so that it waits for a store that is unavailable.
-pub(crate) async fn waits_to_repeat<T>(delivery: &Delivery, answer: &Result<T, Error>) -> bool {
+pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, Error>) -> bool {
     let past_the_dot = matches!(delivery.phase, Phase::Dot | Phase::Done);
     let repeats = past_the_dot && answer.as_ref().is_err_and(is_unavailable);
     if repeats {

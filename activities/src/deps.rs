@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     Key,
     records::{Facts, Recipient},

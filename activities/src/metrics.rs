@@ -7,7 +7,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use tidings_model::attempt::Class;
+use tidings_model::attempt::AttemptClass;
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -55,7 +55,7 @@ pub fn text() -> String {
 }
 
 /// An attempt ended.
-pub(crate) fn attempt(relay: &str, class: Class) {
+pub(crate) fn attempt(relay: &str, class: AttemptClass) {
     METRICS.attempts.get_or_create(&Attempt { relay: relay.to_owned(), class: class.name() }).inc();
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_mail::mailer::{self, Delivery, Limits, Mailer, Ready, Timeouts, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, Ready, Timeouts, Withdrawal};
 use tidings_model::{
     Provider,
     breaker::{Answer, Breaker, Sign, VersionedBreaker},
@@ -95,7 +95,7 @@ impl Route<'_> {
     ///
     /// # Errors
     /// The phase in which the check ended, and the reason.
-    pub async fn check(&self) -> Result<bool, Delivery> {
+    pub async fn check(&self) -> Result<bool, AttemptOutcome> {
         self.relay.mailer.check().instrument(debug_span!("smtp", relay = self.name, message = %self.message)).await
     }
 
@@ -109,7 +109,7 @@ impl Route<'_> {
     ///
     /// # Errors
     /// The outcome of the attempt.
-    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, Delivery> {
+    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
         let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
         let span = debug_span!("smtp", relay = self.name, message = %self.message);
         if headers.is_empty() {
@@ -124,7 +124,7 @@ impl Relays {
     ///
     /// # Errors
     /// See [`Mailer::new`].
-    pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, mailer::Error> {
+    pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, tidings_mail::Error> {
         let relays = settings.iter().map(|(name, settings)| {
             let limits = Limits { messages: settings.per_connection, ..Limits::default() };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
@@ -176,7 +176,7 @@ impl Relays {
 
     /// Reports the outcome of an attempt to the breaker of its relay. A report that the store cannot take is lost, because the
     /// next attempt reports the same.
-    pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &Delivery, now: Timestamp) {
+    pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &AttemptOutcome, now: Timestamp) {
         let successes = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
             Sign::Well(count) => route.relay.successes.fetch_add(count, Ordering::Relaxed) + count,
             _ => 0,
@@ -228,7 +228,7 @@ impl Relays {
         &self,
         store: &dyn Store,
         route: &Route<'_>,
-        delivery: &Delivery,
+        delivery: &AttemptOutcome,
         now: Timestamp,
     ) -> Result<(), tidings_store::Error> {
         let sign = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
@@ -355,34 +355,34 @@ fn report(relay: &str, before: &Breaker, after: &Breaker) {
 
 #[cfg(test)]
 mod tests {
-    use tidings_mail::mailer::{Event, Reply, classify};
+    use tidings_mail::smtp::{Reply, SmtpEvent, classify};
     use tidings_model::{attempt::Phase, breaker::Cause};
 
     use super::*;
 
     #[test]
     fn an_attempt_says_of_its_relay_what_its_class_says() {
-        let delivered = |phase, event: Event| Delivery {
+        let delivered = |phase, event: SmtpEvent| AttemptOutcome {
             phase,
             class: classify(phase, &event),
             detail: String::new(),
-            reply: if let Event::Reply(reply) = event { Some(reply) } else { None },
+            reply: if let SmtpEvent::Reply(reply) = event { Some(reply) } else { None },
         };
-        let replied = |phase, code, text: &str| delivered(phase, Event::Reply(Reply::new(code, text)));
+        let replied = |phase, code, text: &str| delivered(phase, SmtpEvent::Reply(Reply::new(code, text)));
         for (delivery, sign) in [
             (replied(Phase::Dot, 250, "2.0.0 ok"), Sign::Well(1)),
             (replied(Phase::Rcpt, 550, "5.1.1 no"), Sign::Bounced),
             (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
             (replied(Phase::Auth, 535, "5.7.8 no"), Sign::Fault(Cause::Configuration)),
             (replied(Phase::Dot, 454, "Throttling failure"), Sign::Fault(Cause::Throttled)),
-            (delivered(Phase::Connect, Event::Lost), Sign::Fault(Cause::Outage)),
-            (delivered(Phase::Tls, Event::NoTls), Sign::Fault(Cause::Outage)),
+            (delivered(Phase::Connect, SmtpEvent::Lost), Sign::Fault(Cause::Outage)),
+            (delivered(Phase::Tls, SmtpEvent::NoTls), Sign::Fault(Cause::Outage)),
             (replied(Phase::Greeting, 421, "4.3.2 no"), Sign::Fault(Cause::Outage)),
             (replied(Phase::Rcpt, 451, "4.3.0 later"), Sign::Answered),
             (replied(Phase::Rcpt, 552, "5.2.2 full"), Sign::Answered),
-            (delivered(Phase::Body, Event::Lost), Sign::Nothing),
-            (delivered(Phase::Dot, Event::Silent), Sign::Nothing),
-            (delivered(Phase::Rcpt, Event::NotRepresentable), Sign::Nothing),
+            (delivered(Phase::Body, SmtpEvent::Lost), Sign::Nothing),
+            (delivered(Phase::Dot, SmtpEvent::Silent), Sign::Nothing),
+            (delivered(Phase::Rcpt, SmtpEvent::NotRepresentable), Sign::Nothing),
         ] {
             let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
             assert_eq!(said, sign, "{delivery:?}");

@@ -88,7 +88,3 @@ impl AttemptClass {
         }
     }
 }
-
-/// The former name, until its callers have the new one.
-#[doc(hidden)]
-pub use self::AttemptClass as Class;

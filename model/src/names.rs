@@ -2,7 +2,7 @@
 
 /// Workflow type of a digest.
 pub const WORKFLOW_TYPE: &str = "digest";
-/// Signal that carries events; see [`Inbound`](tidings_workflows::Inbound).
+/// Signal that carries events; see [`decode`](crate::decode).
 pub const SIGNAL: &str = "events";
 /// Signal without content: the recipient's preferences have changed.
 pub const PREFERENCES_SIGNAL: &str = "preferences";

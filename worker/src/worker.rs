@@ -4,10 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use futures::future::{try_join, try_join_all};
 use tidings_activities::{Deps, RetentionActivities, relays::Relays};
-use tidings_mail::{
-    mailer::{Signers, Timeouts},
-    renderer::Renderer,
-};
+use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 

@@ -1,9 +1,9 @@
 //! The consequences of an attempt's end (rules 25 to 27).
 
 use jiff::Timestamp;
-use tidings_mail::mailer::Delivery;
+use tidings_mail::smtp::AttemptOutcome;
 use tidings_model::{
-    attempt::{Class, Phase},
+    attempt::{AttemptClass, Phase},
     records::{AttemptEnd, Message, Reason, Suppression},
     step::{Closed, Outcome, Sent},
 };
@@ -20,7 +20,7 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     let closed = Closed { outcome: Outcome::Ambiguous, why };
     let end = AttemptEnd {
         phase: Phase::Connect.name(),
-        class: Class::Cancelled.name(),
+        class: AttemptClass::Cancelled.name(),
         reply: String::new(),
         closed: Some(closed.clone()),
         suppress: None,
@@ -46,12 +46,12 @@ pub(super) struct RetryContext {
 }
 
 /// Decides what each class of outcome leads to. No other place does.
-pub(super) fn verdict(delivery: &Delivery, message: &Message, context: RetryContext, now: Timestamp) -> Verdict {
+pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: RetryContext, now: Timestamp) -> Verdict {
     let why = delivery.detail.clone();
     let sent = answer(delivery, context, now);
     let (suppress, in_a_row) = match delivery.class {
-        Class::HardBounce => (Some(Reason::HardBounce), 1),
-        Class::MailboxFull => (Some(Reason::SoftBounces), context.soft_bounces),
+        AttemptClass::HardBounce => (Some(Reason::HardBounce), 1),
+        AttemptClass::MailboxFull => (Some(Reason::SoftBounces), context.soft_bounces),
         _ => (None, 1),
     };
     let end = AttemptEnd {
@@ -70,27 +70,33 @@ pub(super) fn verdict(delivery: &Delivery, message: &Message, context: RetryCont
             at: now,
         }),
         in_a_row,
-        return_events: delivery.class == Class::Deferred && context.last && !context.had_ambiguous_attempt,
+        return_events: delivery.class == AttemptClass::Deferred && context.last && !context.had_ambiguous_attempt,
     };
     Verdict { end, sent }
 }
 
-fn answer(delivery: &Delivery, context: RetryContext, now: Timestamp) -> Sent {
+fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {
     let RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, .. } = context;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     match delivery.class {
-        Class::Sent => closed(Outcome::Sent, String::new()),
-        Class::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
+        AttemptClass::Sent => closed(Outcome::Sent, String::new()),
+        AttemptClass::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
         // The recipient may have the message. Another digest must not repeat its events.
-        Class::Ambiguous if last => exhausted(Outcome::Ambiguous),
-        Class::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
-        Class::Deferred if last => exhausted(Outcome::Failed),
-        Class::Deferred | Class::Ambiguous | Class::Fenced | Class::Cancelled => Sent::Deferred { why, again_in: None },
-        Class::TooLarge if shrunk => Sent::Waiting { until: now, why },
+        AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
+        AttemptClass::Deferred if last => exhausted(Outcome::Failed),
+        AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
+            Sent::Deferred { why, again_in: None }
+        }
+        AttemptClass::TooLarge if shrunk => Sent::Waiting { until: now, why },
         // The relay is at fault. The breakers decide when a relay takes the message.
-        Class::Throttled | Class::Configuration | Class::Policy => Sent::Waiting { until: now, why },
-        Class::HardBounce | Class::MailboxFull | Class::TooLarge | Class::Failed => closed(Outcome::Failed, why),
+        AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
+            Sent::Waiting { until: now, why }
+        }
+        AttemptClass::HardBounce | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed => {
+            closed(Outcome::Failed, why)
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use tidings_mail::{
-    mailer::{self, Draft, Of, Person},
-    renderer::{Input, Links, Rendered, Renderer, View},
+    mime::{Draft, MessageKind, Party},
+    render::{Input, Links, Rendered, Renderer, View},
 };
 use tidings_model::{
     records::{Contents, Facts, Message, Origin, Recipient},
@@ -47,14 +47,14 @@ impl Email<'_> {
         }
         let sender = &deps.settings.streams.bulk.sender;
         let draft = Draft {
-            from: Person { name: &sender.name, address: &sender.address },
-            to: Person { name: &recipient.name, address: &recipient.address },
+            from: Party { name: &sender.name, address: &sender.address },
+            to: Party { name: &recipient.name, address: &recipient.address },
             reply_to: sender.reply_to.as_deref(),
             subject: &rendered.subject,
             html: Some(&rendered.html),
             text: &rendered.text,
             id: window.digest_id,
-            of: Of::Digest {
+            of: MessageKind::Digest {
                 tenant: &window.key.tenant,
                 digest_type: &window.key.digest_type,
                 events: contents.items,
@@ -65,7 +65,7 @@ impl Email<'_> {
         };
         let composed = match draft.compose() {
             Ok(composed) => composed,
-            Err(mailer::Error::Message { part: "recipient address", problem }) => {
+            Err(tidings_mail::Error::Message { part: "recipient address", problem }) => {
                 let why = format!("the directory's address of the recipient {problem}");
                 return Ok(Composed::Undeliverable { why });
             }

@@ -1,7 +1,7 @@
 //! The email of an open window as it would be sent now, for an operator. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
-use tidings_mail::renderer::Rendered;
+use tidings_mail::render::Rendered;
 use tidings_model::{
     records::Recipient,
     rules::admission::{Admission, admit},

@@ -1,9 +1,9 @@
 //! `send`: attempts to deliver the email of a digest once.
 
 use jiff::Timestamp;
-use tidings_mail::mailer::Delivery;
+use tidings_mail::smtp::AttemptOutcome;
 use tidings_model::{
-    attempt::Class,
+    attempt::AttemptClass,
     records::{Closing, Facts, Origin},
     rules::effective::consent_or_suppression_block,
     settings::Streams,
@@ -42,7 +42,7 @@ pub async fn run(
         Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
     };
     let delivery = attempt.transmit(cancelled).await;
-    let shrunk = delivery.class == Class::TooLarge && shorten(deps, window, &attempt, &delivery).await?;
+    let shrunk = delivery.class == AttemptClass::TooLarge && shorten(deps, window, &attempt, &delivery).await?;
     let sent = attempt.finish(&delivery, shrunk).await?;
     Ok(sent.map(|sent| match sent {
         Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
@@ -79,7 +79,7 @@ async fn shorten(
     deps: &Deps,
     window: &Window,
     attempt: &DeliveryAttempt<'_>,
-    delivery: &Delivery,
+    delivery: &AttemptOutcome,
 ) -> Result<bool, Error> {
     let (number, message) = (attempt.number, &attempt.message);
     loop {

@@ -137,7 +137,7 @@ impl Recovery<'_> {
 
     /// Reopens the key's digests without an end, then emits the run's events again. Digests come first, so that no other
     /// digest claims their events. Running a recovery twice is safe, because known events change nothing (rule 3). A late
-    /// write of the old run joins the window of these events ([`Store::stash`]).
+    /// write of the old run joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash)).
     ///
     /// # Errors
     /// As for [`Recovery::dry_run`].

@@ -10,8 +10,9 @@ use temporalio_client::{
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings_client::{message_search_attributes, message_task_queue};
 use tidings_mail::{
-    mailer::{self, Draft, Of, Person, Signers},
-    renderer::{self, Renderer},
+    dkim::Signers,
+    mime::{Draft, MessageKind, Party},
+    render::{self, Renderer},
 };
 use tidings_model::{
     Key, MessageKey,
@@ -33,7 +34,8 @@ pub struct Submission {
     pub tenant: String,
     /// Made up by the sender; what comes under it again is the same message.
     pub idempotency_key: String,
-    /// [`Streams::TRANSACTIONAL`] or [`Streams::BULK`].
+    /// [`Streams::TRANSACTIONAL`](tidings_model::settings::Streams::TRANSACTIONAL) or
+    /// [`Streams::BULK`](tidings_model::settings::Streams::BULK).
     pub stream: String,
     pub to: To,
     pub content: Content,
@@ -109,7 +111,7 @@ pub enum Refused {
     OtherContent,
     /// The template cannot make the mail.
     #[error("template: {0}")]
-    Template(#[from] renderer::Error),
+    Template(#[from] render::Error),
     /// The DKIM key cannot sign.
     #[error("the mail cannot be made: {0}")]
     Unsigned(String),
@@ -167,7 +169,7 @@ fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, R
     }
 }
 
-/// Of all that was handed over, in one spelling: the maps of JSON are sorted.
+/// MessageKind all that was handed over, in one spelling: the maps of JSON are sorted.
 fn sha256(submission: &Submission) -> Result<String, Invalid> {
     let json = serde_json::to_vec(submission).map_err(|error| invalid("content", error.to_string()))?;
     let digest = ring::digest::digest(&ring::digest::SHA256, &json);
@@ -205,14 +207,14 @@ impl Making<'_> {
         let date = Timestamp::now();
         let sender = &stream.sender;
         let draft = Draft {
-            from: Person { name: &sender.name, address: &sender.address },
-            to: Person { name: &recipient.name, address: &recipient.address },
+            from: Party { name: &sender.name, address: &sender.address },
+            to: Party { name: &recipient.name, address: &recipient.address },
             reply_to: reply_to.as_deref().or(sender.reply_to.as_deref()),
             subject: &parts.subject,
             html: parts.html.as_deref(),
             text: &parts.text,
             id: key.message_id(),
-            of: Of::Single { tenant: &key.tenant, stream: name },
+            of: MessageKind::Single { tenant: &key.tenant, stream: name },
             date,
             message_domain: &sender.domain,
         };
@@ -243,7 +245,7 @@ impl Making<'_> {
         let tenant = &self.submission.tenant;
         match &self.submission.to {
             To::User(user) => {
-                // Of no digest type: nothing was chosen for it.
+                // MessageKind no digest type: nothing was chosen for it.
                 let key = Key { tenant: tenant.clone(), digest_type: String::new(), user: user.clone() };
                 let invents = self.settings.unknown_recipients == UnknownRecipients::Invent;
                 let known = self.store.facts(&key).await?.recipient;
@@ -284,12 +286,12 @@ fn at_most(field: &str, bytes: usize, limit: usize) -> Result<(), Invalid> {
     if bytes <= limit { Ok(()) } else { Err(invalid(field, format!("has {bytes} bytes, the limit is {limit}"))) }
 }
 
-fn wrong(error: mailer::Error) -> Refused {
+fn wrong(error: tidings_mail::Error) -> Refused {
     match error {
-        mailer::Error::Message { part: "recipient address", problem } => {
+        tidings_mail::Error::Message { part: "recipient address", problem } => {
             invalid("to", format!("the address {problem}"))
         }
-        mailer::Error::Message { part: "reply-to address", problem } => invalid("reply_to", problem),
+        tidings_mail::Error::Message { part: "reply-to address", problem } => invalid("reply_to", problem),
         error => return Refused::Unsigned(error.to_string()),
     }
     .into()

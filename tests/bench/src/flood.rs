@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tidings::registration;
 use tidings_activities::operations::submit::{self, Content, Submission, To};
 use tidings_harness::env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails};
-use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{names, settings::Streams};
 use tokio::time::sleep;
 

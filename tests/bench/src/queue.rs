@@ -10,11 +10,12 @@ use jiff::{Timestamp, tz::TimeZone};
 use sqlx::{PgPool, Row, postgres::PgPoolOptions};
 use tidings_harness::env::key;
 use tidings_mail::{
-    mailer::{Draft, Limits, Mailer, Of, Person, Timeouts},
-    renderer::{Input, Links, Renderer, View},
+    mime::{Draft, MessageKind, Party},
+    render::{Input, Links, Renderer, View},
+    smtp::{Limits, Mailer, Timeouts},
 };
 use tidings_model::{
-    attempt::Class,
+    attempt::AttemptClass,
     records::{Contents, Group, Recipient},
     step::Window,
 };
@@ -90,7 +91,7 @@ impl Queue {
         let to = format!("{user}@example.net");
         let ready = self.mailer.offer(FROM, &to, &bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
         let delivery = ready.dot().await;
-        ensure!(delivery.class == Class::Sent, "{}", delivery.detail);
+        ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
         sqlx::query(SENT).bind(id).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(true)
@@ -119,14 +120,19 @@ impl Queue {
         };
         let mail = self.renderer.render("activity", &View::new(&input))?;
         let draft = Draft {
-            from: Person { name: "Tidings", address: FROM },
-            to: Person { name: "", address: &format!("{user}@example.net") },
+            from: Party { name: "Tidings", address: FROM },
+            to: Party { name: "", address: &format!("{user}@example.net") },
             reply_to: None,
             subject: &mail.subject,
             html: Some(&mail.html),
             text: &mail.text,
             id: window.digest_id,
-            of: Of::Digest { tenant: "acme", digest_type: "activity", events: items, list_host: "tidings.example" },
+            of: MessageKind::Digest {
+                tenant: "acme",
+                digest_type: "activity",
+                events: items,
+                list_host: "tidings.example",
+            },
             date: now,
             message_domain: "tidings.example",
         };

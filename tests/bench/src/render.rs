@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tempfile::TempDir;
-use tidings_mail::renderer::{Input, Links, Renderer, View};
+use tidings_mail::render::{Input, Links, Renderer, View};
 use tidings_model::{
     Key,
     records::{Contents, Group, Recipient},

@@ -16,10 +16,13 @@ use futures::future::try_join_all;
 use jiff::Timestamp;
 use tempfile::TempDir;
 use tidings_harness::{env::sqlite, postgres};
-use tidings_mail::mailer::{Draft, Limits, Mailer, Of, Person, Timeouts};
+use tidings_mail::{
+    mime::{Draft, MessageKind, Party},
+    smtp::{Limits, Mailer, Timeouts},
+};
 use tidings_model::{
     MessageKey,
-    attempt::Class,
+    attempt::AttemptClass,
     records::{AttemptEnd, AttemptStart, Message, Origin},
     step::{Closed, Outcome},
 };
@@ -232,7 +235,7 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
         ensure!(store.past_the_dot(id, number, Timestamp::now()).await?, "it is fenced");
     }
     let delivery = ready.dot().await;
-    ensure!(delivery.class == Class::Sent, "{}", delivery.detail);
+    ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
     if let (Some(store), Writes::Attempt) = (store, writes) {
         let end = AttemptEnd {
             phase: delivery.phase.name(),
@@ -264,14 +267,14 @@ fn sync_milliseconds(folder: &Path) -> Result<f64> {
 fn message(html_bytes: usize) -> Result<Vec<u8>> {
     let html = "<p>Three new comments</p>\n".repeat(html_bytes / 26);
     let draft = Draft {
-        from: Person { name: "Acme", address: FROM },
-        to: Person { name: "Ann", address: TO },
+        from: Party { name: "Acme", address: FROM },
+        to: Party { name: "Ann", address: TO },
         reply_to: None,
         subject: "3 new comments",
         html: Some(&html),
         text: "Three new comments\n",
         id: Uuid::from_u128(1),
-        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
+        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
     };

@@ -1,7 +1,7 @@
 //! A relay's reply: taken apart without harm, and classified by the laws of docs/delivery.md.
 
-use tidings_mail::mailer::{Event, Reply, classify};
-use tidings_model::attempt::{Class, Phase};
+use tidings_mail::smtp::{Reply, SmtpEvent, classify};
+use tidings_model::attempt::{AttemptClass, Phase};
 
 use super::presentable::assert_presentable;
 
@@ -24,7 +24,7 @@ pub(super) fn reply(code: u16, text: &str) {
     fit(&reply);
     assert_eq!((reply.code, reply.enhanced), (code, enhanced(code, text)), "{text:?}");
     for phase in PHASES {
-        let class = classify(phase, &Event::Reply(reply.clone()));
+        let class = classify(phase, &SmtpEvent::Reply(reply.clone()));
         assert!(lawful(phase, &reply, class), "{phase:?}: {reply}: {class:?}");
     }
 }
@@ -48,25 +48,28 @@ fn enhanced(code: u16, text: &str) -> Option<(u16, u16, u16)> {
     Some((number(class).filter(|class| *class == code_class)?, number(subject)?, number(detail)?))
 }
 
-fn lawful(phase: Phase, reply: &Reply, class: Class) -> bool {
-    let retried = matches!(class, Class::Deferred | Class::Throttled);
+fn lawful(phase: Phase, reply: &Reply, class: AttemptClass) -> bool {
+    let retried = matches!(class, AttemptClass::Deferred | AttemptClass::Throttled);
     let by_code = match (reply.code / 100, phase) {
-        (2, Phase::Dot) => class == Class::Sent,
-        (0..=3, Phase::Dot) => class == Class::Ambiguous,
-        (0..=3, _) => class == Class::Deferred,
+        (2, Phase::Dot) => class == AttemptClass::Sent,
+        (0..=3, Phase::Dot) => class == AttemptClass::Ambiguous,
+        (0..=3, _) => class == AttemptClass::Deferred,
         (4, _) => retried,
-        _ => !matches!(class, Class::Sent | Class::Ambiguous | Class::Fenced | Class::Cancelled),
+        _ => !matches!(
+            class,
+            AttemptClass::Sent | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled
+        ),
     };
     let subject = reply.enhanced.map(|(_, subject, detail)| (subject, detail));
     let by_class = match class {
         // Only after RCPT has the relay heard of the recipient, and it must mean the address.
-        Class::HardBounce => {
+        AttemptClass::HardBounce => {
             phase > Phase::Mail && reply.code == 550 && matches!(subject, Some((1, 1 | 2 | 3 | 6 | 10)))
         }
-        Class::MailboxFull => matches!(subject, Some((2, 2))),
-        Class::Policy => matches!(subject, Some((7, _))),
+        AttemptClass::MailboxFull => matches!(subject, Some((2, 2))),
+        AttemptClass::Policy => matches!(subject, Some((7, _))),
         _ => true,
     };
-    let unheard = phase <= Phase::Ehlo && reply.code >= 500 && class != Class::Deferred;
+    let unheard = phase <= Phase::Ehlo && reply.code >= 500 && class != AttemptClass::Deferred;
     by_code && by_class && !unheard
 }

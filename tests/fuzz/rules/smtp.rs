@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidings_mail::mailer::{Delivery, Event, Limits, Mailer, Timeouts, classify};
-use tidings_model::attempt::{Class, Phase};
+use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, SmtpEvent, Timeouts, classify};
+use tidings_model::attempt::{AttemptClass, Phase};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -44,7 +44,7 @@ pub fn smtp(bytes: &[u8]) {
     });
 }
 
-async fn attempt(listener: &TcpListener, said: &[u8]) -> Delivery {
+async fn attempt(listener: &TcpListener, said: &[u8]) -> AttemptOutcome {
     let port = listener.local_addr().expect("the port is known").port();
     let offers_login = said.windows(4).any(|said| said == b"AUTH");
     let login = if offers_login { "digest:secret@" } else { "" };
@@ -59,7 +59,8 @@ async fn attempt(listener: &TcpListener, said: &[u8]) -> Delivery {
         let delivery = match offered {
             Ok(ready) => ready.dot().await,
             Err(delivery) => {
-                let before = delivery.phase < Phase::Dot && !matches!(delivery.class, Class::Sent | Class::Ambiguous);
+                let before = delivery.phase < Phase::Dot
+                    && !matches!(delivery.class, AttemptClass::Sent | AttemptClass::Ambiguous);
                 assert!(before, "{delivery:?}");
                 delivery
             }
@@ -80,14 +81,14 @@ async fn say(mut socket: TcpStream, said: &[u8]) {
     }
 }
 
-fn ended(delivery: &Delivery) {
-    let Delivery { phase, reply, class, detail } = delivery;
+fn ended(delivery: &AttemptOutcome) {
+    let AttemptOutcome { phase, reply, class, detail } = delivery;
     assert_presentable("a detail", detail, 2_000);
     assert!(!detail.is_empty() && !detail.contains(TO), "{detail}");
-    assert_eq!(*class == Class::Sent, *phase == Phase::Done, "{delivery:?}");
+    assert_eq!(*class == AttemptClass::Sent, *phase == Phase::Done, "{delivery:?}");
     if let Some(reply) = reply {
         reply::fit(reply);
         let asked = if *phase == Phase::Done { Phase::Dot } else { *phase };
-        assert_eq!(classify(asked, &Event::Reply(reply.clone())), *class, "{delivery:?}");
+        assert_eq!(classify(asked, &SmtpEvent::Reply(reply.clone())), *class, "{delivery:?}");
     }
 }

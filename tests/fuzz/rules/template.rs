@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
-use tidings_mail::renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, View};
+use tidings_mail::render::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, View};
 use tidings_model::records::Group;
 
 use super::{

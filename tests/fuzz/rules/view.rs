@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value};
-use tidings_mail::renderer::{Input, Links, View};
+use tidings_mail::render::{Input, Links, View};
 use tidings_model::{
     Key,
     records::{Contents, Group, Recipient},

@@ -22,10 +22,7 @@ use temporalio_common::{
 use temporalio_sdk::WorkerOptions;
 use tidings::{registration, sdk};
 use tidings_activities::{Deps, relays::Relays};
-use tidings_mail::{
-    mailer::{Signers, Timeouts},
-    renderer::Renderer,
-};
+use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
 use tidings_model::{
     Key,
     command::Order,

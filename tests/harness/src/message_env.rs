@@ -16,7 +16,7 @@ use tidings_activities::{
     operations::submit::{self, Accepted, Content, Refused, Submission, To},
 };
 use tidings_client::{Commands, commands::MessageCommands};
-use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     MessageKey,
     command::Order,

@@ -12,7 +12,7 @@ use tidings_harness::{
     relay::{self, Act, At, Fault, Relay},
 };
 use tidings_mail::{
-    renderer::Renderer,
+    render::Renderer,
     smtp::{Follows, OUTCOMES, RowEvent},
 };
 use tidings_model::{

@@ -15,7 +15,7 @@ use tidings_harness::{
     env::{Env, event, key, settings, wait_for_emails},
     python::python,
 };
-use tidings_mail::mailer::Dkim;
+use tidings_mail::dkim::Dkim;
 use tidings_model::{Provider, settings::DkimKey};
 use tidings_needs::needs;
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with};
 use tidings_mail::smtp::{Follows, Limits, OUTCOMES, RowEvent, Timeouts, Withdrawal};
-use tidings_model::attempt::{Class, Phase};
+use tidings_model::attempt::{AttemptClass, Phase};
 
 const ANN: &str = "ann@example.net";
 
@@ -33,10 +33,10 @@ async fn each_reply_has_its_class_and_the_next_message_is_sent() -> Result<()> {
     }
     let lines = "550-5.1.1 no such user\r\n550 5.1.1 see help";
     let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
-    a_reply_ends_one_attempt(&relay, At::Rcpt, lines, (Class::HardBounce, Phase::Rcpt)).await
+    a_reply_ends_one_attempt(&relay, At::Rcpt, lines, (AttemptClass::HardBounce, Phase::Rcpt)).await
 }
 
-async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (Class, Phase)) -> Result<()> {
+async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (AttemptClass, Phase)) -> Result<()> {
     relay.fault(Fault::new(at, reply(text)).times(1));
     let mailer = mailer(&relay.url().replace("smtp://", "smtp://ann:secret@"))?;
     let delivery = deliver(&mailer, ANN).await;
@@ -44,7 +44,7 @@ async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (
     assert_eq!(delivery.reply.map(|reply| reply.code), text.get(..3).and_then(|code| code.parse().ok()), "{text}");
     assert_eq!(relay.mails(), [], "{text}");
 
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {at:?} {text}");
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent, "after {at:?} {text}");
     assert_eq!(relay.mails().len(), 1, "after {at:?} {text}");
     Ok(())
 }
@@ -62,15 +62,19 @@ async fn a_connection_lost_before_the_dot_is_safe_to_retry() -> Result<()> {
             let relay = Relay::start().await?;
             relay.fault(Fault::new(at, act.clone()));
             let delivery = deliver(&mailer(&relay.url())?, ANN).await;
-            assert_eq!((delivery.class, delivery.phase), (Class::Deferred, phase), "{at:?} {act:?}: {delivery:?}");
+            assert_eq!(
+                (delivery.class, delivery.phase),
+                (AttemptClass::Deferred, phase),
+                "{at:?} {act:?}: {delivery:?}"
+            );
             assert_eq!(relay.mails(), []);
         }
     }
     let gone = Relay::start().await?.url();
     let delivery = deliver(&mailer(&gone)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Connect));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Connect));
     let nowhere = deliver(&mailer("smtp://host.invalid?tls=none")?, ANN).await;
-    assert_eq!((nowhere.class, nowhere.phase), (Class::Deferred, Phase::Connect));
+    assert_eq!((nowhere.class, nowhere.phase), (AttemptClass::Deferred, Phase::Connect));
     Ok(())
 }
 
@@ -81,7 +85,7 @@ async fn a_connection_lost_within_the_content_is_safe_to_retry() -> Result<()> {
     // More than the buffers of both sides hold.
     let large = b"Three new comments\r\n".repeat(1_000_000);
     let delivery = mailer(&relay.url())?.offer(FROM, ANN, &large).await.err().expect("the relay is gone");
-    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Body));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
     assert_eq!(relay.mails(), []);
     Ok(())
 }
@@ -100,9 +104,9 @@ async fn a_lost_or_unreadable_reply_to_the_dot_is_ambiguous() -> Result<()> {
         relay.fault(Fault::new(At::Dot, act.clone()).times(1));
         let mailer = mailer(&relay.url())?;
         let delivery = deliver(&mailer, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (Class::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
         assert_eq!(relay.mails().len(), kept, "{act:?}");
-        assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent, "after {act:?}");
+        assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent, "after {act:?}");
         assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
     }
     Ok(())
@@ -117,10 +121,10 @@ async fn replies_of_bare_codes_are_accepted() -> Result<()> {
     }
     relay.fault(Fault::new(At::Dot, Act::KeepAndReply("250".into())).times(1));
     let mailer = mailer(&relay.url())?;
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     assert_eq!(relay.mails().len(), 1);
     let large = mailer.offer(FROM, ANN, &b"0123456789\r\n".repeat(100)).await.err();
-    assert_eq!(large.map(|delivery| delivery.class), Some(Class::TooLarge));
+    assert_eq!(large.map(|delivery| delivery.class), Some(AttemptClass::TooLarge));
     Ok(())
 }
 
@@ -129,12 +133,12 @@ async fn each_phase_has_its_own_timeout() -> Result<()> {
     let short = Duration::from_millis(200);
     let all = Timeouts::default();
     for (at, timeouts, phase, class) in [
-        (At::Greeting, Timeouts { greeting: short, ..all }, Phase::Greeting, Class::Deferred),
-        (At::Ehlo, Timeouts { greeting: short, ..all }, Phase::Ehlo, Class::Deferred),
-        (At::Mail, Timeouts { command: short, ..all }, Phase::Mail, Class::Deferred),
-        (At::Rcpt, Timeouts { command: short, ..all }, Phase::Rcpt, Class::Deferred),
-        (At::Data, Timeouts { data: short, ..all }, Phase::Data, Class::Deferred),
-        (At::Dot, Timeouts { dot: short, ..all }, Phase::Dot, Class::Ambiguous),
+        (At::Greeting, Timeouts { greeting: short, ..all }, Phase::Greeting, AttemptClass::Deferred),
+        (At::Ehlo, Timeouts { greeting: short, ..all }, Phase::Ehlo, AttemptClass::Deferred),
+        (At::Mail, Timeouts { command: short, ..all }, Phase::Mail, AttemptClass::Deferred),
+        (At::Rcpt, Timeouts { command: short, ..all }, Phase::Rcpt, AttemptClass::Deferred),
+        (At::Data, Timeouts { data: short, ..all }, Phase::Data, AttemptClass::Deferred),
+        (At::Dot, Timeouts { dot: short, ..all }, Phase::Dot, AttemptClass::Ambiguous),
     ] {
         let relay = Relay::start().await?;
         relay.fault(Fault::new(at, Act::Silent));
@@ -153,7 +157,7 @@ async fn a_relay_that_stops_reading_is_abandoned_before_the_dot() -> Result<()> 
     let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
     let large = b"Three new comments\r\n".repeat(1_000_000);
     let delivery = mailer.offer(FROM, ANN, &large).await.err().expect("the relay does not read");
-    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Body));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
     Ok(())
 }
 
@@ -163,7 +167,7 @@ async fn a_relay_that_answers_slowly_gets_the_message() -> Result<()> {
     for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Body, At::Dot] {
         relay.fault(Fault::new(at, Act::Slow(Duration::from_millis(50))));
     }
-    assert_eq!(deliver(&mailer(&relay.url())?, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer(&relay.url())?, ANN).await.class, AttemptClass::Sent);
     Ok(())
 }
 
@@ -172,10 +176,10 @@ async fn a_message_withdrawn_before_the_dot_is_not_sent() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     for (why, class) in [
-        (Some(Withdrawal::Fenced), Class::Fenced),
-        (Some(Withdrawal::Cancelled), Class::Cancelled),
-        (Some(Withdrawal::Unrecorded("the store is unavailable".into())), Class::Deferred),
-        (None, Class::Cancelled),
+        (Some(Withdrawal::Fenced), AttemptClass::Fenced),
+        (Some(Withdrawal::Cancelled), AttemptClass::Cancelled),
+        (Some(Withdrawal::Unrecorded("the store is unavailable".into())), AttemptClass::Deferred),
+        (None, AttemptClass::Cancelled),
     ] {
         let ready = mailer.offer(FROM, ANN, &bytes("Three new comments")).await.expect("a relay that takes it");
         match why {
@@ -200,7 +204,7 @@ async fn a_dropped_offer_sends_nothing_and_frees_its_connection() -> Result<()> 
         relay.heal();
     }
     assert_eq!(relay.mails(), []);
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     Ok(())
 }
 
@@ -212,7 +216,7 @@ async fn the_relay_gets_the_exact_bytes_every_time() -> Result<()> {
     for message in [bytes("."), bytes(&large), bytes(&"ü".repeat(100_000)), b".\r\n.\r\n..\r\n".to_vec()] {
         for _ in 0..2 {
             let ready = mailer.offer(FROM, ANN, &message).await.expect("a relay that takes it");
-            assert_eq!(ready.dot().await.class, Class::Sent);
+            assert_eq!(ready.dot().await.class, AttemptClass::Sent);
             let kept = relay.mails().pop().expect("a mail");
             assert!(kept.bytes() == message, "{} bytes became {}", message.len(), kept.bytes().len());
             assert_eq!((kept.from.as_str(), kept.to.as_slice()), (FROM, &[ANN.to_owned()][..]));
@@ -227,9 +231,9 @@ async fn a_message_over_the_advertised_size_is_not_offered() -> Result<()> {
     let relay = Relay::with(Settings { extensions: vec!["SIZE 2000".into()], ..Settings::default() }).await?;
     let mailer = mailer(&relay.url())?;
     let delivery = mailer.offer(FROM, ANN, &bytes(&"long ".repeat(1000))).await.err().expect("it is too large");
-    assert_eq!(delivery.class, Class::TooLarge);
+    assert_eq!(delivery.class, AttemptClass::TooLarge);
     assert!(!relay.commands().contains(&"MAIL".to_owned()));
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     Ok(())
 }
 
@@ -237,12 +241,12 @@ async fn a_message_over_the_advertised_size_is_not_offered() -> Result<()> {
 async fn an_international_address_needs_smtputf8() -> Result<()> {
     let without = Relay::start().await?;
     let delivery = deliver(&mailer(&without.url())?, "zoë@example.net").await;
-    assert_eq!((delivery.class, delivery.phase), (Class::Failed, Phase::Rcpt));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Failed, Phase::Rcpt));
     assert!(delivery.detail.contains("SMTPUTF8"), "{}", delivery.detail);
 
     let with = Relay::with(Settings { extensions: vec!["SMTPUTF8".into(), "8BITMIME".into()], ..Settings::default() });
     let with = with.await?;
-    assert_eq!(deliver(&mailer(&with.url())?, "zoë@example.net").await.class, Class::Sent);
+    assert_eq!(deliver(&mailer(&with.url())?, "zoë@example.net").await.class, AttemptClass::Sent);
     assert_eq!(with.mails()[0].to, ["zoë@example.net"]);
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use tidings_harness::relay::{Act, At, Fault, Relay, Settings, deliver, mailer, mailer_with};
-use tidings_mail::mailer::{Limits, Timeouts};
-use tidings_model::attempt::Class;
+use tidings_mail::smtp::{Limits, Timeouts};
+use tidings_model::attempt::AttemptClass;
 
 const ANN: &str = "ann@example.net";
 
@@ -19,7 +19,7 @@ async fn open_connections_never_exceed_the_limit() -> Result<()> {
     relay.fault(Fault::new(At::Dot, slow));
     let mailer = mailer_with(&relay.url(), Limits { connections: 3, ..Limits::default() }, Timeouts::default())?;
     let classes = join_all((0..100).map(|_| deliver(&mailer, ANN))).await;
-    assert_eq!(classes.iter().filter(|delivery| delivery.class == Class::Sent).count(), 80);
+    assert_eq!(classes.iter().filter(|delivery| delivery.class == AttemptClass::Sent).count(), 80);
     assert_eq!(relay.mails().len(), 80);
     assert_eq!(relay.most_connections(), 3);
     Ok(())
@@ -34,7 +34,7 @@ async fn one_connection_carries_many_messages_despite_refusals() -> Result<()> {
     let mailer = mailer(&relay.url())?;
     let mut sent = 0;
     for _ in 0..20 {
-        sent += usize::from(deliver(&mailer, ANN).await.class == Class::Sent);
+        sent += usize::from(deliver(&mailer, ANN).await.class == AttemptClass::Sent);
     }
     assert_eq!((sent, relay.mails().len(), relay.connections()), (16, 16, 1));
     Ok(())
@@ -45,7 +45,7 @@ async fn a_connection_closes_after_its_number_of_messages() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer_with(&relay.url(), Limits { messages: 5, ..Limits::default() }, Timeouts::default())?;
     for _ in 0..20 {
-        assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+        assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     }
     assert_eq!(relay.connections(), 4);
     Ok(())
@@ -59,7 +59,7 @@ async fn an_old_or_idle_connection_is_not_reused() -> Result<()> {
         let relay = Relay::start().await?;
         let mailer = mailer_with(&relay.url(), limits, Timeouts::default())?;
         for _ in 0..3 {
-            assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+            assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
         }
         assert_eq!(relay.connections(), 3, "{limits:?}");
     }
@@ -75,7 +75,7 @@ async fn a_connection_closed_while_idle_is_replaced_silently() -> Result<()> {
         }
         let mailer = mailer(&relay.url())?;
         for round in 1..=3 {
-            assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+            assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
             assert_eq!((relay.mails().len(), relay.connections()), (round, round));
             relay.until("the idle connection closes", |relay| relay.open_connections() == 0).await?;
         }
@@ -88,14 +88,14 @@ async fn a_reused_connection_that_ends_at_mail_or_rset_is_replaced() -> Result<(
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     relay.fault(Fault::new(At::Mail, Act::ReplyAndClose("421 4.7.0 too many messages".into())).after(1).times(1));
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
 
     relay.heal();
     relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.1.1 no".into())).times(1));
     relay.fault(Fault::new(At::Rset, Act::Reply("502 5.5.1 what?".into())));
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::HardBounce);
-    assert_eq!(deliver(&mailer, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::HardBounce);
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     assert_eq!((relay.mails().len(), relay.connections()), (3, 3));
     Ok(())
 }
@@ -105,11 +105,11 @@ async fn closing_sends_quit_and_defers_later_messages() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     let both = join_all([deliver(&mailer, ANN), deliver(&mailer, ANN)]).await;
-    assert!(both.iter().all(|delivery| delivery.class == Class::Sent));
+    assert!(both.iter().all(|delivery| delivery.class == AttemptClass::Sent));
     mailer.close().await;
     relay.until("the connections close", |relay| relay.open_connections() == 0).await?;
     assert_eq!(relay.commands().iter().filter(|verb| *verb == "QUIT").count(), 2);
     let late = deliver(&mailer, ANN).await;
-    assert_eq!((late.class, late.detail.as_str()), (Class::Deferred, "connect: the mailer is closed"));
+    assert_eq!((late.class, late.detail.as_str()), (AttemptClass::Deferred, "connect: the mailer is closed"));
     Ok(())
 }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use tempfile::TempDir;
 use tidings_harness::relay::{Act, At, Authority, Fault, Privacy, Relay, Settings, deliver, mailer};
-use tidings_mail::mailer::Mailer;
-use tidings_model::attempt::{Class, Phase};
+use tidings_mail::smtp::Mailer;
+use tidings_model::attempt::{AttemptClass, Phase};
 
 const ANN: &str = "ann@example.net";
 
@@ -42,7 +42,7 @@ async fn messages_are_sent_over_starttls_and_implicit_tls_with_a_login() -> Resu
         let mailer = guarded.mailer(privacy, LOGIN)?;
         for _ in 0..3 {
             let delivery = deliver(&mailer, ANN).await;
-            assert_eq!(delivery.class, Class::Sent, "{privacy:?}: {delivery:?}");
+            assert_eq!(delivery.class, AttemptClass::Sent, "{privacy:?}: {delivery:?}");
         }
         assert_eq!((guarded.relay.mails().len(), guarded.relay.connections()), (3, 1));
     }
@@ -55,7 +55,7 @@ async fn auth_login_is_used_when_plain_is_not_offered() -> Result<()> {
     let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
     relay.fault(Fault::new(At::Ehlo, Act::Reply("250-relay.test\r\n250 AUTH LOGIN".into())));
     let url = relay.url().replace("smtp://", "smtp://tidings:secret@");
-    assert_eq!(deliver(&mailer(&url)?, ANN).await.class, Class::Sent);
+    assert_eq!(deliver(&mailer(&url)?, ANN).await.class, AttemptClass::Sent);
     Ok(())
 }
 
@@ -64,22 +64,22 @@ async fn wrong_or_missing_credentials_are_a_configuration_error() -> Result<()> 
     let guarded = Guarded::start(Privacy::Implicit, "localhost").await?;
     for (login, phase, code) in [("tidings:wrong@", Phase::Auth, 535), ("", Phase::Mail, 530)] {
         let delivery = deliver(&guarded.mailer(Privacy::Implicit, login)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (Class::Configuration, phase), "{delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, phase), "{delivery:?}");
         assert_eq!(delivery.reply.map(|reply| reply.code), Some(code));
     }
     let plain = Relay::start().await?;
     let url = plain.url().replace("smtp://", "smtp://tidings:secret@");
     let delivery = deliver(&mailer(&url)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (Class::Configuration, Phase::Auth), "no AUTH offered");
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "no AUTH offered");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_temporary_auth_failure_throttles_the_relay() -> Result<()> {
     for (text, class) in [
-        ("454 4.7.0 Temporary authentication failure", Class::Throttled),
-        ("421 4.3.2 shutting down", Class::Deferred),
-        ("534 5.7.9 mechanism too weak", Class::Configuration),
+        ("454 4.7.0 Temporary authentication failure", AttemptClass::Throttled),
+        ("421 4.3.2 shutting down", AttemptClass::Deferred),
+        ("534 5.7.9 mechanism too weak", AttemptClass::Configuration),
     ] {
         let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
         guarded.relay.fault(Fault::new(At::Auth, Act::Reply(text.into())));
@@ -94,7 +94,7 @@ async fn without_an_offer_of_starttls_nothing_is_sent_in_the_clear() -> Result<(
     let relay = Relay::start().await?;
     let url = format!("smtp://tidings:secret@localhost:{}?tls=required", relay.address().port());
     let delivery = deliver(&mailer(&url)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls));
     assert!(delivery.detail.contains("does not offer STARTTLS"), "{}", delivery.detail);
     assert_eq!(relay.commands(), ["EHLO"]);
     Ok(())
@@ -106,7 +106,7 @@ async fn after_a_failed_starttls_nothing_is_sent_in_the_clear() -> Result<()> {
         let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
         guarded.relay.fault(Fault::new(At::StartTls, act.clone()));
         let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{act:?}: {delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{act:?}: {delivery:?}");
         assert!(!guarded.relay.commands().contains(&"AUTH".to_owned()), "{act:?}");
     }
     Ok(())
@@ -119,7 +119,7 @@ async fn replies_injected_before_tls_are_ignored() -> Result<()> {
     let act = Act::Slip("220 2.0.0 go ahead\r\n220 evil\r\n250-evil\r\n250 SIZE 1".into());
     guarded.relay.fault(Fault::new(At::StartTls, act));
     let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
-    assert_eq!(delivery.class, Class::Sent, "{delivery:?}");
+    assert_eq!(delivery.class, AttemptClass::Sent, "{delivery:?}");
     Ok(())
 }
 
@@ -128,12 +128,12 @@ async fn a_certificate_of_another_name_or_authority_is_not_trusted() -> Result<(
     for privacy in [Privacy::StartTls, Privacy::Implicit] {
         let other_name = Guarded::start(privacy, "mail.example.com").await?;
         let delivery = deliver(&other_name.mailer(privacy, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
 
         let right = Guarded::start(privacy, "localhost").await?;
         let wrong_ca = Guarded { relay: right.relay, ca: other_name.ca };
         let delivery = deliver(&wrong_ca.mailer(privacy, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (Class::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
         assert!(!wrong_ca.relay.commands().contains(&"AUTH".to_owned()));
     }
     Ok(())
@@ -146,7 +146,7 @@ async fn opportunistic_tls_is_used_only_where_offered() -> Result<()> {
     for relay in [&guarded.relay, &Relay::start().await?] {
         let login = if std::ptr::eq(relay, &raw const guarded.relay) { LOGIN } else { "" };
         let url = format!("smtp://{login}localhost:{}?tls=opportunistic&ca={}", relay.address().port(), ca.display());
-        assert_eq!(deliver(&mailer(&url)?, ANN).await.class, Class::Sent);
+        assert_eq!(deliver(&mailer(&url)?, ANN).await.class, AttemptClass::Sent);
     }
     assert!(guarded.relay.commands().contains(&"STARTTLS".to_owned()));
     Ok(())

@@ -13,10 +13,10 @@ use tidings_harness::{
     env::{Env, event, eventually, key, settings, sqlite, wait_for_emails},
     relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
 };
-use tidings_mail::mailer::{Delivery, Timeouts};
+use tidings_mail::smtp::{AttemptOutcome, Timeouts};
 use tidings_model::{
     Provider,
-    attempt::Class,
+    attempt::AttemptClass,
     breaker::Cause,
     settings::{Per, Rate, RelaySettings, Settings},
     step::Outcome,
@@ -165,7 +165,7 @@ fn names() -> Vec<String> {
     vec!["own".to_owned()]
 }
 
-async fn attempt(route: &Route<'_>) -> Delivery {
+async fn attempt(route: &Route<'_>) -> AttemptOutcome {
     match route.offer(FROM, ANN, &relay::bytes("Three new comments")).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
@@ -173,7 +173,7 @@ async fn attempt(route: &Route<'_>) -> Delivery {
 }
 
 /// Chooses, tries, and tells the breaker.
-async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) -> Result<Option<Class>> {
+async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) -> Result<Option<AttemptClass>> {
     let Choice::By(route) = relays.choose(store, &names(), Uuid::from_u128(message), now).await? else {
         return Ok(None);
     };
@@ -189,7 +189,7 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let workers = [worker(&relay, Provider::Other)?, worker(&relay, Provider::Other)?];
     relay.fault(policy());
     let start = Timestamp::now();
-    assert_eq!(send(&workers[0], &store, 1, start).await?, Some(Class::Policy));
+    assert_eq!(send(&workers[0], &store, 1, start).await?, Some(AttemptClass::Policy));
     assert_eq!(send(&workers[1], &store, 2, start).await?, None, "the other worker knows");
     relay.heal();
 
@@ -207,11 +207,11 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     }
     let [route] = &tries[..] else { bail!("{} messages try it", tries.len()) };
     let delivery = attempt(route).await;
-    assert_eq!(delivery.class, Class::Sent);
+    assert_eq!(delivery.class, AttemptClass::Sent);
     workers[0].report_result(&*store, route, &delivery, over).await;
     assert_eq!(cause(&*store, "own").await?, None);
     for message in 40..44 {
-        assert_eq!(send(&workers[0], &store, message, over).await?, Some(Class::Sent));
+        assert_eq!(send(&workers[0], &store, message, over).await?, Some(AttemptClass::Sent));
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     let relays = worker(&relay, Provider::Other)?;
     let route = relays.route("own", Uuid::nil()).context("it is configured")?;
     let delivery = attempt(&route).await;
-    assert_eq!(delivery.class, Class::Sent);
+    assert_eq!(delivery.class, AttemptClass::Sent);
     join_all((0..MESSAGES).map(|_| relays.report_result(&store, &route, &delivery, Timestamp::now()))).await;
     let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
     // The latest wait until there are more of them.
@@ -243,7 +243,7 @@ async fn an_unreachable_relay_is_probed_and_used_again_when_it_is_back() -> Resu
     relay.fault(Fault::new(At::Greeting, Act::ReplyAndClose("421 4.3.2 shutting down".into())));
     let mut now = Timestamp::now();
     for message in 0..5 {
-        assert_eq!(send(&relays, &store, message, now).await?, Some(Class::Deferred));
+        assert_eq!(send(&relays, &store, message, now).await?, Some(AttemptClass::Deferred));
     }
     assert_eq!(cause(&*store, "own").await?, Some(Cause::Outage));
     // Hours later, with one attempt in five minutes.
@@ -257,8 +257,8 @@ async fn an_unreachable_relay_is_probed_and_used_again_when_it_is_back() -> Resu
 
     relay.heal();
     now += SignedDuration::from_mins(5);
-    assert_eq!(send(&relays, &store, 1000, now).await?, Some(Class::Sent));
-    assert_eq!(send(&relays, &store, 1001, now).await?, Some(Class::Sent));
+    assert_eq!(send(&relays, &store, 1000, now).await?, Some(AttemptClass::Sent));
+    assert_eq!(send(&relays, &store, 1001, now).await?, Some(AttemptClass::Sent));
     Ok(())
 }
 
@@ -270,7 +270,7 @@ async fn provider_headers_precede_the_same_stored_bytes_every_time() -> Result<(
         let (store, _folder) = store().await?;
         let relays = worker(&relay, provider)?;
         for _ in 0..2 {
-            assert_eq!(send(&relays, &store, 7, Timestamp::now()).await?, Some(Class::Sent));
+            assert_eq!(send(&relays, &store, 7, Timestamp::now()).await?, Some(AttemptClass::Sent));
         }
         let headers = provider.headers(Uuid::from_u128(7), None);
         let expected = [headers.as_bytes(), &stored].concat();

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_mail::{
-    mailer::Dkim,
-    renderer::{self, Renderer},
+    dkim::Dkim,
+    render::{self, Renderer},
 };
 use tidings_model::{
     ParseError,
@@ -114,7 +114,7 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
             problem: format!(
                 "there is no such template; there are: {}. Until then {:?} is used",
                 names.join(", "),
-                renderer::DEFAULT
+                render::DEFAULT
             ),
         })
         .collect()

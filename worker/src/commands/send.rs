@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
-use tidings_mail::{mailer::Signers, renderer::Renderer};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::settings::Streams;
 
 use crate::{Config, error::Usage, storage::Storage};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tidings_mail::renderer::{Rendered, Renderer};
+use tidings_mail::render::{Rendered, Renderer};
 
 use crate::Config;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_mail::mailer::Dkim;
+use tidings_mail::dkim::Dkim;
 use tidings_model::settings::{DkimKey, Sender};
 use toml::Spanned;
 

@@ -1,6 +1,6 @@
 //! Configurations and the problems they report.
 
-use tidings_mail::mailer::Dkim;
+use tidings_mail::dkim::Dkim;
 
 use super::*;
 

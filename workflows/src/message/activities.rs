@@ -7,7 +7,7 @@ use tidings_model::{
     step::Closed,
 };
 
-/// See each input in [`contract`](super::contract).
+/// See each input in [`message::contract`](tidings_model::message::contract).
 pub struct MessageActivities;
 
 #[activity_definitions]

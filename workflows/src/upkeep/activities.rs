@@ -4,7 +4,7 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 use tidings_model::retention::{Cutoff, CutoffsInput, Purged};
 
-/// See each input in [`contract`](super::contract).
+/// See each input in [`retention`](tidings_model::retention).
 pub struct UpkeepActivities;
 
 #[activity_definitions]

@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_mail::mailer::{Delivery, Draft, Limits, Mailer, Of, Person, Timeouts};
+use tidings_mail::{
+    mime::{Draft, MessageKind, Party},
+    smtp::{AttemptOutcome, Limits, Mailer, Timeouts},
+};
 use uuid::Uuid;
 
 /// The sender of all emails of these tests.
@@ -25,7 +28,7 @@ pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mail
 }
 
 /// Makes one attempt, which counts as recorded in time.
-pub async fn deliver(mailer: &Mailer, to: &str) -> Delivery {
+pub async fn deliver(mailer: &Mailer, to: &str) -> AttemptOutcome {
     match mailer.offer(FROM, to, &bytes("Three new comments")).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
@@ -39,14 +42,14 @@ pub async fn deliver(mailer: &Mailer, to: &str) -> Delivery {
 #[must_use]
 pub fn bytes(text: &str) -> Vec<u8> {
     let draft = Draft {
-        from: Person { name: "Acme", address: FROM },
-        to: Person { name: "Ann", address: "ann@example.net" },
+        from: Party { name: "Acme", address: FROM },
+        to: Party { name: "Ann", address: "ann@example.net" },
         reply_to: None,
         subject: "3 new comments",
         html: Some("<p>Three new comments</p>"),
         text,
         id: Uuid::from_u128(1),
-        of: Of::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
+        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
     };

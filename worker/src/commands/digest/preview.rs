@@ -5,8 +5,9 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::json;
 use tidings_activities::{Deps, digest::preview::Preview, operations::preview::preview, relays::Relays};
 use tidings_mail::{
-    mailer::{Signers, Timeouts},
-    renderer::{Rendered, Renderer},
+    dkim::Signers,
+    render::{Rendered, Renderer},
+    smtp::Timeouts,
 };
 use tidings_model::{Key, command::Due, settings::UnknownRecipients};
 

@@ -5,9 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::relays::Relays;
-use tidings_mail::mailer::{Delivery, Draft, Of, Person, Signers, Timeouts};
+use tidings_mail::{
+    dkim::Signers,
+    mime::{Draft, MessageKind, Party},
+    smtp::{AttemptOutcome, Timeouts},
+};
 use tidings_model::{
-    attempt::{Class, Phase},
+    attempt::{AttemptClass, Phase},
     settings::{Settings, Stream, Streams, UnknownRecipients},
 };
 use uuid::Uuid;
@@ -64,14 +68,14 @@ pub(super) async fn run(Options { name, to, json }: Options, config: &Config) ->
     let mut ok = say("noop", true, "")?;
     if let Some(to) = to {
         let delivery = mail(&route, &to, &name, &config.settings(UnknownRecipients::Wait)?).await?;
-        ok = say("mail", delivery.class == Class::Sent, &delivery.detail)?;
+        ok = say("mail", delivery.class == AttemptClass::Sent, &delivery.detail)?;
     }
     relays.close().await;
     Ok(ok)
 }
 
 /// Without the phase, which stands in front.
-fn why(Delivery { phase, detail, .. }: &Delivery) -> &str {
+fn why(AttemptOutcome { phase, detail, .. }: &AttemptOutcome) -> &str {
     detail.strip_prefix(phase.name()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(detail)
 }
 
@@ -92,7 +96,7 @@ async fn mail(
     to: &str,
     relay: &str,
     settings: &Settings,
-) -> anyhow::Result<Delivery> {
+) -> anyhow::Result<AttemptOutcome> {
     let Streams { bulk, transactional } = &settings.streams;
     let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
     let (name, stream) = match (serves(bulk), serves(transactional)) {
@@ -103,14 +107,14 @@ async fn mail(
     let now = Timestamp::now();
     let text = format!("This is a test of the relay {relay:?} by `tidings relays test`.\n");
     let draft = Draft {
-        from: Person { name: &sender.name, address: &sender.address },
-        to: Person { name: "", address: to },
+        from: Party { name: &sender.name, address: &sender.address },
+        to: Party { name: "", address: to },
         reply_to: sender.reply_to.as_deref(),
         subject: "Test of a relay",
         html: None,
         text: &text,
         id: route.message(),
-        of: Of::Single { tenant: "tidings", stream: "test" },
+        of: MessageKind::Single { tenant: "tidings", stream: "test" },
         date: now,
         message_domain: &sender.domain,
     };
