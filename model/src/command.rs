@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     Event,
     limits::{self, Invalid},
-    step::Window,
+    step::window::Window,
 };
 
 /// Bytes of [`Order::by`].

@@ -8,12 +8,9 @@ mod effects;
 mod event;
 mod report;
 
-pub use effects::{Effects, Known, effects};
+pub use effects::{Effects, Known, WITHDRAW, effects};
 pub use event::{DeliveryEvent, Reported, Which};
 pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
-
-/// Action in the audit trail: the recipient no longer wants a digest type.
-pub const WITHDRAW: &str = "withdraw consent";
 
 /// The effect of a delivery event.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,11 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key,
-    settings::Cap,
-    step::{Closed, Outcome, Window},
+    settings::cap::Cap,
+    step::{
+        outcome::{Closed, Outcome},
+        window::Window,
+    },
 };
 
 mod message;

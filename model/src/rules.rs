@@ -5,7 +5,7 @@ pub mod cadence;
 pub mod deadline;
 pub mod effective;
 mod in_force;
-mod offered_cadences;
+pub(crate) mod offered_cadences;
 pub mod plan;
 pub mod preference_check;
 pub mod quiet;

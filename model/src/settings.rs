@@ -1,12 +1,14 @@
 //! Settings as data. The crate `tidings` reads them from `tidings.toml` and the environment.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::{Cadence, Key, Quiet, rules::Choices, words};
+use crate::{Cadence, Key, Quiet, rules::offered_cadences::Choices};
 
-mod streams;
+pub(crate) mod cap;
+pub(crate) mod streams;
 
-pub use streams::{DkimKey, Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Stream, Streams};
+pub use cap::Cap;
+pub use streams::{DkimKey, Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Sender, Stream, Streams};
 
 /// The configuration of activities.
 #[derive(Clone, Debug)]
@@ -44,22 +46,6 @@ impl Settings {
     pub fn rate(&self, stream: &Stream) -> Option<f64> {
         let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
         relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
-    }
-}
-
-/// A limit on digests in a span of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cap {
-    /// Number of digests, at least one.
-    pub most: u32,
-    /// Length of the span, which slides.
-    pub within: Duration,
-}
-
-/// In the words of `tidings.toml`: `5 in 1d`.
-impl fmt::Display for Cap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {}", self.most, words::written(self.within))
     }
 }
 
@@ -141,19 +127,6 @@ impl DigestSettings {
             more_url: None,
         }
     }
-}
-
-/// The sender of messages.
-#[derive(Clone, Debug)]
-pub struct Sender {
-    /// Display name of `From`.
-    pub name: String,
-    /// Address of `From` and of the envelope.
-    pub address: String,
-    /// `Reply-To`, if it differs.
-    pub reply_to: Option<String>,
-    /// Right-hand side of `Message-ID` and `List-Id`.
-    pub domain: String,
 }
 
 /// Treatment of users who are not in the directory.

@@ -8,7 +8,7 @@ use temporalio_common::{
 use temporalio_workflow::WorkflowContextView;
 use tidings_model::{Event, Retract};
 
-use crate::digest::State;
+use crate::digest::state::State;
 
 /// The state that one run hands to the next, as JSON; empty in the first run.
 #[derive(Clone, Debug, Default)]

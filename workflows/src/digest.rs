@@ -41,7 +41,7 @@ mod send;
 #[cfg(test)]
 mod simulation;
 mod stash;
-mod state;
+pub(crate) mod state;
 mod status;
 
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};

@@ -3,12 +3,14 @@
 
 use jiff::Timestamp;
 
-use super::{Bounce, Kind, Report};
+use super::report::{Bounce, Kind, Report};
 use crate::{
     Key,
-    delivery_events::WITHDRAW,
     records::{AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
 };
+
+/// Action in the audit trail: the recipient no longer wants a digest type.
+pub const WITHDRAW: &str = "withdraw consent";
 
 /// The context of a new delivery event.
 pub struct Known<'a> {

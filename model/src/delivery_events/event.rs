@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{Timestamp, Unit};
 use uuid::Uuid;
 
-use super::{Kind, Report};
+use super::report::{Kind, Report};
 use crate::{
     limits::{self, Invalid},
     presentable,

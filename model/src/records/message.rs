@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Suppression;
+use super::suppression::Suppression;
 use crate::{
     Key, MessageKey,
     step::{Closed, Outcome},

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::settings::Streams;
+use crate::settings::streams::Streams;
 
 /// An address that a tenant must not mail.
 #[derive(Clone, PartialEq, Eq, Serialize)]

@@ -3,7 +3,6 @@
 
 use std::{fmt, time::Duration};
 
-use super::Sender;
 use crate::{Provider, RelayUrl};
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
@@ -73,6 +72,19 @@ impl Stream {
         let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
         self.retry_delays.get(index).copied()
     }
+}
+
+/// The sender of messages.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// Display name of `From`.
+    pub name: String,
+    /// Address of `From` and of the envelope.
+    pub address: String,
+    /// `Reply-To`, if it differs.
+    pub reply_to: Option<String>,
+    /// Right-hand side of `Message-ID` and `List-Id`.
+    pub domain: String,
 }
 
 /// The private key that signs a stream's messages (DKIM, RFC 6376), and the name under which receivers find the public one.

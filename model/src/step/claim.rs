@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, Window};
+use super::{close::Ending, window::Window};
 use crate::Event;
 
 /// The input of `load`.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, Window};
+use super::{outcome::Closed, window::Window};
 use crate::Event;
 
 /// The input of `close`.

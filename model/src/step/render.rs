@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, Window};
+use super::{outcome::Closed, window::Window};
 
 /// The input of `render`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

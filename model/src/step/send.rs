@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, Window};
+use super::{outcome::Closed, window::Window};
 
 /// The input of `send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Window;
+use super::window::Window;
 use crate::Event;
 
 /// The input of `stash`.

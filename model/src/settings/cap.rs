@@ -1,0 +1,21 @@
+//! The cap of a recipient (rule 13).
+
+use std::{fmt, time::Duration};
+
+use crate::words;
+
+/// A limit on digests in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// Number of digests, at least one.
+    pub most: u32,
+    /// Length of the span, which slides.
+    pub within: Duration,
+}
+
+/// In the words of `tidings.toml`: `5 in 1d`.
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.most, words::written(self.within))
+    }
+}
