@@ -24,8 +24,10 @@ use tracing::{Instrument, debug_span};
 use uuid::Uuid;
 
 use crate::metrics;
+use change::{CAS_RETRIES, report};
 
 mod bounced;
+mod change;
 mod order;
 
 pub(crate) use bounced::bounced;
@@ -35,8 +37,6 @@ pub use order::Order;
 const FRESH: Duration = Duration::from_secs(1);
 /// Successes that are written together, so that not every message costs a write.
 const SUCCESS_BATCH: u32 = 50;
-/// Compare-and-set retries. A lost update is harmless, because the next attempt reports the same.
-const CAS_RETRIES: u32 = 20;
 
 /// The relays of the configuration. Their breakers are in the store, shared by all workers.
 pub struct Relays {
@@ -315,41 +315,6 @@ impl Relays {
 
     fn lock(&self) -> MutexGuard<'_, BreakerCache> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Reads, decides and writes, and repeats if another worker wrote first. Returns `None` if `next` changes nothing, or if the
-/// retries run out.
-async fn change(
-    store: &dyn Store,
-    name: &str,
-    entry: Option<&AuditEntry>,
-    now: Timestamp,
-    next: impl Fn(&Breaker) -> Option<Breaker>,
-) -> Result<Option<Breaker>, tidings_store::Error> {
-    for _ in 0..CAS_RETRIES {
-        let VersionedBreaker { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
-        let Some(next) = next(&breaker) else { return Ok(None) };
-        let kept = VersionedBreaker { revision: revision + 1, breaker: next };
-        if store.put_breaker(name, &kept, entry, now).await? {
-            report(name, &breaker, &kept.breaker);
-            return Ok(Some(kept.breaker));
-        }
-    }
-    Ok(None)
-}
-
-/// Logs the changes that operators watch. The alert names are stable.
-fn report(relay: &str, before: &Breaker, after: &Breaker) {
-    match (&before.open, &after.open) {
-        (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
-            let (cause, why, until) = (open.cause.name(), &open.why, open.until);
-            tracing::error!(alert = "relay_open", relay, cause, why, %until, times = open.times, "a relay is left alone");
-        }
-        (Some(open), None) => {
-            tracing::warn!(alert = "relay_closed", relay, cause = open.cause.name(), "a relay works again");
-        }
-        _ => {}
     }
 }
 

@@ -18,5 +18,10 @@ pub async fn run(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
     let CloseInput { asked_at, key, order } = input;
     let (by, why) = order.as_ref().map_or(("", "cancelled"), |order| (&order.by, &order.why));
     let closed = Closed { outcome: Outcome::Dropped, why: why.to_owned() };
-    Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(super::missing))
+    Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(missing))
+}
+
+/// The end of a workflow that was started without a message.
+pub(super) fn missing() -> Closed {
+    Closed { outcome: Outcome::Failed, why: "the outbox has no such message".to_owned() }
 }

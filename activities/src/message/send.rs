@@ -26,7 +26,7 @@ pub async fn run(
 ) -> Result<Cancellable<Attempted>, Error> {
     let id = input.key.message_id();
     let Some(message) = deps.store.message(id).await? else {
-        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(super::missing()), delays: Vec::new() }));
+        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(super::close::missing()), delays: Vec::new() }));
     };
     let now = now(input.asked_at);
     let streams = &deps.settings.streams;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_store::Store;
 
-use super::change;
+use super::change::change;
 
 /// Counts the bounce. A bounce that the store cannot take is lost, which hardly changes the rate.
 pub(crate) async fn bounced(store: &dyn Store, relay: &str, now: Timestamp) {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tidings_model::{breaker::Breaker, records::AuditEntry};
 use tidings_store::Store;
 
-use super::change;
+use super::change::change;
 
 /// A command that opens or closes a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

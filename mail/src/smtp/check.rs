@@ -1,6 +1,9 @@
 //! Checks a relay over a connection of its own, without sending a message.
 
-use super::{AttemptOutcome, Mailer, connect::open};
+use super::{
+    connect::open,
+    transmit::{AttemptOutcome, Mailer},
+};
 
 impl Mailer {
     /// Connects, negotiates TLS, authenticates, and sends NOOP and QUIT. Returns `false` if `tls=opportunistic` found no TLS.

@@ -2,7 +2,7 @@
 
 use tidings_model::attempt::{AttemptClass, Phase};
 
-use super::Reply;
+use super::reply::Reply;
 
 mod table;
 #[cfg(test)]

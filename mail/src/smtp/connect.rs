@@ -9,6 +9,11 @@ use lettre::transport::smtp::{
     extension::{ClientId, Extension},
 };
 use rustls::pki_types::ServerName;
+use tidings_model::{
+    RelayUrl,
+    attempt::Phase,
+    relay_url::{Credentials, Tls},
+};
 use tokio::{
     net::{TcpStream, lookup_host},
     time::{Instant, timeout},
@@ -17,16 +22,11 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tracing::{Instrument, debug_span};
 
 use super::{
-    SmtpEvent, Timeouts,
-    connection::Connection,
+    classify::SmtpEvent,
+    connection::{Connection, Timeouts},
     failure::{Failure, within},
     reply_lines::ReplyLines,
     shared_stream::SharedStream,
-};
-use tidings_model::{
-    RelayUrl,
-    attempt::Phase,
-    relay_url::{Credentials, Tls},
 };
 
 /// Opens a connection.

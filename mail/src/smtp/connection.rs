@@ -10,6 +10,7 @@ use lettre::{
         extension::{Extension, MailParameter},
     },
 };
+use tidings_model::attempt::Phase;
 use tokio::{
     io::AsyncWriteExt,
     time::{Instant, timeout},
@@ -17,11 +18,11 @@ use tokio::{
 use tracing::{Instrument, debug_span};
 
 use super::{
-    Reply, SmtpEvent,
+    classify::SmtpEvent,
     failure::{Failure, within},
+    reply::Reply,
     shared_stream::SharedStream,
 };
-use tidings_model::attempt::Phase;
 
 /// Time limits of the steps. The defaults are the minimums of RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]

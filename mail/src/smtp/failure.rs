@@ -2,11 +2,11 @@
 
 use std::{error::Error as _, io, time::Duration};
 
+use tidings_model::attempt::Phase;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::{Reply, SmtpEvent};
-use tidings_model::attempt::Phase;
+use super::{classify::SmtpEvent, reply::Reply};
 
 /// A failed step.
 #[derive(Debug)]

@@ -9,11 +9,16 @@ use std::{
 };
 
 use futures::future::join_all;
+use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 
-use super::{SmtpEvent, Timeouts, connect::open, connection::Connection, failure::Failure};
-use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
+use super::{
+    classify::SmtpEvent,
+    connect::open,
+    connection::{Connection, Timeouts},
+    failure::Failure,
+};
 
 /// The number of connections, and the use of each.
 #[derive(Clone, Copy, Debug)]

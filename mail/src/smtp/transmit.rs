@@ -6,19 +6,22 @@ use lettre::{
     Address,
     transport::smtp::extension::{MailBodyParameter, MailParameter},
 };
-
+use tidings_model::{
+    RelayUrl,
+    attempt::{AttemptClass, Phase},
+};
 use tokio_rustls::TlsConnector;
 use tracing::{Instrument, Span};
 
 use super::{
-    Limits, Reply, SmtpEvent, Timeouts, classify,
-    connection::Connection,
+    classify::{SmtpEvent, classify},
+    connection::{Connection, Timeouts},
     failure::Failure,
-    pool::{Lease, Pool},
+    pool::{Lease, Limits, Pool},
+    reply::Reply,
     tls,
 };
 use crate::Error;
-use tidings_model::{RelayUrl, attempt::AttemptClass, attempt::Phase};
 
 /// Bytes of content in one write. Each write has [`Timeouts::block`] of time.
 const BLOCK_BYTES: usize = 64 * 1024;
