@@ -1,4 +1,5 @@
-//! The outside world of a digest: the activities, and the store, the renderer and the mailer that they use.
+//! The outside world of a workflow: the activities of digests, single messages and retention, and the operations that the
+//! command line calls.
 
 mod alert;
 mod attempt;
