@@ -13,7 +13,7 @@ use super::{
     Sql,
     dialect::{Dialect, Variants},
     group_commit::GroupCommit,
-    schema::migrator,
+    schema::{self, migrator},
 };
 use crate::Result;
 
@@ -56,7 +56,7 @@ impl Sql<sqlx::Postgres> {
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(include_str!("../../migrations/postgres/0001_tidings.sql")).run(&self.writer).await?)
+        Ok(migrator(&schema::POSTGRES).run(&self.writer).await?)
     }
 }
 

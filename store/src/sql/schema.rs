@@ -8,13 +8,27 @@ use sqlx::{
 use super::{Dialect, Sql};
 use crate::{Error, Result, error::NOT_MIGRATED};
 
+/// A migration: its version, its name, and its text for one database.
+pub type Step = (i64, &'static str, &'static str);
+
+/// The migrations of one database, oldest first: the files of the folder `migrations/DATABASE`.
+macro_rules! migrations {
+    ($database:literal) => {
+        [(1, "tidings", include_str!(concat!("../../migrations/", $database, "/0001_tidings.sql")))]
+    };
+}
+
+pub const SQLITE: [Step; VERSION as usize] = migrations!("sqlite");
+pub const POSTGRES: [Step; VERSION as usize] = migrations!("postgres");
+
 /// The version of the latest migration.
 const VERSION: i64 = 1;
 
-/// The migrations of one database; `tables` is the text of the first.
-pub fn migrator(tables: &'static str) -> Migrator {
-    let first = Migration::new(VERSION, "tidings".into(), Simple, tables.into_sql_str(), false);
-    Migrator::with_migrations(vec![first])
+/// Carries out the migrations of one database that have not run yet.
+pub fn migrator(steps: &[Step]) -> Migrator {
+    let migration =
+        |(version, name, text): &Step| Migration::new(*version, (*name).into(), Simple, text.into_sql_str(), false);
+    Migrator::with_migrations(steps.iter().map(migration).collect())
 }
 
 impl<D: Dialect> Sql<D> {

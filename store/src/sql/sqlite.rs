@@ -19,7 +19,7 @@ use super::{
     Sql,
     dialect::{Dialect, Variants},
     group_commit::GroupCommit,
-    schema::migrator,
+    schema::{self, migrator},
 };
 use crate::{Error, Result};
 
@@ -58,7 +58,7 @@ impl Sql<sqlx::Sqlite> {
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(include_str!("../../migrations/sqlite/0001_tidings.sql")).run(&self.writer).await?)
+        Ok(migrator(&schema::SQLITE).run(&self.writer).await?)
     }
 }
 
