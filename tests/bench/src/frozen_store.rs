@@ -11,7 +11,7 @@ use temporalio_client::{Url, WorkflowCancelOptions, WorkflowDescribeOptions};
 use tidings_harness::{
     env::{Env, event, eventually, key, settings},
     postgres::database,
-    proxy::Proxy,
+    proxy::{Network, Proxy},
     relay::events_by_message,
 };
 use tidings_model::Key;
@@ -86,7 +86,7 @@ impl FrozenStore {
             before.push(milliseconds(asked));
         }
         ensure!(started.elapsed() < DUE, "the windows were due before all of them were planned; take fewer");
-        proxy.freeze();
+        proxy.set(Network::Frozen);
         rounds.say(round, "the store is frozen");
         tokio::time::sleep_until(started + DUE).await;
 
@@ -109,7 +109,7 @@ impl FrozenStore {
             sleep(QUERY_EVERY).await;
         }
 
-        proxy.thaw();
+        proxy.set(Network::Whole);
         let thawed = Instant::now();
         for key in &keys {
             eventually("the key is idle", PATIENCE, async || Ok(env.is_idle(key).await?.then_some(()))).await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidings_harness::proxy::Network;
 use tidings_model::Key;
 
 /// An act at one moment of a run.
@@ -78,6 +79,16 @@ pub enum Fault {
     Relay(usize, Smtp),
     /// All relays work again.
     HealRelays,
+    /// The network on a link changes. `Network::Whole` ends the fault.
+    Link(Link, Network),
+}
+
+/// A link of the network: of one worker to Temporal or to the store, or of all workers to one relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Temporal(usize),
+    Store(usize),
+    Relay(usize),
 }
 
 /// A fault of a relay.
@@ -178,6 +189,21 @@ impl Fault {
             Self::ContinueStore => "continue store",
             Self::Relay(_, smtp) => smtp.name(),
             Self::HealRelays => "heal relays",
+            Self::Link(link, network) => link.name(network),
+        }
+    }
+}
+
+impl Link {
+    const fn name(self, network: Network) -> &'static str {
+        match (self, network) {
+            (_, Network::Whole) => "heal a link",
+            (Self::Temporal(_), Network::Slow(_)) => "slow link to Temporal",
+            (Self::Temporal(_), Network::Frozen | Network::Cut) => "cut link to Temporal",
+            (Self::Store(_), Network::Slow(_)) => "slow link to the store",
+            (Self::Store(_), Network::Frozen | Network::Cut) => "cut link to the store",
+            (Self::Relay(_), Network::Slow(_)) => "slow link to a relay",
+            (Self::Relay(_), Network::Frozen | Network::Cut) => "cut link to a relay",
         }
     }
 }

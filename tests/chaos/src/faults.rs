@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rand::{RngExt, rngs::ChaCha8Rng};
+use tidings_harness::proxy::Network;
 
 use super::{
-    act::{Act, Fault, Smtp},
+    act::{Act, Fault, Link, Smtp},
     deal::{dealt, every, index, jitter, one_of, pace},
     plan::WORKERS,
 };
@@ -22,8 +23,8 @@ pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration
     let deck = deck_of_faults(length);
     let gap = pace(length, deck.len(), GAP);
     let mut steps = Vec::new();
-    // The end of the last fault of workers, Temporal, the store and the relays.
-    let mut whole = [Duration::ZERO; WORKERS + 3];
+    // The end of the last fault of workers, Temporal, the store, the relays, and the links of workers.
+    let mut whole = [Duration::ZERO; WORKERS + 3 + WORKERS];
     for (at, card) in every(gap, length).zip(dealt(deck, random.random())) {
         let at = at + jitter(gap, random);
         let (what, first, then) = card.draw(random);
@@ -67,6 +68,12 @@ enum Card {
     Bounce,
     Policy,
     Refuse,
+    SlowTemporal,
+    CutTemporal,
+    SlowStore,
+    CutStore,
+    SlowRelay,
+    CutRelay,
 }
 
 impl Card {
@@ -94,14 +101,35 @@ impl Card {
             Self::Bounce => smtp(Smtp::Bounce),
             Self::Policy => smtp(Smtp::Policy),
             Self::Refuse => (WORKERS + 2, Fault::Relay(relay, Smtp::Refuse), Some(Fault::HealRelays)),
+            Self::SlowTemporal => link(WORKERS + 3 + worker, Link::Temporal(worker), slow(random)),
+            Self::CutTemporal => link(WORKERS + 3 + worker, Link::Temporal(worker), broken(random)),
+            Self::SlowStore => link(WORKERS + 3 + worker, Link::Store(worker), slow(random)),
+            Self::CutStore => link(WORKERS + 3 + worker, Link::Store(worker), broken(random)),
+            Self::SlowRelay => link(WORKERS + 2, Link::Relay(relay), slow(random)),
+            Self::CutRelay => link(WORKERS + 2, Link::Relay(relay), broken(random)),
         }
     }
 }
 
+/// A fault of a link, and its end.
+fn link(what: usize, link: Link, network: Network) -> (usize, Fault, Option<Fault>) {
+    (what, Fault::Link(link, network), Some(Fault::Link(link, Network::Whole)))
+}
+
+/// A delay in each direction.
+fn slow(random: &mut ChaCha8Rng) -> Network {
+    Network::Slow(Duration::from_millis(random.random_range(50..1_500)))
+}
+
+/// A link whose peers hear of the cut, or one that only falls silent.
+fn broken(random: &mut ChaCha8Rng) -> Network {
+    one_of(&[Network::Cut, Network::Frozen], random)
+}
+
 fn deck_of_faults(length: Duration) -> Vec<Card> {
     use Card::{
-        Bounce, CloseInBody, Defer, KillStore, KillTemporal, KillWorker, LoseAndClose, PauseStore, PauseTemporal,
-        PauseWorker, Policy, Refuse, Slow, TakeAndClose,
+        Bounce, CloseInBody, CutRelay, CutStore, CutTemporal, Defer, KillStore, KillTemporal, KillWorker, LoseAndClose,
+        PauseStore, PauseTemporal, PauseWorker, Policy, Refuse, Slow, SlowRelay, SlowStore, SlowTemporal, TakeAndClose,
     };
     let mut deck = vec![
         KillWorker,
@@ -122,9 +150,24 @@ fn deck_of_faults(length: Duration) -> Vec<Card> {
         Bounce,
         Policy,
         Refuse,
+        SlowTemporal,
+        CutTemporal,
+        SlowStore,
+        CutStore,
+        SlowRelay,
+        CutRelay,
     ];
     if length > Duration::from_mins(5) {
-        deck.extend([KillWorker, KillWorker, KillWorker, KillStore, KillTemporal, TakeAndClose]);
+        deck.extend([
+            KillWorker,
+            KillWorker,
+            KillWorker,
+            KillStore,
+            KillStore,
+            KillTemporal,
+            KillTemporal,
+            TakeAndClose,
+        ]);
     }
     deck
 }

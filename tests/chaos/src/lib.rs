@@ -23,6 +23,7 @@ mod deal;
 mod faults;
 mod judge;
 mod load;
+mod network;
 mod orders;
 mod outcome;
 mod plan;
@@ -37,7 +38,7 @@ pub mod upgrade;
 pub use act::{Act, Order};
 pub use outcome::Outcome;
 pub use plan::{Plan, WORKERS};
-pub use processes::Processes;
+pub use processes::{Effect, Processes};
 pub use run_options::RunOptions;
 pub use settle::open;
 pub use store::Target;
@@ -188,9 +189,9 @@ impl Run {
         let (producers, desk, name) = (Arc::clone(&self.producers), self.desk.clone(), act.name());
         match act.clone() {
             Act::Fault(fault) => {
-                let killed = processes.apply(fault).await?;
-                self.kills += u64::from(killed);
-                *self.done.entry(name).or_default() += 1;
+                let effect = processes.apply(fault).await?;
+                self.kills += u64::from(effect == Effect::Killed);
+                *self.done.entry(name).or_default() += u64::from(effect != Effect::Nothing);
             }
             Act::KillEmit { again } => {
                 producers.doom(again);

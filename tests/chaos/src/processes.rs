@@ -10,13 +10,15 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tidings_harness::{
     process::signal,
+    proxy::Network,
     relay::{self, Act, At, Relay},
     server::DevServer,
 };
 use tokio::time::Instant;
 
 use super::{
-    act::{Fault, Smtp},
+    act::{Fault, Link, Smtp},
+    network::Links,
     plan::{Plan, WORKERS},
     settings::{self, RELAYS, TENANTS},
     store::Target,
@@ -32,6 +34,7 @@ pub struct Processes {
     pub server: DevServer,
     pub relays: Vec<Relay>,
     pub store: Target,
+    links: Links,
     workers: [Worker; WORKERS],
     /// Process ids of all workers so far.
     pub pids: Vec<(u32, Build)>,
@@ -42,6 +45,16 @@ pub struct Processes {
     pub restarts: u64,
     /// Workers that ended by themselves without an outage.
     pub unexplained: Vec<String>,
+}
+
+/// The effect of a fault, or of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The run has no such part: SQLite is a file and has no network.
+    Nothing,
+    Done,
+    /// A process was killed.
+    Killed,
 }
 
 struct Worker {
@@ -61,8 +74,8 @@ impl Processes {
         for _ in RELAYS {
             relays.push(Relay::start().await?);
         }
-        let urls: Vec<_> = relays.iter().map(Relay::url).collect();
-        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &urls))?;
+        let links = Links::start(&server.target(), &store.url(), &relays).await?;
+        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls()))?;
         let tidings = Tidings::new(builds, folder, server.target());
         let people = TENANTS
             .iter()
@@ -73,6 +86,7 @@ impl Processes {
             server,
             relays,
             store,
+            links,
             workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
             pids: Vec::new(),
             away: 0,
@@ -110,6 +124,8 @@ impl Processes {
         let log = OpenOptions::new().create(true).append(true).open(path)?;
         let build = self.workers[number].build;
         let mut command = self.tidings.command_of(build, &["worker".to_owned()]).into_std();
+        command.env("TEMPORAL_ADDRESS", self.links.temporal(number));
+        command.env("TIDINGS_DATABASE_URL", self.links.store_url(number)?);
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pids.push((child.id(), build));
         self.workers[number] = Worker { child: Some(child), build, wanted: true };
@@ -148,20 +164,21 @@ impl Processes {
         Ok(())
     }
 
-    /// Begins or ends a fault. Answers `true` if a process was killed.
+    /// Begins or ends a fault.
     ///
     /// # Errors
     /// When that cannot be done.
-    pub async fn apply(&mut self, fault: Fault) -> Result<bool> {
+    pub async fn apply(&mut self, fault: Fault) -> Result<Effect> {
+        let killed = |killed| if killed { Effect::Killed } else { Effect::Done };
         match fault {
-            Fault::KillWorker(number) => return self.kill_worker(number),
+            Fault::KillWorker(number) => return self.kill_worker(number).map(killed),
             Fault::StartWorker(number) => self.start_worker(number)?,
             Fault::PauseWorker(number) => self.signal_worker(number, "STOP"),
             Fault::ContinueWorker(number) => self.signal_worker(number, "CONT"),
             Fault::KillTemporal => {
                 self.away += 1;
                 self.server.stop();
-                return Ok(true);
+                return Ok(Effect::Killed);
             }
             Fault::StartTemporal => {
                 self.server.restart().await?;
@@ -177,7 +194,7 @@ impl Processes {
             }
             Fault::KillStore => {
                 self.away += 1;
-                return self.store.kill().await;
+                return self.store.kill().await.map(killed);
             }
             Fault::StartStore => {
                 self.store.start().await?;
@@ -193,8 +210,22 @@ impl Processes {
             }
             Fault::Relay(number, smtp) => self.relays[number].fault(fault_of(smtp)),
             Fault::HealRelays => self.relays.iter().for_each(Relay::heal),
+            Fault::Link(link, network) => return self.change(link, network),
         }
-        Ok(false)
+        Ok(Effect::Done)
+    }
+
+    /// Changes the network on a link. A worker may end because of a link to Temporal or to the store.
+    fn change(&mut self, link: Link, network: Network) -> Result<Effect> {
+        if !self.links.set(link, network)? {
+            return Ok(Effect::Nothing);
+        }
+        match (link, network) {
+            (Link::Relay(_), _) => {}
+            (_, Network::Whole) => self.back(),
+            _ => self.away += 1,
+        }
+        Ok(Effect::Done)
     }
 
     fn back(&mut self) {

@@ -15,7 +15,10 @@ use temporalio_workflow::workflow_interceptors::{
     WorkflowInterceptorConstructor, WorkflowNext,
 };
 use tidings::registration;
-use tidings_harness::env::{Env, Running, activities, event, eventually, has_fired, key, settings};
+use tidings_harness::{
+    env::{Env, Running, activities, event, eventually, has_fired, key, settings},
+    proxy::Network,
+};
 use tidings_model::names;
 use tidings_needs::needs;
 use tidings_workflows::Digest;
@@ -42,7 +45,7 @@ async fn a_timer_is_armed_once_when_a_query_overtakes_its_task() -> Result<()> {
         Ok((count(&env.history(&key).await?, EventType::TimerStarted) > 0).then_some(()))
     })
     .await?;
-    proxy.freeze();
+    proxy.set(Network::Frozen);
     env.start_worker()?;
     let queries = (0..QUERIES).map(|_| Box::pin(env.status(&key)));
     let cut_off = async {

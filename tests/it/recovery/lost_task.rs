@@ -10,6 +10,7 @@ use tidings_client::v1;
 use tidings_harness::{
     env::{Env, event, eventually, key, settings},
     postgres::{database, waits},
+    proxy::Network,
     relay::events_by_message,
 };
 use tidings_model::{
@@ -54,7 +55,7 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     holding.execute("LOCK TABLE events IN SHARE MODE").await?;
     env.events.emit(v1::Event { category: category.to_owned(), ..event(&key, "e1") }).await?;
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
-    proxy.freeze();
+    proxy.set(Network::Frozen);
     holding.rollback().await?;
     eventually(written.0, MINUTE, async || {
         let written: i64 = sqlx::query_scalar(written.1).fetch_one(&mut ledger).await?;

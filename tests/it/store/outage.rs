@@ -11,7 +11,7 @@ use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, histor
 use tidings_harness::{
     env::{Env, event, eventually, key, settings, signal},
     postgres::database,
-    proxy::Proxy,
+    proxy::{Network, Proxy},
     relay::events_by_message,
 };
 use tidings_model::{Key, step::Outcome};
@@ -59,7 +59,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     env.events.emit(event(&cancelled, "before")).await?;
     env.events.emit(event(&flooded, "before")).await?;
     collecting(env, &cancelled).await?;
-    proxy.freeze();
+    proxy.set(Network::Frozen);
     emit("during").await?;
 
     // A run that cannot stash goes on as a new one, with a pointer to what it leaves behind.
@@ -86,7 +86,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     })
     .await?;
 
-    proxy.thaw();
+    proxy.set(Network::Whole);
     for key in keys.iter().chain([&flooded, &cancelled]) {
         eventually("every key is idle", 3 * SOON, async || Ok(env.is_idle(key).await?.then_some(())))
             .await
