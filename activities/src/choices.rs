@@ -12,11 +12,19 @@ use tidings_model::{
     delivery_events::WITHDRAW,
     limits::Invalid,
     names::PREFERENCES_SIGNAL,
-    records::{AuditEntry, Preferences},
+    records::{AuditEntry, Preferences, PreferencesPut},
     rules::preference_check,
     settings::{DigestSettings, Settings},
 };
 use tidings_store::Store;
+
+/// A change of preferences that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    pub revision: u64,
+    /// `false` if the same was chosen before.
+    pub changed: bool,
+}
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +35,15 @@ pub enum Error {
     /// There is nothing to choose for.
     #[error("digest type {0:?} is not configured; tidings.toml has no [digest.{0}]")]
     UnknownType(String),
+    /// Another change came first. The number is the revision now.
+    #[error("the preferences changed meanwhile: they have revision {0} now")]
+    Conflict(u64),
     /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// Replaces what the recipient chose, and answers with the revision. [`tell`] comes next.
+/// Replaces what the recipient chose, whatever it was. [`tell`] comes next.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right; or the store cannot answer.
@@ -43,11 +54,58 @@ pub async fn choose(
     preferences: &Preferences,
     order: &Order,
     now: Timestamp,
-) -> Result<u64, Error> {
+) -> Result<Chosen, Error> {
     let settings = digest(settings, key)?;
     let before = store.facts(key).await?.preferences;
     preference_check::preferences(settings, &before, preferences, now)?;
-    Ok(store.put_preferences(key, preferences, &entry(order, "preferences", now)?).await?)
+    put(store, key, preferences, None, order, now).await
+}
+
+/// Changes what the recipient chose, as one atomic step: a concurrent change is neither lost nor undone. With `expected` only that
+/// revision is changed. [`tell`] comes next.
+///
+/// # Errors
+/// [`Error::Conflict`] if the revision is not `expected`; and as for [`choose`].
+pub async fn change(
+    store: &dyn Store,
+    settings: &Settings,
+    key: &Key,
+    change: impl Fn(Preferences) -> Preferences + Sync,
+    expected: Option<u64>,
+    order: &Order,
+    now: Timestamp,
+) -> Result<Chosen, Error> {
+    let settings = digest(settings, key)?;
+    loop {
+        let facts = store.facts(key).await?;
+        if expected.is_some_and(|expected| expected != facts.revision) {
+            return Err(Error::Conflict(facts.revision));
+        }
+        let after = change(facts.preferences.clone());
+        if after == facts.preferences {
+            return Ok(Chosen { revision: facts.revision, changed: false });
+        }
+        preference_check::preferences(settings, &facts.preferences, &after, now)?;
+        match put(store, key, &after, Some(facts.revision), order, now).await {
+            // Another change won. Each turn of this loop means that one of them is stored.
+            Err(Error::Conflict(_)) if expected.is_none() => {}
+            answer => return answer,
+        }
+    }
+}
+
+async fn put(
+    store: &dyn Store,
+    key: &Key,
+    preferences: &Preferences,
+    expected: Option<u64>,
+    order: &Order,
+    now: Timestamp,
+) -> Result<Chosen, Error> {
+    match store.put_preferences(key, preferences, expected, &entry(order, "preferences", now)?).await? {
+        PreferencesPut::Stored { revision, changed } => Ok(Chosen { revision, changed }),
+        PreferencesPut::Conflict { current } => Err(Error::Conflict(current.revision)),
+    }
 }
 
 /// Records whether the recipient wants this digest at all. [`tell`] comes next.

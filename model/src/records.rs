@@ -17,9 +17,11 @@ use crate::{
 };
 
 mod message;
+mod page;
 mod suppression;
 
 pub use message::*;
+pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use suppression::{Reason, Suppression, SuppressionFilter};
 
 /// A person in a tenant's directory.
@@ -104,6 +106,15 @@ pub struct Facts {
     pub suppressed: Option<Reason>,
     /// Time when the relay accepted the key's last digest.
     pub last_sent_at: Option<Timestamp>,
+}
+
+/// The answer to a change of preferences.
+#[derive(Clone)]
+pub enum PreferencesPut {
+    /// They are in the store; `changed` is `false` if they were there before.
+    Stored { revision: u64, changed: bool },
+    /// Another change came first, and nothing was written.
+    Conflict { current: Box<Facts> },
 }
 
 /// On which terms a window may be claimed.

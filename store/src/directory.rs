@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Facts, Preferences, Recipient},
+    records::{AuditEntry, Facts, Preferences, PreferencesPut, Recipient},
 };
 
 use crate::Result;
@@ -13,9 +13,16 @@ pub trait Directory: Send + Sync + 'static {
     /// Adds or replaces recipients. The last entry of a recipient counts. A change of the zone raises [`Facts::revision`].
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()>;
 
-    /// Replaces a key's preferences and returns their revision. Equal preferences change nothing. A change raises the revision by
-    /// one and is audited.
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64>;
+    /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
+    /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated
+    /// call answers like the first.
+    async fn put_preferences(
+        &self,
+        key: &Key,
+        preferences: &Preferences,
+        expected: Option<u64>,
+        entry: &AuditEntry,
+    ) -> Result<PreferencesPut>;
 
     /// Records the recipient's consent to a digest type. A change is audited.
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;

@@ -55,6 +55,6 @@ pub(crate) fn usage(error: Error) -> anyhow::Error {
     match error {
         Error::Invalid(invalid) => Usage(invalid.to_string()).into(),
         Error::UnknownType(_) => Usage(error.to_string()).into(),
-        Error::Store(error) => error.into(),
+        Error::Conflict(_) | Error::Store(_) => error.into(),
     }
 }

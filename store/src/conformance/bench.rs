@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    records::{AttemptEnd, AttemptStart, Claim, ClaimLimits, Claimed},
+    records::{AttemptEnd, AttemptStart, AuditEntry, Claim, ClaimLimits, Claimed, Preferences, PreferencesPut},
     settings::Cap,
     step::{Outcome, Window},
 };
 use uuid::Uuid;
 
-use super::samples::{at, events, message, window};
+use super::samples::{at, events, key, message, window};
 use crate::{Postgres, Sqlite, Store};
 
 /// A store of its own for one case, and a way to look behind it.
@@ -78,6 +78,19 @@ impl Bench {
         match self.store.claim(window, events, &ClaimLimits { cap, off: &off }, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
             Claimed::Capped { until } => Err(until),
+        }
+    }
+
+    /// Puts preferences of ann. `Err`: the revision is this one, and not the expected one.
+    pub async fn chosen(
+        &self,
+        preferences: &Preferences,
+        expected: Option<u64>,
+        entry: &AuditEntry,
+    ) -> Result<u64, u64> {
+        match self.store.put_preferences(&key("ann"), preferences, expected, entry).await.unwrap() {
+            PreferencesPut::Stored { revision, .. } => Ok(revision),
+            PreferencesPut::Conflict { current } => Err(current.revision),
         }
     }
 

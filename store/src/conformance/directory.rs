@@ -1,3 +1,4 @@
+use futures::future::join_all;
 use tidings_model::{
     records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
     step::{AuditInput, BuryInput, DeadLetter, Note},
@@ -31,7 +32,7 @@ pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Ben
         [(1, &daily, 1, 1), (2, &daily, 1, 1), (3, &paused, 2, 3), (4, &paused, 2, 3), (5, &daily, 3, 5)]
     {
         let entry = entry(seconds, "recipient", "preferences");
-        assert_eq!(bench.store.put_preferences(&key("ann"), preferences, &entry).await.unwrap(), revision);
+        assert_eq!(bench.chosen(preferences, None, &entry).await, Ok(revision));
         let facts = bench.store.facts(&key("ann")).await.unwrap();
         assert_eq!((&facts.preferences, facts.revision, facts.changed_at), (preferences, revision, Some(at(changed))));
     }
@@ -60,9 +61,43 @@ pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
     for (seconds, cadence, revision, changed) in [(3, "hourly", 4, 4), (9, "daily 08:00", 5, 9)] {
         let preferences = Preferences { cadence: Some(cadence.into()), ..Preferences::default() };
         let entry = entry(seconds, "recipient", "preferences");
-        bench.store.put_preferences(&key("ann"), &preferences, &entry).await.unwrap();
+        bench.chosen(&preferences, None, &entry).await.unwrap();
         let facts = bench.store.facts(&key("ann")).await.unwrap();
         assert_eq!((facts.revision, facts.changed_at), (revision, Some(at(changed))));
+    }
+}
+
+/// The choice of one category that is off.
+fn off(category: &str) -> Preferences {
+    Preferences { off: [category.to_owned()].into(), ..Preferences::default() }
+}
+
+pub async fn of_two_editors_the_second_hears_of_the_first(bench: &Bench) {
+    let (first, second) = (off("share"), off("like"));
+    for revision in [1, 7] {
+        assert_eq!(bench.chosen(&first, Some(revision), &entry(1, "ann", "preferences")).await, Err(0), "no row yet");
+    }
+    assert_eq!(bench.chosen(&first, Some(0), &entry(1, "ann", "preferences")).await, Ok(1));
+    assert_eq!(bench.chosen(&second, Some(0), &entry(2, "bo", "preferences")).await, Err(1));
+    assert_eq!(bench.chosen(&first, Some(0), &entry(3, "ann", "preferences")).await, Ok(1), "told again");
+    assert_eq!(bench.chosen(&second, Some(1), &entry(4, "bo", "preferences")).await, Ok(2));
+    // Another zone in the directory is a change of what an editor saw.
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(5)).await.unwrap();
+    assert_eq!(bench.chosen(&first, Some(2), &entry(6, "ann", "preferences")).await, Err(3));
+    assert_eq!(bench.chosen(&first, Some(0), &entry(6, "ann", "preferences")).await, Err(3));
+    assert_eq!(bench.chosen(&first, Some(3), &entry(7, "ann", "preferences")).await, Ok(4));
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE action = 'preferences'").await, "3");
+}
+
+pub async fn of_many_changes_of_preferences_at_once_each_has_a_revision_of_its_own(bench: &Bench) {
+    let entry = entry(1, "ann", "preferences");
+    for expected in 0..3 {
+        let categories: Vec<_> = (0..8).map(|n| off(&format!("{expected} {n}"))).collect();
+        let puts = categories.iter().map(|preferences| bench.chosen(preferences, Some(expected), &entry));
+        let answers = join_all(puts).await;
+        let stored = answers.iter().filter(|answer| **answer == Ok(expected + 1)).count();
+        let heard = answers.iter().filter(|answer| **answer == Err(expected + 1)).count();
+        assert_eq!((stored, heard), (1, 7), "{answers:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::Key;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::records::{AuditEntry, Facts, Preferences, Reason, Recipient};
+use tidings_model::records::{AuditEntry, Facts, Preferences, PreferencesPut, Reason, Recipient};
 use tracing::instrument;
 
 /// `$1` JSON array of recipients, `$2` now.
@@ -37,21 +37,30 @@ ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_
     zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END",
 };
 
-/// Tenant, digest type, user, `$4` JSON, `$5` now. Changes a row unless they are the same.
+/// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the row's revision, 0 for no row, -1 for any. Changes a row of that
+/// revision unless it has the same preferences.
 pub const PUT_PREFERENCES: Variants = Variants {
     sqlite: "
 INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
-VALUES ($1, $2, $3, $4, 1, $5)
+SELECT $1, $2, $3, $4, 1, $5
+WHERE $6 < 1 OR EXISTS (SELECT 1 FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
-    revision = preferences.revision + 1, changed_at = excluded.changed_at WHERE preferences.chosen <> excluded.chosen",
+    revision = preferences.revision + 1, changed_at = excluded.changed_at
+    WHERE preferences.chosen <> excluded.chosen AND ($6 < 0 OR preferences.revision = $6)",
     postgres: "
 INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
-VALUES ($1, $2, $3, $4::jsonb, 1, $5)
+SELECT $1, $2, $3, $4::jsonb, 1, $5::bigint
+WHERE $6::bigint < 1 OR EXISTS (SELECT 1 FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
-    revision = preferences.revision + 1, changed_at = excluded.changed_at WHERE preferences.chosen <> excluded.chosen",
+    revision = preferences.revision + 1, changed_at = excluded.changed_at
+    WHERE preferences.chosen <> excluded.chosen AND ($6 < 0 OR preferences.revision = $6)",
 };
 
-pub const REVISION: &str = "SELECT revision FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
+/// Tenant, user. Keeps the recipient's row for the transaction.
+pub const ZONE_REVISION: Variants = Variants {
+    sqlite: "SELECT zone_revision FROM recipients WHERE tenant = $1 AND user_id = $2",
+    postgres: "SELECT zone_revision FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE",
+};
 
 /// `$6`: the latest change that this one may follow.
 pub const PUT_CONSENT: &str = "
@@ -94,20 +103,25 @@ impl<D: Dialect> Directory for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
-    async fn put_preferences(&self, key: &Key, preferences: &Preferences, entry: &AuditEntry) -> Result<u64> {
+    async fn put_preferences(
+        &self,
+        key: &Key,
+        preferences: &Preferences,
+        expected: Option<u64>,
+        entry: &AuditEntry,
+    ) -> Result<PreferencesPut> {
         within_timeout(async {
-            let Key { tenant, digest_type, user } = key;
             let mut tx = self.write().await?;
-            let statement =
-                query(D::pick(PUT_PREFERENCES)).bind(tenant).bind(digest_type).bind(user).bind(json(preferences)?);
-            let done = statement.bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
-            if D::rows(&done) > 0 {
-                Self::audit_change(&mut tx, key, None, entry).await?;
-            }
-            let statement = query_as(REVISION).bind(tenant).bind(digest_type).bind(user);
-            let (revision,): (i64,) = statement.fetch_one(&mut *tx).await?;
+            let changed = match Self::expected_row(&mut tx, key, expected).await? {
+                Some(row) => Self::write_preferences(&mut tx, key, preferences, row, entry).await?,
+                None => false,
+            };
+            let current = Self::facts_of(&mut tx, key).await?;
             tx.commit().await?;
-            number(revision)
+            Ok(match current.preferences == *preferences {
+                true => PreferencesPut::Stored { revision: current.revision, changed },
+                false => PreferencesPut::Conflict { current: Box::new(current) },
+            })
         })
         .await
     }
@@ -124,16 +138,43 @@ impl<D: Dialect> Directory for Sql<D> {
 
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
     async fn facts(&self, key: &Key) -> Result<Facts> {
-        within_timeout(async {
-            let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-            let row: FactsRow = statement.fetch_one(&self.reader).await?;
-            Ok(row.facts(key))
-        })
-        .await
+        within_timeout(async { Self::facts_of(&mut *self.reader.acquire().await?, key).await }).await
     }
 }
 
 impl<D: Dialect> Sql<D> {
+    async fn facts_of(connection: &mut D::Connection, key: &Key) -> Result<Facts> {
+        let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let row: FactsRow = statement.fetch_one(connection).await?;
+        Ok(row.facts(key))
+    }
+
+    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None`: the directory alone is past that revision.
+    async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
+        let Some(expected) = expected else { return Ok(Some(-1)) };
+        let zone = query_as(D::pick(ZONE_REVISION)).bind(&key.tenant).bind(&key.user);
+        let zone: Option<(i64,)> = zone.fetch_optional(connection).await?;
+        let zone = zone.map_or(Ok(0), |(zone,)| number(zone))?;
+        Ok(expected.checked_sub(zone).and_then(|row| i64::try_from(row).ok()))
+    }
+
+    /// Reports if it changed the row.
+    async fn write_preferences(
+        connection: &mut D::Connection,
+        key: &Key,
+        preferences: &Preferences,
+        row: i64,
+        entry: &AuditEntry,
+    ) -> Result<bool> {
+        let put = query(D::pick(PUT_PREFERENCES)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let put = put.bind(json(preferences)?).bind(entry.at.as_millisecond()).bind(row);
+        let changed = D::rows(&put.execute(&mut *connection).await?) > 0;
+        if changed {
+            Self::audit_change(connection, key, None, entry).await?;
+        }
+        Ok(changed)
+    }
+
     /// Unless it changed after `since`.
     pub(super) async fn change_consent(
         connection: &mut D::Connection,

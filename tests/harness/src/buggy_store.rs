@@ -21,7 +21,8 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     records::{
         AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, DigestRecord,
-        Facts, Message, MessageFilter, MessageRecord, Preferences, Reason, Recipient, Suppression, SuppressionFilter,
+        Facts, Message, MessageFilter, MessageRecord, Preferences, PreferencesPut, Reason, Recipient, Suppression,
+        SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
@@ -157,7 +158,7 @@ impl Breakers for BuggyStore {
 
 forward! { Directory {
     fn put_recipients(recipients: &[Recipient], now: Timestamp) -> ();
-    fn put_preferences(key: &Key, preferences: &Preferences, entry: &AuditEntry) -> u64;
+    fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
     fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();
     fn facts(key: &Key) -> Facts;
 } }

@@ -38,7 +38,7 @@ async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
         action: "preferences".to_owned(),
         why: String::new(),
     };
-    env.store.put_preferences(key, preferences, &entry).await?;
+    env.store.put_preferences(key, preferences, None, &entry).await?;
     Ok(())
 }
 

@@ -46,7 +46,7 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     let preferences = Preferences { off: BTreeSet::from(["share".to_owned()]), ..Preferences::default() };
     let entry =
         AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "preferences".into(), why: "test".into() };
-    env.store.put_preferences(&key, &preferences, &entry).await?;
+    env.store.put_preferences(&key, &preferences, None, &entry).await?;
     let (proxy, doomed) = env.worker_behind_a_proxy().await?;
 
     // The claim waits until the worker is cut off from the server.

@@ -34,7 +34,7 @@ async fn change(env: &Env, key: &Key) -> Result<()> {
     let preferences = Preferences { cadence: Some("after 2h".to_owned()), ..Preferences::default() };
     let (actor, action) = ("recipient".to_owned(), "preferences".to_owned());
     let entry = AuditEntry { at: Timestamp::now(), actor, action, why: String::new() };
-    env.store.put_preferences(key, &preferences, &entry).await?;
+    env.store.put_preferences(key, &preferences, None, &entry).await?;
     match env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await {
         Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Error};
+use tidings_activities::choices::{self, Chosen, Error};
 use tidings_model::Key;
 
 use crate::{
@@ -26,6 +26,7 @@ Examples:
   tidings preferences set acme/activity/ann --off share --quiet 22:00-07:00 --quiet 'sat-sun 00:00-24:00'
   tidings preferences set acme/activity/ann --pause-until 14d --by carol --why 'ticket 812'
   tidings preferences set acme/activity/ann --clear cadence --clear quiet
+  tidings preferences set acme/activity/ann --cadence instant --revision 3
   tidings preferences import preferences.csv
 
 In a part of the key, / is written %2F and % is written %25.";
@@ -45,7 +46,10 @@ pub enum Command {
         json: bool,
     },
     /// Changes the named settings; an open window follows at once
-    #[command(after_help = "Example: tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30")]
+    #[command(
+        after_help = "Examples:\n  tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30\n  \
+        tidings preferences set acme/activity/ann --off share --revision 3"
+    )]
     Set(Box<Set>),
     /// Replaces the settings of many recipients; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
@@ -73,6 +77,9 @@ pub struct Set {
     key: Key,
     #[command(flatten)]
     changes: Changes,
+    /// Change only this revision, as `get` shows it; if another change came first, show that and exit with 1
+    #[arg(long, value_name = "N")]
+    revision: Option<u64>,
     #[command(flatten)]
     reason: OptionalReason,
     /// Answer in JSON
@@ -80,7 +87,7 @@ pub struct Set {
     json: bool,
 }
 
-/// Carries out the command. `false`: a line was refused.
+/// Carries out the command. `false`: a line was refused, or the revision is another.
 ///
 /// # Errors
 /// [`Usage`](crate::error::Usage) names the field and what would be right; the store does not answer.
@@ -96,21 +103,31 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 
 impl Set {
     async fn run(self, config: &Config) -> anyhow::Result<bool> {
-        let Self { key, changes, reason, json } = self;
+        let Self { key, changes, revision, reason, json } = self;
         let order = reason.order("tidings preferences set")?;
         let mut preferences = PreferenceStore::open(config).await?;
         let now = Timestamp::now();
-        let before = preferences.store.facts(&key).await?.preferences;
-        let after = changes.over(before.clone(), now);
-        if after == before {
-            anstream::eprintln!("nothing changed");
-        } else {
-            choices::choose(&*preferences.store, &preferences.settings, &key, &after, &order, now)
-                .await
-                .map_err(usage)?;
-            preferences.tell(&key).await;
-        }
-        show(&preferences, &key, json).await
+        let change = |chosen| changes.clone().over(chosen, now);
+        let (store, settings) = (&*preferences.store, &preferences.settings);
+        let done = match choices::change(store, settings, &key, change, revision, &order, now).await {
+            Ok(Chosen { changed, .. }) => {
+                if changed {
+                    preferences.tell(&key).await;
+                } else {
+                    anstream::eprintln!("nothing changed");
+                }
+                true
+            }
+            Err(conflict @ Error::Conflict(current)) => {
+                anstream::eprintln!(
+                    "nothing changed: {conflict}. Read them below, then repeat with --revision {current}"
+                );
+                false
+            }
+            Err(error) => return Err(usage(error)),
+        };
+        show(&preferences, &key, json).await?;
+        Ok(done)
     }
 }
 

@@ -81,6 +81,23 @@ async fn preferences_are_merged_shown_with_what_is_in_force_and_audited_while_te
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_another_revision_is_refused_and_shows_what_is_chosen_now() {
+    let (folder, store) = choosing().await;
+    let set = ["preferences", "set", "acme/activity/ann", "--revision"];
+    let (code, _, error) = run(folder.path(), &[&set[..], &["0", "--off", "share"]].concat(), "");
+    assert_eq!(code, 0, "{error}");
+    let (code, out, error) = run(folder.path(), &[&set[..], &["0", "--off", "like", "--json"]].concat(), "");
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("they have revision 1 now. Read them below, then repeat with --revision 1"), "{error}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&json["revision"], &json["chosen"]["off"]), (&1.into(), &serde_json::json!(["share"])));
+    let (code, _, error) = run(folder.path(), &[&set[..], &["1", "--off", "like"]].concat(), "");
+    assert_eq!(code, 0, "{error}");
+    let facts = store.facts(&"acme/activity/ann".parse().unwrap()).await.unwrap();
+    assert_eq!((facts.revision, facts.preferences.off.len()), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_choice_that_will_not_do_exits_with_2_names_what_would_and_changes_nothing() {
     let (folder, store) = choosing().await;
     let set = ["preferences", "set", "acme/activity/ann"];

@@ -10,7 +10,7 @@ use crate::args::later;
 pub(super) const NONE: &str = "none";
 
 /// Flag by flag. What is not named stays.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Changes {
     /// The cadence, as tidings.toml writes it: `daily 08:00`

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Error};
+use tidings_activities::choices::{self, Chosen, Error};
 use tidings_model::{Key, command::Order, records::Preferences};
 
 use super::changes::quiet;
@@ -46,15 +46,12 @@ async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyh
         Ok(read) => read,
         Err(problem) => return rejected(problem),
     };
-    let before = people.store.facts(&key).await?.preferences;
     match choices::choose(&*people.store, &people.settings, &key, &preferences, order, Timestamp::now()).await {
+        Ok(Chosen { changed: true, .. }) => people.tell(&key).await,
         Ok(_) => {}
-        Err(Error::Store(error)) => return Err(error.into()),
+        Err(error @ (Error::Store(_) | Error::Conflict(_))) => return Err(error.into()),
         Err(Error::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
         Err(error @ Error::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
-    }
-    if before != preferences {
-        people.tell(&key).await;
     }
     Ok(Ok(()))
 }

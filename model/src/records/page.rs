@@ -1,0 +1,103 @@
+//! Pages of a listing. A cursor is the place of the last row in the order of the listing, so that rows which are added or deleted
+//! between two pages neither repeat nor hide another row.
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Serialize, Serializer, de::DeserializeOwned};
+
+/// A place in a listing whose rows are ordered by `K`. Its text is opaque to callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor<K>(pub K);
+
+/// The wanted page of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<K> {
+    /// Highest number of rows.
+    pub limit: u32,
+    /// The place after which the page begins. `None`: the first page.
+    pub after: Option<Cursor<K>>,
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<T, K> {
+    pub rows: Vec<T>,
+    /// The place of the last row, if there are more rows.
+    pub next: Option<Cursor<K>>,
+}
+
+/// A text that no listing of this kind returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not a cursor of this listing; use the text that ended the previous page, or omit it for the first page")]
+pub struct InvalidCursor;
+
+impl<K> Page<K> {
+    /// Number of rows to read: one more than the page has shows if another page follows.
+    #[must_use]
+    pub fn rows_to_read(&self) -> i64 {
+        i64::from(self.limit) + 1
+    }
+
+    /// Makes the page of [`Page::rows_to_read`] rows. `place` is the place of a row.
+    #[must_use]
+    pub fn listed<T>(&self, mut rows: Vec<T>, place: impl FnOnce(&T) -> K) -> Listed<T, K> {
+        let limit = self.limit as usize;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more).map(|last| Cursor(place(last)));
+        Listed { rows, next }
+    }
+}
+
+impl<K: Serialize> fmt::Display for Cursor<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_vec(&self.0).map_err(|_| fmt::Error)?;
+        f.write_str(&URL_SAFE_NO_PAD.encode(json))
+    }
+}
+
+impl<K: DeserializeOwned> FromStr for Cursor<K> {
+    type Err = InvalidCursor;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidCursor)?;
+        serde_json::from_slice(&json).map(Self).map_err(|_| InvalidCursor)
+    }
+}
+
+/// As text, for JSON.
+impl<K: Serialize> Serialize for Cursor<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Place = Cursor<(String, i64)>;
+
+    #[test]
+    fn a_cursor_comes_back_from_its_text_and_another_text_is_refused() {
+        let cursor = Cursor(("ü /".to_owned(), -1_i64));
+        let text = cursor.to_string();
+        assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{text}");
+        assert_eq!(text.parse::<Place>(), Ok(cursor));
+        for wrong in ["", "ann", "%", &Cursor("ann").to_string()] {
+            assert_eq!(wrong.parse::<Place>(), Err(InvalidCursor), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_next_one_only_if_rows_are_left() {
+        let page = Page::<i32> { limit: 2, after: None };
+        assert_eq!(page.rows_to_read(), 3);
+        for (rows, shown, next) in
+            [(vec![], vec![], None), (vec![1, 2], vec![1, 2], None), (vec![1, 2, 3], vec![1, 2], Some(Cursor(2)))]
+        {
+            assert_eq!(page.listed(rows, |row| *row), Listed { rows: shown, next });
+        }
+    }
+}
