@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_for_good_has_no_cutoff_and_what_comes_with_events_goes_with_them() {
+    fn unlimited_retention_has_no_cutoff() {
         let now: Timestamp = "2026-11-21T03:30:00Z".parse().unwrap();
         let cutoffs = |retention: Retention| {
             let cutoffs = retention.cutoffs(now).into_iter();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_in_temporal_toml_says_where_and_shows_nothing_of_the_line() {
+    fn an_error_in_temporal_toml_names_the_place_and_hides_the_line() {
         for (text, said) in [
             ("[profile.default]\napi_key = \"hunter2", "line 2, column 19"),
             ("[profile.default]\napi_key = hunter2", "line 2, column 11"),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_event_goes_at_once_and_the_next_waits_for_the_pace() {
+    fn only_the_first_event_goes_out_without_waiting_for_the_pace() {
         let (mut lane, _callers) = lane(["a".to_owned()]);
         let start = Instant::now();
         assert!(matches!(lane.next(start), Next::Send));

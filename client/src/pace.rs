@@ -65,12 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn slow_answers_and_errors_double_the_interval_and_quick_ones_shorten_it_slowly() {
+    fn slow_answers_double_the_interval_and_quick_ones_shorten_it() {
         assert_eq!(intervals(&[(101, true), (5, false), (5, true), (5, true)]), [400, 800, 750, 700]);
     }
 
     #[test]
-    fn the_interval_stays_below_its_limit_and_one_batch_is_in_flight_however_slow() {
+    fn a_slow_server_bounds_the_interval_and_has_one_batch_in_flight() {
         assert_eq!(intervals(&[(9, false); 6]).last(), Some(&5_000));
         assert_eq!(intervals(&[(7_000, true)]), [7_000]);
     }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_would_be_right() {
+    fn an_error_in_a_relay_url_names_the_correct_form() {
         for (url, expected) in [
             ("mail.example.com", "a relay looks like"),
             ("http://mail.example.com", "neither smtp nor smtps"),

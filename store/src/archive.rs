@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_that_begins_with_the_same_row_takes_the_place_of_the_file() {
+    async fn a_batch_with_the_same_first_row_replaces_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::new(folder.path().to_owned());
         for lines in [&["{\"a\":1}"][..], &["{\"a\":1}", "{\"b\":2}"]] {
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_published_leaves_nothing_behind() {
+    async fn an_unpublished_archive_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         drop(Archive::new(folder.path().to_owned()).prepare(batch(&["{}"])).await.unwrap());
         assert_eq!(files(&folder.path().join("2026-08-23")), Vec::<PathBuf>::new());
     }
 
     #[tokio::test]
-    async fn a_folder_that_is_missing_is_an_error_that_says_what_to_do() {
+    async fn a_missing_folder_is_reported_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::new(folder.path().join("not/mounted"));
         let error = archive.prepare(batch(&["{}"])).await.err().unwrap().to_string();

@@ -100,7 +100,7 @@ mod tests {
     use crate::Postgres;
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_does_not() {
+    fn passing_errors_differ_from_lasting_ones() {
         for (code, message, expected) in [
             ("5", "database is locked", Verdict::Passing),
             ("517", "database is locked", Verdict::Passing),

@@ -3,8 +3,8 @@
 
 usage: prose.py [PATH...]
 
-Finds doc comments that open with a relative clause, the phrases of words.txt, long sentences, and subjects of commits that
-are long or have no area. The exit code is 1 if there are any.
+Finds doc comments that open with a relative clause, the phrases of words.txt, long sentences, long names of tests, and
+subjects of commits that are long or have no area. The exit code is 1 if there are any.
 """
 
 import pathlib
@@ -22,6 +22,8 @@ END_OF_SENTENCE = re.compile(r"[.;:!?][*_)\"']*\s|\s·\s")
 # A row of a table, a choice of values, or a setting in a comment: its cells are not one sentence.
 ROW = re.compile(r".*\|| *[\w.]+ += ")
 MOST_WORDS = 34
+TEST = re.compile(r"#\[(?:tokio::)?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
+MOST_WORDS_OF_A_TEST = 12
 SUBJECT = re.compile(r"[a-z0-9][^:]*: [^A-Z\s]\S*( \S+)+")
 MOST_CHARACTERS = 65
 # The last commit before the rule for subjects.
@@ -86,6 +88,16 @@ def too_long(sentence, number):
         yield number, f"{words} words in a sentence: {sentence}"
 
 
+def test_names(text):
+    """Pairs of a line's number and what is wrong with the name of the test there."""
+    for test in TEST.finditer(text):
+        number, words = text.count("\n", 0, test.start(1)) + 1, [word for word in test[1].split("_") if word]
+        if len(words) > MOST_WORDS_OF_A_TEST:
+            yield number, f"{len(words)} words in the name of a test, {MOST_WORDS_OF_A_TEST} at most: {test[1]}"
+        elif OPENER.match(words[0].capitalize()):
+            yield number, f"the name of a test opens with a relative clause: {test[1]}"
+
+
 def wrong_subject(subject):
     """What is wrong with the subject of a commit, or None."""
     if len(subject) > MOST_CHARACTERS:
@@ -109,7 +121,8 @@ def main(paths):
     for path in git("ls-files", "--", *(paths or ["."])).splitlines():
         if FILES.search(path) and not SKIPPED.search(path) and pathlib.Path(path).is_file():
             text = pathlib.Path(path).read_text(encoding="utf-8")
-            found += [f"{path}:{number}: {wrong[:160]}" for number, wrong in findings(path, text, phrases)]
+            wrongs = [*findings(path, text, phrases), *(test_names(text) if path.endswith(".rs") else [])]
+            found += [f"{path}:{number}: {wrong[:160]}" for number, wrong in wrongs]
     for commit, subject in commits():
         if wrong := wrong_subject(subject):
             found.append(f"commit {commit}: {wrong}: {subject}")

@@ -33,6 +33,19 @@ class Comments(unittest.TestCase):
         self.assertEqual(found("a.md", "It is no longer a key.\n"), [])
 
 
+class TestNames(unittest.TestCase):
+    def found(self, name):
+        return [number for number, _ in prose.test_names(f"#[test]\n#[should_panic]\nfn {name}() {{}}\nfn other() {{}}\n")]
+
+    def test_a_name_has_twelve_words_at_most(self):
+        self.assertEqual(self.found("_".join(["word"] * 12)), [])
+        self.assertEqual(self.found("_".join(["word"] * 13)), [3])
+
+    def test_a_name_says_a_rule_and_opens_with_no_relative_clause(self):
+        self.assertEqual(self.found("what_is_kept_stays"), [3])
+        self.assertEqual(self.found("a_kept_row_stays"), [])
+
+
 class Sentences(unittest.TestCase):
     def test_a_sentence_is_counted_across_lines(self):
         half = " ".join(["word"] * 20)

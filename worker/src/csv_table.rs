@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_another_length_is_refused_and_the_next_one_is_read() {
+    fn a_row_of_another_length_is_refused_alone() {
         let mut table = Table::new("a,b\n1\n 2 ,3\n".as_bytes(), &["a", "b"], &[]).unwrap();
         let rejection = table.next().unwrap().unwrap().err().unwrap();
         assert_eq!((rejection.line, rejection.problem.as_str()), (2, "has 1 values, the first line has 2 columns"));

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_dev_in_a_folder_is_refused_until_the_first_has_ended() {
+    fn a_second_dev_in_a_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let first = lock(folder.path()).unwrap();
         assert!(lock(folder.path()).unwrap_err().to_string().contains("another"));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_cleaned_and_escaped() {
+    fn values_of_a_message_are_cleaned_and_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
         let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});

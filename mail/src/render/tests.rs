@@ -179,7 +179,7 @@ fn folder(html: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_template_that_breaks_at_run_time_falls_back_and_names_file_and_line() {
+fn a_template_that_fails_at_run_time_falls_back_with_its_line() {
     let folder = folder("<p>\n{{ digest.groups[0].payload.price }}</p>");
     let renderer = Renderer::new(Some(folder.path())).unwrap();
     let mail = renderer.render("custom", &view(vec![group(1, &json!({"price": 3}))], 0)).unwrap();
@@ -191,7 +191,7 @@ fn a_template_that_breaks_at_run_time_falls_back_and_names_file_and_line() {
 }
 
 #[test]
-fn a_broken_template_in_the_folder_is_refused_with_file_line_and_problem() {
+fn a_broken_template_is_refused_with_file_line_and_problem() {
     let folder = folder("<p>\n\n{% if digest.groups %}</p>");
     let error = Renderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(error.contains("custom/body.html:3: "), "{error}");

@@ -37,7 +37,7 @@ fn tried(breaker: &Breaker, now: Timestamp) -> Breaker {
 const OUTAGE: Sign = Sign::Fault(Cause::Outage);
 
 #[test]
-fn a_relay_is_opened_by_what_is_its_fault_and_by_nothing_else() {
+fn only_faults_of_the_relay_open_its_breaker() {
     let (well, bounced) = (Sign::Well(1), Sign::Bounced);
     for (signs, expected) in [
         (vec![Sign::Fault(Cause::Policy)], Some((Cause::Policy, 300))),
@@ -61,7 +61,7 @@ fn a_relay_is_opened_by_what_is_its_fault_and_by_nothing_else() {
 }
 
 #[test]
-fn a_bounce_that_is_reported_later_counts_instead_of_the_message_that_was_taken() {
+fn a_late_bounce_counts_instead_of_its_acceptance() {
     let mut breaker = after(&[Sign::Well(100)]);
     for n in 1..10 {
         breaker = breaker.bounced_later(at(200)).unwrap();
@@ -84,7 +84,7 @@ fn failures_that_are_far_apart_are_no_outage() {
 }
 
 #[test]
-fn one_message_at_a_time_tries_a_relay_whose_time_is_over() {
+fn one_message_at_a_time_probes_an_open_relay() {
     let breaker = after(&[Sign::Fault(Cause::Policy)]);
     assert_eq!(breaker.ask(message(7), at(2)), Answer::Wait { until: at(7) });
     assert_eq!(breaker.ask(message(7), at(300)), Answer::Wait { until: at(301) });
@@ -99,7 +99,7 @@ fn one_message_at_a_time_tries_a_relay_whose_time_is_over() {
 }
 
 #[test]
-fn what_the_one_message_meets_closes_the_relay_or_opens_it_for_longer() {
+fn a_probe_closes_the_breaker_or_opens_it_for_longer() {
     let [policy, outage, bounces, login] =
         [Cause::Policy, Cause::Outage, Cause::Bounces, Cause::Configuration].map(|cause| {
             let mut breaker = Breaker::default().opening(cause, "no", at(0), 1);
@@ -131,7 +131,7 @@ fn what_the_one_message_meets_closes_the_relay_or_opens_it_for_longer() {
 }
 
 #[test]
-fn an_operator_leaves_a_relay_alone_until_somebody_closes_it() {
+fn a_relay_that_an_operator_opened_stays_open_until_closed() {
     let opened = Breaker::default().opened("they are moving", at(0));
     for days in [1, 1000] {
         assert!(matches!(opened.ask(message(7), at(86_400 * days)), Answer::Wait { .. }));

@@ -122,7 +122,7 @@ fn a_retract_is_the_same_retract_in_every_encoding_and_shape() {
 }
 
 #[test]
-fn a_batch_mixes_events_and_retracts_and_a_bad_one_spoils_no_other() {
+fn a_bad_item_of_a_batch_spoils_no_other() {
     let [(one, first), (two, second)] = retracts();
     let text = json!({"retracts": [one, {"event_id": 7}, 7, two], "events": [event("e1"), {}]}).to_string();
     let decoded = decoded(payload("json/plain", "", text));
@@ -133,7 +133,7 @@ fn a_batch_mixes_events_and_retracts_and_a_bad_one_spoils_no_other() {
 }
 
 #[test]
-fn what_the_client_sends_is_what_the_workflow_reads() {
+fn the_workflow_reads_the_payload_of_the_client() {
     let (one, two) = (event("e1").to_string(), event("e2").to_string());
     let both = decoded(payload("json/protobuf", EVENT_BATCH, batch_json([one.as_str(), two.as_str()], [])));
     assert_eq!((ids(&both), both.dead_letters.len()), (vec!["e1", "e2"], 0));
@@ -167,7 +167,7 @@ fn an_event_of_another_key_is_refused_without_naming_that_key() {
 }
 
 #[test]
-fn a_retract_without_a_key_is_of_the_workflow_s_and_one_of_another_key_is_refused() {
+fn a_retract_of_another_key_is_refused() {
     let bare = json!({"retracts": [{"event_id": "e1"}, {"event_id": "e1", "user": "bob@example.com"}]});
     let decoded = decoded(payload("json/plain", "", bare.to_string()));
     assert_eq!(decoded.retracts, [Retract::Event("e1".to_owned())]);

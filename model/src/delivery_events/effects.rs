@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_bounce_is_over_a_delivery_and_a_delivery_over_a_soft_bounce() {
+    fn a_hard_bounce_outranks_delivered_which_outranks_a_soft_bounce() {
         let words = |kinds: &[Kind]| {
             let reports: Vec<_> = (0..).zip(kinds).map(|(n, kind)| report(*kind, n)).collect();
             let (state, why) = decided(&digest(), &reports, &[]).state.unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn who_unsubscribes_from_a_digest_loses_that_one_and_from_a_single_message_all_bulk_mail() {
+    fn unsubscribing_withdraws_a_digest_type_or_all_bulk_mail() {
         let withdrawn = decided(&digest(), &[report(Kind::Unsubscribed, 5)], &[]);
         let (key, entry) = withdrawn.withdraw.unwrap();
         assert_eq!((key.to_string().as_str(), entry.actor.as_str()), ("acme/activity/ann", "recipient"));
@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_state_is_the_same_in_whatever_order_events_come_and_however_often(
+        fn order_and_repetition_of_reports_change_nothing(
             mut events in proptest::collection::vec((0..Kind::ALL.len(), 0_i64..4), 1..8),
             again in any::<proptest::sample::Index>(),
             to in any::<proptest::sample::Index>(),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_has_no_address_whole_milliseconds_and_what_the_status_says() {
+    fn a_stored_report_has_no_address_and_whole_milliseconds() {
         let Reported { of, report, .. } = checked(event()).unwrap();
         assert_eq!(of, Which::Id(ID.parse().unwrap()));
         assert_eq!((report.kind, report.status), (Kind::Bounced(Bounce::Hard), Some(Status(5, 1, 1))));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_found_by_our_id_and_else_by_its_message_id() {
+    fn a_report_finds_its_message_by_id_then_by_message_id() {
         let by = |message: Option<&str>, message_id: Option<&str>| {
             let (message, message_id) = (message.map(str::to_owned), message_id.map(str::to_owned));
             checked(DeliveryEvent { message, message_id, ..event() }).map(|reported| reported.of)

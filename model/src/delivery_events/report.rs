@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_is_the_same_and_another_message_second_status_or_kind_is_another() {
+    fn equal_reports_have_one_id_and_different_reports_differ() {
         let report = Report {
             kind: Kind::Bounced(Bounce::Hard),
             status: Some(Status(5, 1, 1)),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_encodes_to_more_than_255_bytes_is_refused_by_name_and_limit() {
+    fn a_message_key_over_255_bytes_is_refused() {
         let error = MessageKey::new("acme".into(), "ü".repeat(50)).unwrap_err();
         assert!(error.to_string().contains("255"), "{error}");
     }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_owner_said_is_about_bulk_mail_and_what_does_not_arrive_about_all() {
+    fn opt_outs_forbid_bulk_and_bounces_forbid_both_streams() {
         for (reason, transactional) in [
             (Reason::HardBounce, true),
             (Reason::SoftBounces, true),

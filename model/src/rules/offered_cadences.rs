@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_but_cron_is_a_choice_unless_somebody_says_otherwise() {
+    fn every_kind_except_cron_is_offered_by_default() {
         for words in CADENCES {
             assert_eq!(Choices::default().allows(&words.parse().unwrap()), !words.starts_with("cron"), "{words}");
         }
     }
 
     #[test]
-    fn a_first_word_is_every_cadence_of_its_kind_and_a_whole_one_is_itself() {
+    fn a_kind_offers_all_its_cadences_and_a_cadence_only_itself() {
         let choices = choices(&["instant", "daily", "weekly mon 08:00", "cron"]);
         for (words, allowed) in [
             ("instant", true),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_a_kind_nor_a_cadence_is_no_choice() {
+    fn an_unknown_kind_is_refused() {
         for words in ["", "dayly", "daily 25:00", "weekly mon"] {
             assert!(words.parse::<Choice>().is_err(), "{words:?}");
         }

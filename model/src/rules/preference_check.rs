@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cadence_at_a_time_must_be_among_the_choices_which_a_refusal_names() {
+    fn a_cadence_outside_the_offered_ones_is_refused_with_the_list() {
         let offered = "is not offered; choose among \"instant\", \"daily\", \"weekly mon 08:00\"";
         for (chosen, at, problem) in [
             (None, None, String::new()),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_choices_there_is_none_and_everything_else_may_be_chosen() {
+    fn no_cadence_can_be_chosen_if_none_is_offered() {
         let settings = DigestSettings { choices: crate::rules::Choices::new(Vec::new()), ..settings() };
         let check =
             |chosen: &Preferences| preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cadence_that_is_no_longer_offered_may_stay_and_nothing_else_is_refused_for_it() {
+    fn a_cadence_no_longer_offered_may_stay() {
         let now = NOW.parse().unwrap();
         let before = cadence(Some("hourly"), None);
         let paused = Preferences { paused_until: Some("2026-11-01T00:00:00Z".parse().unwrap()), ..before.clone() };

@@ -11,7 +11,7 @@ use super::{
 use crate::{Ledger as _, Postgres, Sqlite};
 
 #[tokio::test]
-async fn a_new_file_is_for_nobody_else_on_the_machine() {
+async fn a_new_database_file_is_readable_by_its_owner_only() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("new/folder");
     let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.join("new.db").display())).await.unwrap();

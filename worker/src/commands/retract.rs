@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retract_is_of_one_event_or_of_a_category_until_a_time() {
+    fn a_retract_covers_an_event_or_a_category_until_a_time() {
         for (arguments, says) in [
             (&["--event", "e1"][..], "acme/activity/ann: event e1 is taken back"),
             (&["--category", "comment"], "every comment about no entity until 1970-01-01T00:00:00Z is taken back"),

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recipient_is_a_user_or_an_address_with_or_without_a_name() {
+    fn a_recipient_is_a_user_or_an_address() {
         assert!(matches!(recipient("ann"), To::User(user) if user == "ann"));
         for (text, name) in [("ann@example.net", ""), ("Ann <ann@example.net>", "Ann"), ("<ann@example.net>", "")] {
             assert!(

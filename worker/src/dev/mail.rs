@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mail_is_shown_as_empty() {
+    fn a_file_that_is_not_an_email_is_shown_as_empty() {
         for nothing in [&b""[..], b"\r\n", b"no header at all"] {
             assert_eq!(Summary::of(7, nothing).subject, "");
             assert!(!Content::of(nothing).has_html);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taken_port_is_named_with_its_holder_and_the_flag_that_moves_it() {
+    fn a_taken_port_is_reported_with_its_holder_and_the_flag() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let number = taken.local_addr().unwrap().port();
         let error = Port { number, flag: "--smtp-port", what: "the mail sink" }.listen().unwrap_err().to_string();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_event_digest_end_or_mail_and_a_second_mail_leave_the_key_open() {
+    fn a_key_with_a_missing_part_or_a_second_email_stays_open() {
         let sent = [digest(1, 3, Some(Outcome::Sent))];
         for (ledger, mails, problem) in [
             (&[][..], &[][..], "0 of 3 events"),

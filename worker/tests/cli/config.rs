@@ -25,7 +25,7 @@ fn config_check_prints_what_is_in_force_without_passwords() {
 }
 
 #[test]
-fn config_check_shows_spread_and_quiet_hours_in_the_words_of_the_file() {
+fn config_check_shows_spread_and_quiet_hours_as_written() {
     let keys = "spread = \"15m\"\nquiet = [\"22:00-07:00\", \"sat-sun 00:00-24:00\"]";
     let folder = folder_with("tidings.toml", &format!("[digest.activity]\ncadence = \"hourly\"\n{keys}"));
     let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
@@ -36,7 +36,7 @@ fn config_check_shows_spread_and_quiet_hours_in_the_words_of_the_file() {
 }
 
 #[test]
-fn a_cadence_is_explained_with_its_next_three_slots_whatever_the_configuration_says() {
+fn a_cadence_is_explained_with_three_slots_without_a_configuration() {
     let folder = folder_with("tidings.toml", "wrong");
     let check = ["config", "check", "--cadence", "weekdays 08:00", "--zone", "Asia/Tokyo"];
     let (code, out, error) = run(folder.path(), &check, "");
@@ -51,7 +51,7 @@ fn a_cadence_is_explained_with_its_next_three_slots_whatever_the_configuration_s
 }
 
 #[test]
-fn a_cadence_or_zone_that_is_none_exits_with_2_and_names_the_word() {
+fn an_invalid_cadence_or_zone_exits_with_2_and_is_named() {
     let folder = TempDir::new().unwrap();
     for (arguments, said) in [
         (&["--cadence", "weekly moon 08:00"][..], "cadence \"weekly moon 08:00\": \"moon\" is not a day; write mon"),
@@ -109,7 +109,7 @@ fn a_template_that_does_not_exist_is_a_wrong_configuration() {
 }
 
 #[test]
-fn config_check_prints_the_record_by_which_receivers_verify_and_never_the_key() {
+fn config_check_prints_the_dkim_record_and_never_the_key() {
     let key = include_str!("../../../tests/data/dkim/ed25519.pem");
     let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"";
     let folder = folder_with("tidings.toml", text);
@@ -134,7 +134,7 @@ fn config_check_prints_the_record_by_which_receivers_verify_and_never_the_key() 
 }
 
 #[test]
-fn a_key_that_does_not_serve_is_said_beside_all_else_and_stops_the_worker_before_it_connects() {
+fn an_unusable_dkim_key_is_reported_and_stops_the_worker() {
     let text = "[mail]\nfrom = \"digest@acme.example\"\n[mail.dkim]\nselector = \"s1\"\nkey_file = \"k.pem\"\n\
         [digest.builds]\ncadence = \"instant\"";
     let folder = folder_with("tidings.toml", text);

@@ -26,7 +26,7 @@ fn emit_needs_no_server_to_refuse_and_names_line_field_and_limit() {
 }
 
 #[test]
-fn an_event_that_is_right_needs_a_server_and_the_error_says_which() {
+fn a_valid_event_without_a_server_names_the_server() {
     let folder = TempDir::new().unwrap();
     let event = ["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
     let (code, _, error) = run(folder.path(), &event, "");

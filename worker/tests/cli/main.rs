@@ -80,7 +80,7 @@ fn help_teaches_by_example() {
 }
 
 #[test]
-fn a_key_that_is_none_exits_with_2() {
+fn an_invalid_key_exits_with_2() {
     let folder = TempDir::new().unwrap();
     let (code, _, error) = run(folder.path(), &["status", "acme/ann"], "");
     assert_eq!(code, 2);

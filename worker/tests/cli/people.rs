@@ -43,7 +43,7 @@ async fn choosing() -> (TempDir, Sqlite) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn preferences_are_merged_shown_with_what_is_in_force_and_audited_while_temporal_is_away() {
+async fn preferences_are_merged_and_audited_while_temporal_is_away() {
     let (folder, store) = choosing().await;
     let key = "acme/activity/ann".parse().unwrap();
     let set = ["preferences", "set", "acme/activity/ann", "--by", "carol"];
@@ -81,7 +81,7 @@ async fn preferences_are_merged_shown_with_what_is_in_force_and_audited_while_te
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_another_revision_is_refused_and_shows_what_is_chosen_now() {
+async fn a_change_of_an_older_revision_is_refused_with_the_current_values() {
     let (folder, store) = choosing().await;
     let set = ["preferences", "set", "acme/activity/ann", "--revision"];
     let (code, _, error) = run(folder.path(), &[&set[..], &["0", "--off", "share"]].concat(), "");
@@ -98,7 +98,7 @@ async fn a_change_of_another_revision_is_refused_and_shows_what_is_chosen_now() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_choice_that_will_not_do_exits_with_2_names_what_would_and_changes_nothing() {
+async fn an_invalid_preference_exits_with_2_and_changes_nothing() {
     let (folder, store) = choosing().await;
     let set = ["preferences", "set", "acme/activity/ann"];
     for (arguments, said) in [

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_starts_from_the_first_attempt_and_a_refused_one_changes_nothing() {
+    fn a_retry_starts_over_unless_it_is_refused() {
         let mut state = state();
         state.attempted(deferred(&[MINUTE]), at(0));
         let before = state.clone();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_hands_on_comes_back() {
+    fn a_carried_state_reads_back_unchanged() {
         let mut state = state();
         state.attempted(deferred(&[MINUTE]), at(0));
         let json = serde_json::to_string(&state).unwrap();

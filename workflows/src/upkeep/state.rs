@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn where_everything_is_kept_there_is_nothing_to_do() {
+    fn unlimited_retention_deletes_nothing() {
         let mut state = State::default();
         state.asked(Vec::new());
         assert_eq!(state.decide(), Decision::Finish);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_hands_on_comes_back() {
+    fn a_carried_state_reads_back_unchanged() {
         let mut state = State::default();
         state.asked(vec![cutoff(Kind::DeadLetters)]);
         state.purged(cutoff(Kind::DeadLetters), batch(2, true));

@@ -102,7 +102,7 @@ fn a_pause_defers_to_its_end_and_not_past_it() {
 }
 
 #[test]
-fn an_unknown_recipient_is_asked_for_with_backoff_up_to_an_hour_and_given_up_after_seven_days() {
+fn an_unknown_recipient_is_retried_hourly_and_ends_after_seven_days() {
     let facts = Facts { recipient: None, ..facts() };
     for (now, next) in [
         ("2026-03-02T08:00:00Z", "2026-03-02T08:01:00Z"),
@@ -130,7 +130,7 @@ fn never_is_never_also_when_an_operator_flushes() {
 }
 
 #[test]
-fn a_late_window_waits_until_quiet_hours_and_the_spread_after_them_are_over() {
+fn a_late_window_waits_for_quiet_hours_and_spread() {
     let night = settings("daily 08:00", &["22:00-07:00"]);
     let mut input = asked(DUE, false);
     let now = at("2026-03-02T23:00:00Z");
@@ -164,7 +164,7 @@ fn a_throttle_that_skips_ends_the_window() {
 }
 
 #[test]
-fn an_urgent_window_goes_past_throttle_and_quiet_hours_but_once_a_minute_and_never_past_a_pause() {
+fn an_urgent_window_skips_throttle_and_quiet_hours_but_no_pause() {
     let strict =
         DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("daily 08:00", &["22:00-07:00"]) };
     let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
@@ -185,14 +185,14 @@ fn an_urgent_window_goes_past_throttle_and_quiet_hours_but_once_a_minute_and_nev
 }
 
 #[test]
-fn a_choice_that_the_plan_did_not_see_is_planned_for_unless_somebody_is_in_a_hurry() {
+fn a_changed_preference_causes_a_new_plan_unless_flushed_or_urgent() {
     let chose = Facts { revision: 1, ..facts() };
     assert_eq!(admit_at(&chose, DUE), Admission::Changed);
     assert_eq!(admit(&settings("daily 08:00", &[]), &chose, &asked(DUE, true), at(DUE)), Admission::Admitted);
 }
 
 #[test]
-fn a_recipient_s_own_quiet_hours_take_the_place_of_the_digest_type_s() {
+fn quiet_hours_of_a_recipient_replace_those_of_the_digest_type() {
     let preferences = Preferences { quiet: Some(Vec::new()), ..Preferences::default() };
     let awake = Facts { preferences, ..facts() };
     let night = at("2026-03-02T23:00:00Z");
@@ -201,7 +201,7 @@ fn a_recipient_s_own_quiet_hours_take_the_place_of_the_digest_type_s() {
 }
 
 #[test]
-fn an_urgent_window_is_never_later_than_it_would_be_without_the_haste() {
+fn an_urgent_window_is_never_later_than_an_ordinary_one() {
     let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
     let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
     // Nothing is in the way, not even the digest of a moment ago.

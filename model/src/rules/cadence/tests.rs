@@ -111,7 +111,7 @@ fn weekdays_leave_the_weekend_out() {
 }
 
 #[test]
-fn hourly_means_the_minutes_of_the_zone_s_own_clock() {
+fn hourly_follows_the_minutes_of_the_local_clock() {
     assert_eq!(due("hourly", "Asia/Kathmandu", "2026-03-01T08:00:00Z"), "2026-03-01T08:15:00Z");
     assert_eq!(due("hourly at :30", "Asia/Kolkata", "2026-03-01T08:00:00Z"), "2026-03-01T09:00:00Z");
     assert_eq!(due("hourly", "UTC", "2026-03-01T08:59:59.5Z"), "2026-03-01T09:00:00Z");

@@ -75,14 +75,14 @@ fn a_spread_into_the_next_quiet_time_waits_for_its_end_too() {
 }
 
 #[test]
-fn quiet_hours_end_at_last_where_the_spread_always_leads_into_the_next() {
+fn quiet_hours_end_even_if_each_spread_leads_into_the_next() {
     let all_but_ten_minutes = ["00:00-12:00", "12:10-24:00"];
     let words = why("daily 08:00", EVENING, Some(3600), &all_but_ten_minutes);
     assert!(words.ends_with("; quiet until Sat 12:00 -> 2026-11-07T11:00:00Z"), "{words}");
 }
 
 #[test]
-fn a_spread_is_the_same_for_every_window_of_a_key_and_even_over_keys() {
+fn a_spread_is_constant_for_a_key_and_even_over_keys() {
     let settings = settings(Some(600), &[]);
     let zone = berlin(&settings);
     let offset = |user: &str| Timing::new(&settings, &key(user), &zone).offset.unwrap();

@@ -49,7 +49,7 @@ fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
 }
 
 #[test]
-fn a_category_s_delay_is_in_the_place_of_an_immediate_cadence_and_of_no_other() {
+fn a_category_delay_replaces_only_immediate_cadences() {
     let delay = [("share".to_owned(), Duration::from_secs(120)), ("comment".to_owned(), Duration::from_secs(60))];
     for (cadence, why) in [
         ("instant", "share may wait 2m -> 2026-10-24T18:02:00Z"),
@@ -65,7 +65,7 @@ fn a_category_s_delay_is_in_the_place_of_an_immediate_cadence_and_of_no_other() 
 }
 
 #[test]
-fn the_first_event_in_a_long_time_goes_out_at_once_and_what_follows_digests() {
+fn the_first_event_after_a_silence_goes_out_at_once() {
     let first_now = DigestSettings { first_now: Some(Duration::from_secs(3600)), ..settings("daily 08:00") };
     for (last_sent_at, at_once) in
         [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
@@ -109,7 +109,7 @@ fn a_plan_takes_spread_and_quiet_hours_from_the_digest_type() {
 }
 
 #[test]
-fn where_nothing_will_be_sent_the_window_is_due_at_once() {
+fn a_blocked_window_is_due_at_once() {
     let chosen = Preferences { cadence: Some("never".into()), ..Preferences::default() };
     for (cadence, facts, why) in [
         ("never", facts(), "never: the digest type has a cadence that sends nothing"),
@@ -127,7 +127,7 @@ fn where_nothing_will_be_sent_the_window_is_due_at_once() {
 }
 
 #[test]
-fn a_recipient_s_choice_outranks_the_digest_type_s() {
+fn preferences_outrank_the_digest_type() {
     let preferences = Preferences {
         cadence: Some("weekly mon 09:00".into()),
         zone: Some("Asia/Tokyo".into()),
@@ -175,7 +175,7 @@ fn grace_is_at_most_half_of_the_window() {
 }
 
 #[test]
-fn a_slot_counts_from_the_choice_and_a_wait_from_the_first_event() {
+fn a_slot_counts_from_the_change_and_a_wait_from_the_event() {
     let weekly = settings("weekly mon 08:00");
     let before = planned(&weekly, &facts());
     let sunday_noon = "2026-10-25T12:00:00Z";
@@ -185,7 +185,7 @@ fn a_slot_counts_from_the_choice_and_a_wait_from_the_first_event() {
 }
 
 #[test]
-fn a_choice_that_moves_no_deadline_moves_none() {
+fn an_unrelated_preference_keeps_the_deadline() {
     let daily = settings("daily 08:00");
     let before = planned(&daily, &facts());
     let until = Some(at("2026-12-24T00:00:00Z"));
@@ -197,7 +197,7 @@ fn a_choice_that_moves_no_deadline_moves_none() {
 }
 
 #[test]
-fn a_changed_configuration_moves_no_open_window_unless_an_operator_asks_for_it() {
+fn only_a_retime_applies_a_changed_configuration() {
     let before = planned(&settings("daily 08:00"), &facts());
     let asked = PlanInput { before: Some(before.clone()), ..input() };
     let weekly = settings("weekly mon 12:00");
@@ -207,7 +207,7 @@ fn a_changed_configuration_moves_no_open_window_unless_an_operator_asks_for_it()
 }
 
 #[test]
-fn each_event_moves_a_sliding_deadline_up_to_the_longest_wait_of_the_first() {
+fn each_event_moves_a_sliding_deadline_up_to_max() {
     let sliding = settings("sliding 5m max 12m");
     let mut before = planned(&sliding, &facts());
     assert_eq!(before.why, "sliding 5m max 12m -> 2026-10-24T18:05:00Z");
@@ -227,7 +227,7 @@ fn each_event_moves_a_sliding_deadline_up_to_the_longest_wait_of_the_first() {
 }
 
 #[test]
-fn an_urgent_event_makes_the_window_due_past_spread_and_quiet_hours_and_at_most_once_a_minute() {
+fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
     let quiet = Quiet::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
     let settings = DigestSettings { spread: Some(Duration::from_secs(3600)), quiet, ..settings("daily 08:00") };
     let mut input = input();
@@ -254,7 +254,7 @@ fn a_recipient_chooses_the_time_of_day_alone() {
 }
 
 #[test]
-fn what_has_collected_is_one_mail_also_under_instant() {
+fn collected_events_are_one_email_also_under_instant() {
     let instant = DigestSettings { max_events: None, ..settings("instant") };
     assert_eq!(planned(&instant, &facts()).max_events, Some(1));
     let waited = PlanInput { waited: true, ..input() };

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_says_what_goes_out_and_what_is_on_its_way() {
+    fn a_flush_names_pending_events_and_the_delivery() {
         let digest = Some(Uuid::nil());
         for (events, behind, held, said) in [
             (0, None, false, "acme/activity/ann: nothing pending"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_says_what_it_did_or_that_there_was_nothing_to_do() {
+    fn each_command_reports_its_effect_or_that_it_had_none() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12);
         let timed = |was| Retimed { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
         let digest = Some(Uuid::nil());

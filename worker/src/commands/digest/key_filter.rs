@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_visibility_found_is_checked_again() {
+    fn keys_from_visibility_are_checked_again() {
         let key: Key = "acme/alerts/ann".parse().unwrap();
         for (words, selects) in [
             ("type=alerts", true),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays_and_what_is_cleared_goes_before_what_is_set() {
+    fn a_change_clears_before_it_sets_and_keeps_the_rest() {
         let now = Timestamp::UNIX_EPOCH;
         let later = now + SignedDuration::from_hours(1);
         let chosen = Preferences {

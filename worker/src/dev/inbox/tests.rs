@@ -47,7 +47,7 @@ fn header<'a>(answer: &'a str, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn a_mail_is_listed_with_its_digest_and_can_be_taken_away_raw() {
+async fn the_inbox_lists_an_email_with_its_digest_and_raw_bytes() {
     let browser = Browser::open().await;
     let mail = b"Subject: 3 new\r\nX-Tidings-Message: 7f1c\r\n\r\nText.\r\n";
     let id = browser.mailbox.put(mail).await.unwrap();

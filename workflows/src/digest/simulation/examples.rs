@@ -39,7 +39,7 @@ fn a_window_opens_with_its_first_new_event() {
 }
 
 #[test]
-fn a_window_opens_when_its_run_was_started_whichever_of_the_first_events_is_new() {
+fn a_window_opens_at_the_start_of_its_run() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.settle();
@@ -117,7 +117,7 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
 }
 
 #[test]
-fn a_window_is_urgent_although_its_urgent_event_was_stashed_behind_a_digest() {
+fn an_urgent_event_stays_urgent_when_it_is_stashed() {
     for rolls in [false, true] {
         let mut world = World::new(Model::default());
         world.add(1, 0);
@@ -190,7 +190,7 @@ fn a_retract_that_comes_before_its_event_waits_for_it() {
 }
 
 #[test]
-fn a_dropped_digest_is_taken_up_again_under_its_id_and_collects_nothing_new() {
+fn a_dropped_digest_is_reopened_under_its_id_without_new_events() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
@@ -273,7 +273,7 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
 }
 
 #[test]
-fn the_status_says_what_a_later_event_and_a_pause_make_of_the_deadline() {
+fn the_status_includes_a_slide_and_a_pause() {
     let mut world = World::new(SLIDING);
     world.add(1, 0);
     world.act(false, Answer::Good);
@@ -289,7 +289,7 @@ fn the_status_says_what_a_later_event_and_a_pause_make_of_the_deadline() {
 }
 
 #[test]
-fn what_waited_behind_a_digest_that_was_retried_is_one_mail() {
+fn events_behind_a_retried_digest_are_one_email() {
     let mut world = World::new(EVERY_EVENT);
     world.add(0, 0);
     while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
@@ -325,7 +325,7 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
 }
 
 #[test]
-fn a_hold_keeps_collecting_survives_a_roll_and_a_release_makes_an_overdue_window_due() {
+fn a_hold_survives_continue_as_new_and_a_release_ends_it() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
@@ -360,7 +360,7 @@ fn a_hold_with_an_end_ends_by_itself() {
 }
 
 #[test]
-fn a_drop_ends_what_is_on_its_way_and_what_is_pending_and_nothing_that_comes_later() {
+fn a_drop_ends_the_delivery_and_pending_events_but_no_later_event() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     while !matches!(decide(&world.state, world.now), Decision::Send) {
@@ -408,7 +408,7 @@ fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
 }
 
 #[test]
-fn a_lost_task_that_carried_out_a_drop_and_claimed_what_came_later_leaves_no_event_without_an_end() {
+fn a_lost_task_with_drop_and_claim_leaves_no_event_open() {
     let mut world = World::new(EVERY_EVENT);
     world.add(1, 0);
     world.take(&Step::Drop);
@@ -424,7 +424,7 @@ fn a_lost_task_that_carried_out_a_drop_and_claimed_what_came_later_leaves_no_eve
 }
 
 #[test]
-fn a_digest_on_its_way_is_named_when_a_repeated_event_of_it_is_taken_back() {
+fn a_retract_of_a_repeated_event_names_the_digest_in_delivery() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     while world.state.delivering.is_none() {
@@ -472,7 +472,7 @@ fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
 }
 
 #[test]
-fn a_flush_that_comes_while_a_claim_is_put_off_is_carried_out() {
+fn a_flush_during_a_deferred_claim_is_carried_out() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.act(false, Answer::Good);
