@@ -132,7 +132,15 @@ pub async fn consent(
 /// # Errors
 /// Temporal does not answer, or has no such namespace.
 pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
-    let workflow = client.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
+    signal(client, key.workflow_id()).await
+}
+
+/// Signals a digest's or a message's workflow that its store has something new for it. Starts none.
+///
+/// # Errors
+/// As for [`tell`].
+pub async fn signal(client: &Client, workflow_id: String) -> Result<(), WorkflowInteractionError> {
+    let workflow = client.get_workflow_handle::<UntypedWorkflow>(workflow_id);
     let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
     // `RawValue::empty()` would be one empty argument.
     match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).await {

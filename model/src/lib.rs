@@ -12,6 +12,7 @@ mod key;
 pub mod limits;
 pub mod message;
 pub mod names;
+pub mod pause;
 mod presentable;
 mod provider;
 pub mod records;

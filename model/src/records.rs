@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key,
+    pause::Paused,
     settings::cap::Cap,
     step::{
         outcome::{Closed, Outcome},
@@ -106,6 +107,8 @@ pub struct Facts {
     pub suppressed: Option<Reason>,
     /// Time when the relay accepted the key's last digest.
     pub last_sent_at: Option<Timestamp>,
+    /// The operator's pause that covers the key and lasts longest. Its time may be over.
+    pub pause: Option<Paused>,
 }
 
 /// The answer to a change of preferences.

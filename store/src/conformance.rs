@@ -19,6 +19,7 @@ mod ledger;
 mod left_behind;
 mod messages;
 mod migration;
+mod pauses;
 mod relays;
 mod reopen;
 mod same;
@@ -171,6 +172,14 @@ conformance! {
         what_the_recipient_may_have_is_sent_again_only_where_that_does_no_harm,
         events_that_were_returned_come_back_unless_another_digest_has_them,
         what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest,
+    }
+    pauses {
+        a_key_learns_of_the_pause_that_covers_it_and_lasts_longest,
+        a_scope_has_one_pause_and_the_latest_command_holds,
+        a_resume_ends_the_pause_of_its_scope_only_and_both_are_audited,
+        a_pause_whose_time_is_over_is_history_and_a_new_one_begins,
+        messages_wait_only_for_a_pause_with_messages,
+        of_many_pauses_of_a_scope_at_once_one_stays,
     }
     relays {
         what_is_remembered_of_a_relay_comes_back,

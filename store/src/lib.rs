@@ -13,6 +13,7 @@
 //! | [`Reports`] | delivery events that providers report |
 //! | [`Retries`] | digests and messages that an operator gives another try |
 //! | [`AuditTrail`] | commands of operators, and dead letters |
+//! | [`Pauses`] | operators' pauses of tenants and digest types |
 //! | [`Breakers`] | the breakers of relays |
 //! | [`Retention`] | deletion of old rows |
 //!
@@ -40,6 +41,7 @@ mod directory;
 mod error;
 mod ledger;
 mod outbox;
+mod pauses;
 mod reports;
 mod retention;
 mod retries;
@@ -55,6 +57,7 @@ pub use self::{
     error::{Error, Result},
     ledger::Ledger,
     outbox::Outbox,
+    pauses::Pauses,
     reports::Reports,
     retention::Retention,
     retries::Retries,
@@ -66,13 +69,24 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Ledger as _, Outbox as _,
-        Reports as _, Retention as _, Retries as _, Suppressions as _,
+        Pauses as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
     };
 }
 
 /// All subjects of the store.
 pub trait Store:
-    Directory + Suppressions + Ledger + Claims + Outbox + Attempts + Reports + Retries + AuditTrail + Breakers + Retention
+    Directory
+    + Suppressions
+    + Ledger
+    + Claims
+    + Outbox
+    + Attempts
+    + Reports
+    + Retries
+    + AuditTrail
+    + Pauses
+    + Breakers
+    + Retention
 {
 }
 
@@ -86,6 +100,7 @@ impl<S> Store for S where
         + Reports
         + Retries
         + AuditTrail
+        + Pauses
         + Breakers
         + Retention
 {

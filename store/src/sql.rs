@@ -30,6 +30,7 @@ mod ledger;
 mod message;
 mod orphans;
 mod outbox;
+mod pauses;
 mod postgres;
 mod reports;
 mod retention;

@@ -7,8 +7,8 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        config, consent, digest, emit, flush, messages, migrate, preferences, recipients, recover, relays, retract,
-        send, status, suppressions, template, upkeep, worker,
+        config, consent, digest, emit, flush, messages, migrate, pauses, preferences, recipients, recover, relays,
+        retract, send, status, suppressions, template, upkeep, worker,
     },
     config::Config,
     dev, log,
@@ -22,6 +22,8 @@ Examples:
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
   tidings digest hold acme/activity/ann --why 'wrong prices'
+  tidings pause --where 'tenant=acme and type=alerts' --why 'wrong prices'
+                                                stop a tenant, a digest type or both
   tidings send --tenant acme --to ann --key welcome-ann --template welcome
                                                 one e-mail, at once
 
@@ -71,6 +73,13 @@ enum Command {
     /// Operates on one key or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(digest::Command),
+    /// Stops a tenant, a digest type or both: events collect, nothing goes out
+    Pause(pauses::PauseOptions),
+    /// Ends a pause; what is overdue goes out, spread over time
+    Resume(pauses::ResumeOptions),
+    /// Lists pauses
+    #[command(subcommand)]
+    Pauses(pauses::Command),
     /// Sends one e-mail, from a template or from ready parts
     Send(Box<send::Options>),
     /// Lists, shows, retries and cancels e-mails
@@ -131,6 +140,9 @@ impl Arguments {
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
             Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
+            Command::Pause(options) => pauses::pause(options, &load()?).await,
+            Command::Resume(options) => pauses::resume(options, &load()?).await,
+            Command::Pauses(command) => pauses::run(command, &load()?).await,
             Command::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
             Command::Messages(command) => messages::run(command, &load()?).await,
             Command::Recover(options) => recover::run(options, &load()?).await,

@@ -7,6 +7,7 @@ pub mod emit;
 pub(crate) mod flush;
 pub(crate) mod messages;
 pub(crate) mod migrate;
+pub(crate) mod pauses;
 pub(crate) mod preferences;
 pub(crate) mod recipients;
 pub(crate) mod recover;

@@ -12,6 +12,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::Key;
 use tidings_model::limits::BATCH_EVENTS;
+use tidings_model::pause::Paused;
 use tidings_model::records::{AuditEntry, Facts, Preferences, PreferencesPut, Reason, Recipient};
 use tracing::instrument;
 
@@ -79,11 +80,15 @@ SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, 
        (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower = r.address_lower
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        (SELECT MAX(sent_at) FROM digests
-        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at
+        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at,
+       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until
 FROM (SELECT 1 AS one) always
 LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
-LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3";
+LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
+LEFT JOIN pauses o ON o.pause_id = (
+    SELECT pause_id FROM pauses WHERE ended_at IS NULL AND tenant IN ('', $1) AND digest_type IN ('', $2)
+    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)";
 
 #[async_trait]
 impl<D: Dialect> Directory for Sql<D> {
@@ -222,6 +227,10 @@ pub struct FactsRow {
     consent: Option<bool>,
     suppressed: Option<Reason>,
     last_sent_at: Option<Timestamp>,
+    paused_by: Option<String>,
+    paused_why: Option<String>,
+    paused_at: Option<Timestamp>,
+    paused_until: Option<Timestamp>,
 }
 }
 
@@ -244,6 +253,12 @@ impl FactsRow {
             consent: self.consent.unwrap_or(true),
             suppressed: self.suppressed,
             last_sent_at: self.last_sent_at,
+            pause: self.paused_by.zip(self.paused_at).map(|(by, since)| Paused {
+                by,
+                why: self.paused_why.unwrap_or_default(),
+                since,
+                until: self.paused_until,
+            }),
         }
     }
 }

@@ -14,7 +14,10 @@ pub type Step = (i64, &'static str, &'static str);
 /// The migrations of one database, oldest first: the files of the folder `migrations/DATABASE`.
 macro_rules! migrations {
     ($database:literal) => {
-        [(1, "tidings", include_str!(concat!("../../migrations/", $database, "/0001_tidings.sql")))]
+        [
+            (1, "tidings", include_str!(concat!("../../migrations/", $database, "/0001_tidings.sql"))),
+            (2, "pauses", include_str!(concat!("../../migrations/", $database, "/0002_pauses.sql"))),
+        ]
     };
 }
 
@@ -22,7 +25,7 @@ pub const SQLITE: [Step; VERSION as usize] = migrations!("sqlite");
 pub const POSTGRES: [Step; VERSION as usize] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

@@ -19,6 +19,7 @@ use tidings_model::{
     breaker::VersionedBreaker,
     delivery_events::{Recorded, ReportRecord, Reported},
     message::contract::{Retried, RetryInput},
+    pause::{Pause, Paused, Scope},
     records::{
         AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, DigestRecord,
         Facts, Message, MessageFilter, MessageRecord, Preferences, PreferencesPut, Reason, Recipient, Suppression,
@@ -28,8 +29,8 @@ use tidings_model::{
     step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Reports, Result, Retention, Retries, Sqlite,
-    Suppressions, archive::Archive,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Pauses, Reports, Result, Retention, Retries,
+    Sqlite, Suppressions, archive::Archive,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -197,6 +198,13 @@ forward! { Retries {
 forward! { AuditTrail {
     fn audit(input: &AuditInput) -> ();
     fn put_dead_letters(input: &BuryInput, now: Timestamp) -> ();
+} }
+
+forward! { Pauses {
+    fn pause(scope: &Scope, messages: bool, paused: &Paused) -> Pause;
+    fn resume(scope: &Scope, entry: &AuditEntry) -> Option<Pause>;
+    fn pauses(all: bool, now: Timestamp) -> Vec<Pause>;
+    fn pause_of_messages(tenant: &str) -> Option<Paused>;
 } }
 
 forward! { Retention {

@@ -15,8 +15,8 @@ use crate::{
 };
 
 pub(crate) mod answers;
-mod bulk;
-mod key_filter;
+pub(crate) mod bulk;
+pub(crate) mod key_filter;
 mod preview;
 pub(crate) mod reopen;
 mod update;

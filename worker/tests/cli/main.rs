@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 mod config;
 mod emit;
+mod pauses;
 mod people;
 mod template;
 
@@ -62,6 +63,9 @@ fn help_teaches_by_example() {
         (&["digest", "hold", "--help"], "tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h"),
         (&["digest", "reopen", "--help"], "--why 'dropped by mistake'"),
         (&["digest", "preview", "--help"], "tidings digest preview acme/activity/ann --part html > mail.html"),
+        (&["pause", "--help"], "tidings pause --where tenant=acme --why 'ticket 812' --messages"),
+        (&["resume", "--help"], "tidings resume --where 'tenant=acme and type=alerts' --why 'prices fixed'"),
+        (&["pauses", "list", "--help"], "tidings pauses list --all --json"),
         (&["recover", "--help"], "tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run"),
         (&["retract", "--help"], "tidings retract acme/activity/ann --event comment-4711"),
         (&["status", "--help"], "Example: tidings status acme/activity/ann"),

@@ -36,6 +36,7 @@ fn facts() -> Facts {
         consent: true,
         suppressed: None,
         last_sent_at: None,
+        pause: None,
     }
 }
 

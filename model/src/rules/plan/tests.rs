@@ -24,6 +24,7 @@ fn facts() -> Facts {
         consent: true,
         suppressed: None,
         last_sent_at: None,
+        pause: None,
     }
 }
 

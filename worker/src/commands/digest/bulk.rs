@@ -35,19 +35,30 @@ pub(super) async fn run(
     let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
-    let mut keys = keys.into_iter();
+    let send = async |key: Key| (update.send(commands, &key).await, key);
+    at_rate(keys, rate, send, |(answer, key)| report.told(&key, answer)).await;
+    Ok(report.end())
+}
+
+/// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
+pub(crate) async fn at_rate<T, R>(
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    rate: u32,
+    send: impl AsyncFn(T) -> R,
+    mut done: impl FnMut(R),
+) {
+    let mut items = items.into_iter();
     let mut turn = interval(Duration::from_secs(1) / rate);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = FuturesUnordered::new();
-    while keys.len() > 0 || !told.is_empty() {
+    let mut sending = FuturesUnordered::new();
+    while items.len() > 0 || !sending.is_empty() {
         tokio::select! {
-            _ = turn.tick(), if keys.len() > 0 && told.len() < IN_FLIGHT => {
-                told.extend(keys.next().map(async |key| (update.send(commands, &key).await, key)));
+            _ = turn.tick(), if items.len() > 0 && sending.len() < IN_FLIGHT => {
+                sending.extend(items.next().map(|item| send(item)));
             }
-            Some((answer, key)) = told.next() => report.told(&key, answer),
+            Some(result) = sending.next() => done(result),
         }
     }
-    Ok(report.end())
 }
 
 /// Says which keys are selected, and tells none.

@@ -9,16 +9,16 @@ use tidings_model::{Key, names};
 
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyFilter {
-    tenant: Option<String>,
-    digest_type: Option<String>,
-    user: Option<String>,
+pub(crate) struct KeyFilter {
+    pub tenant: Option<String>,
+    pub digest_type: Option<String>,
+    pub user: Option<String>,
 }
 
 /// The words select nothing. Points at the one that is wrong.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n    {words}\n    {:at$}^", "")]
-pub(super) struct Invalid {
+pub(crate) struct Invalid {
     words: String,
     /// Characters before the wrong word.
     at: usize,

@@ -1,0 +1,175 @@
+//! Pauses (rule 35): an operator stops a tenant, a digest type or both. Events collect, and nothing goes out.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::Key;
+
+/// The keys that a pause covers, those that are still to come included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Scope {
+    /// `None`: every tenant.
+    pub tenant: Option<String>,
+    /// `None`: every digest type.
+    #[serde(rename = "type")]
+    pub digest_type: Option<String>,
+}
+
+/// A pause as one of its keys or messages meets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// The operator's login.
+    pub by: String,
+    /// The reason in words.
+    pub why: String,
+    /// Time of the operator's command.
+    pub since: Timestamp,
+    /// The pause ends by itself then; `None`: only a resume ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// A pause in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    pub id: Uuid,
+    #[serde(flatten)]
+    pub scope: Scope,
+    /// The single messages of the tenant wait, too.
+    pub messages: bool,
+    #[serde(flatten)]
+    pub paused: Paused,
+    /// `None`: no operator has ended the pause, but its time may be over.
+    pub ended: Option<PauseEnd>,
+}
+
+/// The end of a pause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseEnd {
+    pub at: Timestamp,
+    /// The operator's login, or `tidings` where the pause ended by itself.
+    pub by: String,
+    pub why: String,
+}
+
+impl Scope {
+    /// Reports that a pause of this scope stops the key's digests.
+    #[must_use]
+    pub fn covers(&self, key: &Key) -> bool {
+        self.covers_tenant(&key.tenant) && self.digest_type.as_ref().is_none_or(|of| *of == key.digest_type)
+    }
+
+    /// Reports that a pause of this scope with messages stops the tenant's single messages.
+    #[must_use]
+    pub fn covers_tenant(&self, tenant: &str) -> bool {
+        self.tenant.as_ref().is_none_or(|of| of == tenant)
+    }
+
+    /// Reports that the two scopes have keys in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let meet = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
+        meet(&self.tenant, &other.tenant) && meet(&self.digest_type, &other.digest_type)
+    }
+}
+
+impl Pause {
+    /// Reports that the pause has not ended.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        self.ended.is_none() && self.paused.in_force(now)
+    }
+}
+
+impl Paused {
+    /// Reports that the time of the pause is not over.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| until > now)
+    }
+}
+
+/// The scope as `--where` takes it.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quoted(value.as_ref()?)));
+        let words: Vec<_> =
+            [word("tenant", &self.tenant), word("type", &self.digest_type)].into_iter().flatten().collect();
+        f.write_str(&if words.is_empty() { "all".to_owned() } else { words.join(" and ") })
+    }
+}
+
+/// The operator, the times and the reason, for people to read.
+impl fmt::Display for Paused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by, why, since, until } = self;
+        write!(f, "paused by {by} since {since:.0}")?;
+        if let Some(until) = until {
+            write!(f, " until {until:.0}")?;
+        }
+        write!(f, ": {why}")
+    }
+}
+
+fn quoted(value: &str) -> String {
+    let plain = !value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    match value.contains('\'') {
+        _ if plain => value.to_owned(),
+        true => format!("\"{value}\""),
+        false => format!("'{value}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(tenant: &str, digest_type: &str) -> Scope {
+        let part = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
+        Scope { tenant: part(tenant), digest_type: part(digest_type) }
+    }
+
+    #[test]
+    fn a_scope_covers_its_tenant_and_type_and_nothing_else() {
+        let key: Key = "acme/alerts/ann".parse().unwrap();
+        for (tenant, digest_type, covers, words) in [
+            ("", "", true, "all"),
+            ("acme", "", true, "tenant=acme"),
+            ("", "alerts", true, "type=alerts"),
+            ("acme", "alerts", true, "tenant=acme and type=alerts"),
+            ("acm", "", false, "tenant=acm"),
+            ("acme", "activity", false, "tenant=acme and type=activity"),
+            ("big corp", "it's", false, "tenant='big corp' and type=\"it's\""),
+        ] {
+            let scope = scope(tenant, digest_type);
+            assert_eq!((scope.covers(&key), scope.to_string().as_str()), (covers, words));
+        }
+    }
+
+    #[test]
+    fn scopes_overlap_where_one_key_can_be_in_both() {
+        let acme = scope("acme", "");
+        for (other, overlaps) in [
+            (scope("acme", "alerts"), true),
+            (scope("", "alerts"), true),
+            (scope("", ""), true),
+            (scope("zeta", "alerts"), false),
+        ] {
+            assert_eq!((acme.overlaps(&other), other.overlaps(&acme)), (overlaps, overlaps), "{other}");
+        }
+        assert!(!scope("acme", "activity").overlaps(&scope("", "alerts")));
+    }
+
+    #[test]
+    fn a_pause_is_over_at_its_time() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: Some(at(60)) };
+        assert_eq!((paused.in_force(at(59)), paused.in_force(at(60))), (true, false));
+        let words = "paused by ann since 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z: wrong prices";
+        assert_eq!(paused.to_string(), words);
+        assert!(Paused { until: None, ..paused }.in_force(Timestamp::MAX));
+    }
+}

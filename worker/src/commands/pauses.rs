@@ -1,0 +1,211 @@
+//! `tidings pause`, `tidings resume` and `tidings pauses`: operators stop a tenant, a digest type or both (rule 35).
+//!
+//! The store is the truth. The signals to the running keys only hurry them: a signal that is lost delays what the key shows,
+//! and after a resume the key's next look at the store, which comes within an hour.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_model::{
+    pause::{Pause, Paused, Scope},
+    records::AuditEntry,
+};
+use tidings_store::Store;
+use uuid::Uuid;
+
+use crate::{
+    Config, Storage,
+    args::{Reason, later},
+    error::Usage,
+};
+
+mod scope;
+mod view;
+mod wake;
+
+use scope::scope;
+use wake::{Woken, wake};
+
+const PAUSE_HELP: &str = "\
+Examples:
+  tidings pause --where 'tenant=acme and type=alerts' --why 'wrong prices' --until 2h
+  tidings pause --where tenant=acme --why 'ticket 812' --messages
+  tidings pause --where type=alerts --why 'broken template'
+  tidings pause --where all --why 'the relay leaks addresses'
+
+A pause covers what is open and what comes. Events collect, and no attempt starts; an attempt past the dot ends normally. A flush
+and an urgent event wait, too. With --messages the tenant's single messages wait as well, bulk and transactional: codes and
+invoices included. A second pause of the same --where replaces the first.
+
+To stop one user, hold the key: tidings digest hold KEY --why TEXT. The command signals the running keys at --rate, so that each
+one shows the pause at once. After a failure, run the command again.";
+
+const RESUME_HELP: &str = "\
+Examples:
+  tidings resume --where 'tenant=acme and type=alerts' --why 'prices fixed'
+  tidings resume --id 0192f0c1-7a55-4e0c-8f0e-2b1c93f46a52 --why 'prices fixed'
+
+A resume ends exactly the pause of this --where; see `tidings pauses list`. The keys that wait are signalled at --rate. Each one
+waits for its share of the digest type's `spread`, or of one minute, and sends what is overdue. A key that no signal reaches
+looks by itself within an hour. After a failure, run the command again.";
+
+/// The scope and the terms of a pause.
+#[derive(Debug, clap::Args)]
+#[command(after_help = PAUSE_HELP)]
+pub struct PauseOptions {
+    /// The keys: `tenant=`, `type=` or both joined by `and`, or `all`
+    #[arg(long = "where", value_name = "WORDS", value_parser = scope)]
+    scope: Scope,
+    /// The end of the pause: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d` [default: until a resume]
+    #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
+    until: Option<Timestamp>,
+    /// Single messages of the tenant wait, too: bulk and transactional ones
+    #[arg(long)]
+    messages: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The pause that ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RESUME_HELP)]
+pub struct ResumeOptions {
+    /// The keys, as in the command that paused them
+    #[arg(long = "where", value_name = "WORDS", value_parser = scope, required_unless_present = "id")]
+    scope: Option<Scope>,
+    /// The id of the pause, from `tidings pauses list`
+    #[arg(long, value_name = "ID", conflicts_with = "scope")]
+    id: Option<Uuid>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    reason: Reason,
+    /// Signals per second to running keys, at most 1000
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Lists the pauses in force: who, since when, until when and why
+    #[command(after_help = "Examples:\n  tidings pauses list\n  tidings pauses list --all --json")]
+    List {
+        /// Also those that have ended
+        #[arg(long)]
+        all: bool,
+        /// Answer in JSON, one pause a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Starts a pause. `false`: it is in force, and a signal failed.
+///
+/// # Errors
+/// [`Usage`] where an option will not do; the store does not answer.
+pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Result<bool> {
+    let PauseOptions { scope, until, messages, common } = options;
+    if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
+        let why = "--messages: single messages have no digest type; name their tenant, as in --where tenant=acme";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let order = common.reason.order()?;
+    let paused = Paused { by: order.by, why: order.why, since: Timestamp::now(), until };
+    let store = store(config).await?;
+    let before = latest(&*store, &scope).await?;
+    let pause = store.pause(&scope, messages, &paused).await?;
+    if !common.json {
+        anstream::println!("{}", view::line(&pause));
+    }
+    let with_messages = messages || before.is_some_and(|before| before.messages);
+    let woken = wake(config, &scope, with_messages, common.rate).await;
+    Ok(report(&woken, common.json, &json!({"pause": pause})))
+}
+
+/// Ends a pause. `false`: it has ended, and a signal failed.
+///
+/// # Errors
+/// [`Usage`] where there is no such pause; the store does not answer.
+pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::Result<bool> {
+    let ResumeOptions { scope, id, common } = options;
+    let order = common.reason.order()?;
+    let store = store(config).await?;
+    let entry = AuditEntry { at: Timestamp::now(), actor: order.by, action: "resume".to_owned(), why: order.why };
+    let known = match (&scope, id) {
+        (Some(scope), _) => latest(&*store, scope).await?,
+        (None, id) => Some(by_id(&*store, id.unwrap_or_default()).await?),
+    };
+    let Some(known) = known else {
+        let scope = scope.unwrap_or_default();
+        anstream::println!("{}", if common.json { "null".to_owned() } else { format!("{scope} is not paused") });
+        return Ok(true);
+    };
+    let ended = if known.ended.is_none() { store.resume(&known.scope, &entry).await? } else { None };
+    let still: Vec<_> = store.pauses(false, entry.at).await?;
+    let still: Vec<_> = still.into_iter().filter(|other| other.scope.overlaps(&known.scope)).collect();
+    if !common.json {
+        let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
+        anstream::println!("{} {said}", known.scope);
+        still.iter().for_each(|other| anstream::eprintln!("still in force: {}", view::line(other)));
+    }
+    let woken = wake(config, &known.scope, known.messages, common.rate).await;
+    Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))
+}
+
+/// Lists pauses.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -> anyhow::Result<bool> {
+    let pauses = store(config).await?.pauses(all, Timestamp::now()).await?;
+    for pause in &pauses {
+        anstream::println!("{}", if json { json!(pause).to_string() } else { view::line(pause) });
+    }
+    if pauses.is_empty() && !json {
+        anstream::println!("nothing is paused");
+    }
+    Ok(true)
+}
+
+/// The pause of this scope that began last, also one that has ended.
+async fn latest(store: &dyn Store, scope: &Scope) -> anyhow::Result<Option<Pause>> {
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.scope == *scope))
+}
+
+async fn by_id(store: &dyn Store, id: Uuid) -> anyhow::Result<Pause> {
+    let found = store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id);
+    Ok(found.ok_or_else(|| Usage(format!("there is no pause {id}; see tidings pauses list --all")))?)
+}
+
+/// Prints the result of the signals. `false`: one of them failed.
+fn report(woken: &anyhow::Result<Woken>, as_json: bool, answer: &serde_json::Value) -> bool {
+    match woken {
+        Ok(woken) if as_json => {
+            let mut answer = answer.clone();
+            answer["signalled"] = json!(woken.signalled);
+            answer["failed"] = json!(woken.failed);
+            anstream::println!("{answer}");
+        }
+        Ok(woken) => anstream::println!("{woken}"),
+        Err(error) => {
+            if as_json {
+                anstream::println!("{answer}");
+            }
+            anstream::eprintln!("the store has it, but no key was signalled: {error:#}; run the command again");
+        }
+    }
+    woken.as_ref().is_ok_and(|woken| woken.failed == 0)
+}
+
+async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    Storage::connect(&config.database_url).await?.ready().await
+}
