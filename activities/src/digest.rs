@@ -33,60 +33,93 @@ pub struct DigestActivities {
 #[activities]
 impl DigestActivities {
     /// Decides when the window is due.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Or the digest type is not configured: add `[digest.TYPE]` to
+    /// `tidings.toml` and restart the worker. Temporal calls again in both cases.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, _ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
         Ok(plan::run(&self.deps, &input).await?)
     }
 
     /// Moves events from the workflow's state to the ledger.
+    ///
+    /// # Errors
+    /// The store cannot answer, or Temporal cannot answer with the history of an earlier run: check both. Temporal calls again.
     #[activity(definition = definitions::Stash)]
     pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
         Ok(stash::run(&self.deps, ctx.client(), &input).await?)
     }
 
     /// Admits the due window and claims its events.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
     #[activity(definition = definitions::Load)]
     pub async fn claim(self: Arc<Self>, _ctx: ActivityContext, input: LoadInput) -> Result<Loaded, ActivityError> {
         Ok(claim::run(&self.deps, &input).await?)
     }
 
     /// Puts the email of a claimed digest in the outbox.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan). Or no template works, or the sender is invalid: correct what the message names, and restart the
+    /// worker.
     #[activity(definition = definitions::Render)]
     pub async fn render(self: Arc<Self>, _ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
         Ok(render::run(&self.deps, &input).await?)
     }
 
     /// Attempts to deliver the email once.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun: Temporal calls again. Or the attempt was cancelled before the dot.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
-        heartbeat::during(&ctx, send::run(&self.deps, &input, ctx.cancelled())).await?.into_activity()
+        let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
+        heartbeat::during(&ctx, sent).await?.into_activity()
     }
 
     /// Ends a digest that the workflow drops.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
         Ok(close::run(&self.deps, &input).await?)
     }
 
     /// Withdraws events.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Retract)]
     pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
         Ok(retract::run(&self.deps, &input).await?)
     }
 
     /// Gives a digest that was not sent back to its workflow.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Reopen)]
     pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
         Ok(reopen::run(&self.deps, &input).await?)
     }
 
     /// Records operators' commands in the audit trail.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Audit)]
     pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
         Ok(audit::run(&self.deps, &input).await?)
     }
 
     /// Records signals that could not be decoded.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Bury)]
     pub async fn dead_letter(self: Arc<Self>, _ctx: ActivityContext, input: BuryInput) -> Result<(), ActivityError> {
         Ok(dead_letter::run(&self.deps, &input).await?)

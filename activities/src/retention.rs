@@ -27,7 +27,7 @@ pub struct Retention {
 
 impl Retention {
     /// The default age.
-    pub const DEFAULT: Duration = Duration::from_secs(90 * 24 * 3600);
+    pub const DEFAULT: Duration = Duration::from_hours(90 * 24);
 
     /// Returns the cutoffs at that time.
     #[must_use]
@@ -74,8 +74,12 @@ pub struct RetentionActivities {
 
 #[activities]
 impl RetentionActivities {
-    /// What is too old now?
+    /// Fixes the cutoffs of this run.
+    ///
+    /// # Errors
+    /// Never. The SDK asks every activity for a `Result`.
     #[activity(definition = definitions::Cutoffs)]
+    #[expect(clippy::unused_async, reason = "the SDK runs an activity that is not async on a thread of its own")]
     pub async fn cutoffs(
         self: Arc<Self>,
         _ctx: ActivityContext,
@@ -85,6 +89,10 @@ impl RetentionActivities {
     }
 
     /// Archives and deletes a batch.
+    ///
+    /// # Errors
+    /// The store cannot answer, or the archive cannot be written: make room, or correct `[retention] archive`. Nothing is deleted,
+    /// and Temporal calls again.
     #[activity(definition = definitions::Purge)]
     pub async fn purge(self: Arc<Self>, _ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
         Ok(self.purge_batch(cutoff).await?)

@@ -211,7 +211,7 @@ impl Breaker {
     /// An operator leaves it alone.
     #[must_use]
     pub fn opened(&self, why: &str, now: Timestamp) -> Self {
-        self.opening(Cause::Operator, why, now, 1)
+        Self::opening(Cause::Operator, why, now, 1)
     }
 
     /// It works, as far as anybody knows.
@@ -227,7 +227,7 @@ impl Breaker {
             Sign::Bounced => Some(answers.with_bounce(now)),
             Sign::Answered => (self.failures > 0).then_some(answers),
             Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
-            Sign::Fault(cause) => Some(self.opening(cause, why, now, 1)),
+            Sign::Fault(cause) => Some(Self::opening(cause, why, now, 1)),
             Sign::Nothing => None,
         }
     }
@@ -235,14 +235,14 @@ impl Breaker {
     fn with_bounce(self, now: Timestamp) -> Self {
         let counted = self.counted(0, 1);
         let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
-        if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted }
+        if counted.bounces() { Self::opening(Cause::Bounces, &why, now, 1) } else { counted }
     }
 
     fn failed(&self, why: &str, now: Timestamp) -> Self {
         let since = self.failing_since.filter(|since| now < later(*since, OUTAGE_WITHIN));
         let failures = since.map_or(0, |_| self.failures).saturating_add(1);
         if failures >= OUTAGE_FAILURES {
-            return self.opening(Cause::Outage, why, now, 1);
+            return Self::opening(Cause::Outage, why, now, 1);
         }
         Self { failures, failing_since: since.or(Some(now)), ..self.clone() }
     }
@@ -250,7 +250,7 @@ impl Breaker {
     fn after_probe(&self, open: &Open, sign: Sign, why: &str, now: Timestamp) -> Self {
         let undecided = || Self { open: Some(Open { probe: None, ..open.clone() }), ..self.clone() };
         let again = |cause, why: &str| {
-            let again = self.opening(cause, why, now, open.times.saturating_add(1));
+            let again = Self::opening(cause, why, now, open.times.saturating_add(1));
             Self { open: again.open.map(|again| Open { since: open.since, ..again }), ..again }
         };
         match sign {
@@ -263,7 +263,7 @@ impl Breaker {
     }
 
     /// Resets the counters, which are from the time before the breaker opened.
-    fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
+    fn opening(cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
         let (first, longest) = cause.waits();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
         let until = later(now, doubled.min(longest));

@@ -166,7 +166,7 @@ pub struct Contents {
     pub lines: Vec<Group>,
 }
 
-/// Events of one digest with equal (category, entity_type, entity_id): one line of the mail.
+/// Events of one digest with equal (category, `entity_type`, `entity_id)`: one line of the mail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub category: String,
@@ -178,7 +178,7 @@ pub struct Group {
     pub counts: BTreeMap<String, i64>,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// The actor and the payload of the latest event (by occurred_at, then event_id in byte order).
+    /// The actor and the payload of the latest event (by `occurred_at`, then `event_id` in byte order).
     pub actor: String,
     pub payload: Map<String, Value>,
     /// Number of different non-empty actors. `actors` holds the first three by their latest event.

@@ -41,6 +41,6 @@ pub trait Claims: Send + Sync + 'static {
     ) -> Result<Contents>;
 
     /// The contents of a digest: its first `max_groups` groups, and sums of all. Groups rank by number of events, then by latest
-    /// event, then by (category, entity_type, entity_id) in byte order (rule 19). Sums stop at the limits of an `i64`.
+    /// event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
     async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
 }

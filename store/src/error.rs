@@ -26,8 +26,8 @@ pub(super) const NOT_MIGRATED: &str =
 /// PROTOCOL.
 const SQLITE_PASSING: [i32; 8] = [5, 6, 7, 9, 10, 13, 14, 15];
 /// PostgreSQL's classes (Appendix A): connection, transaction rollback (serialization, deadlock), resources, operator
-/// intervention, system error; and 55P03 lock_not_available, 25006 read_only_sql_transaction (a fail-over), 25P03
-/// idle_in_transaction_session_timeout.
+/// intervention, system error; and 55P03 `lock_not_available`, 25006 `read_only_sql_transaction` (a fail-over), 25P03
+/// `idle_in_transaction_session_timeout`.
 const POSTGRES_PASSING: [&str; 8] = ["08", "40", "53", "57", "58", "55P03", "25006", "25P03"];
 
 impl From<sqlx::Error> for Error {

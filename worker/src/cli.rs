@@ -133,8 +133,8 @@ impl Arguments {
     pub async fn run(self) -> anyhow::Result<bool> {
         let load = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Dev(args) => dev::run(args, self.config.as_deref()).await.map(|()| true),
-            Command::Worker => worker::run(load()?).await.map(|()| true),
+            Command::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
+            Command::Worker => Box::pin(worker::run(load()?)).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &load()?).await,
             Command::Retract(options) => retract::run(options, &load()?).await,
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,

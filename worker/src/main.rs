@@ -11,7 +11,7 @@ async fn main() -> ExitCode {
     if let Err(error) = log::start(&arguments.log) {
         return failed(&error);
     }
-    match arguments.run().await {
+    match Box::pin(arguments.run()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => failed(&error),

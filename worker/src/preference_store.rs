@@ -14,8 +14,8 @@ pub(crate) struct PreferenceStore<'a> {
     config: &'a Config,
     pub settings: Settings,
     pub store: Arc<dyn Store>,
-    /// Connected when there is something to tell. `None`: it did not answer, and that was said.
-    temporal: Option<Option<Client>>,
+    /// Connected when there is something to tell. An error was printed as a warning.
+    temporal: Option<Result<Client, Unreachable>>,
 }
 
 impl<'a> PreferenceStore<'a> {
@@ -39,10 +39,9 @@ impl<'a> PreferenceStore<'a> {
     async fn connected(&mut self) -> Option<&Client> {
         if self.temporal.is_none() {
             let client = self.config.temporal.connect().await;
-            let unheard = |error: Unreachable| warn(&error.to_string());
-            self.temporal = Some(client.map_err(unheard).ok());
+            self.temporal = Some(client.inspect_err(|error| warn(&error.to_string())));
         }
-        self.temporal.as_ref()?.as_ref()
+        self.temporal.as_ref()?.as_ref().ok()
     }
 }
 

@@ -63,7 +63,7 @@ const STEPS_PER_RUN: u32 = 1_000;
 const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 
 /// The longest single timer. The workflow decides again when it fires.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
+const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -172,12 +172,14 @@ impl Digest {
 
     /// The key's present step, with the reason.
     #[query(name = "status")]
+    #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.calls.last_error.clone(), self.decided_at)
     }
 
     /// The events that a claim would take now. `None` while no window is open.
     #[query(name = "due")]
+    #[must_use]
     pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
         commands::due(&self.state)
     }

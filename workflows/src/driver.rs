@@ -16,15 +16,15 @@ use temporalio_workflow::{
 /// Time for the one local attempt, queueing included: long enough for a healthy store.
 const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
 /// After a failed local attempt, the run calls remotely at once for this time.
-const LOCAL_COOLDOWN: Duration = Duration::from_secs(300);
+const LOCAL_COOLDOWN: Duration = Duration::from_mins(5);
 /// Time for one remote attempt at a few queries.
-const REMOTE_ATTEMPT: Duration = Duration::from_secs(60);
+const REMOTE_ATTEMPT: Duration = Duration::from_mins(1);
 /// Time for one remote attempt at a delivery: longer than all of RFC 5321's phases together.
-const DELIVERY_ATTEMPT: Duration = Duration::from_secs(45 * 60);
+const DELIVERY_ATTEMPT: Duration = Duration::from_mins(45);
 /// The server gives up a delivery of a silent worker after this time. A running delivery learns of a cancel within it.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The longest wait between two remote attempts.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
 
 /// A workflow that the driver calls activities for.
 pub(crate) trait Driven: Sized + 'static {

@@ -32,6 +32,7 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
 
 /// The circumstances that decide if another attempt may follow.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct RetryContext {
     /// An ambiguous attempt may be repeated.
     pub may_resend: bool,

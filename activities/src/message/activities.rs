@@ -21,18 +21,28 @@ pub struct MessageActivities {
 #[activities]
 impl MessageActivities {
     /// Attempts to deliver the message once.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun: Temporal calls again. Or the attempt was cancelled before the dot.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
-        heartbeat::during(&ctx, send::run(&self.deps, &input, ctx.cancelled())).await?.into_activity()
+        let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
+        heartbeat::during(&ctx, sent).await?.into_activity()
     }
 
     /// Ends a message that was cancelled.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
         Ok(close::run(&self.deps, &input).await?)
     }
 
     /// Gives a message that has ended back to its workflow.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Retry)]
     pub async fn retry(self: Arc<Self>, _ctx: ActivityContext, input: RetryInput) -> Result<Retried, ActivityError> {
         Ok(retry::run(&self.deps, &input).await?)

@@ -34,7 +34,7 @@ const DIGESTS: u32 = 1_000;
 /// Events and retracts in flight together.
 const PAGE: usize = 2_000;
 /// The longest wait for one delivery before the next digest is reopened. The workflow refuses a digest that comes too early.
-const DELIVERY: Duration = Duration::from_secs(60);
+const DELIVERY: Duration = Duration::from_mins(1);
 
 /// A recovery of one run.
 #[derive(Clone, Copy)]

@@ -169,7 +169,7 @@ fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, R
     }
 }
 
-/// MessageKind all that was handed over, in one spelling: the maps of JSON are sorted.
+/// A hash of everything that was handed over, in one spelling: the maps of JSON are sorted.
 fn sha256(submission: &Submission) -> Result<String, Invalid> {
     let json = serde_json::to_vec(submission).map_err(|error| invalid("content", error.to_string()))?;
     let digest = ring::digest::digest(&ring::digest::SHA256, &json);

@@ -80,7 +80,9 @@ mod tests {
         let message = b"A: X\r\nB : Y\t\r\n\tZ  \r\n\r\n C \r\nD \t E\r\n\r\n\r\n";
         let (head, rest) = split(message);
         let mut headers = Vec::new();
-        fields(head).into_iter().for_each(|field| header(field, &mut headers));
+        for field in fields(head) {
+            header(field, &mut headers);
+        }
         assert_eq!(text(&headers), "a:X\r\nb:Y Z\r\n");
         assert_eq!(text(&body(rest)), " C\r\nD E\r\n");
     }

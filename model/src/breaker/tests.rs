@@ -102,7 +102,7 @@ fn one_message_at_a_time_probes_an_open_relay() {
 fn a_probe_closes_the_breaker_or_opens_it_for_longer() {
     let [policy, outage, bounces, login] =
         [Cause::Policy, Cause::Outage, Cause::Bounces, Cause::Configuration].map(|cause| {
-            let mut breaker = Breaker::default().opening(cause, "no", at(0), 1);
+            let mut breaker = Breaker::opening(cause, "no", at(0), 1);
             breaker.open.as_mut().unwrap().until = at(100);
             breaker
         });

@@ -163,7 +163,7 @@ pub struct Report {
 
 impl Report {
     /// Returns an id that equal reports about the same message share. The provider's own id is not part of the id, because
-    /// `SendGrid` may change its id when it repeats an event.
+    /// SendGrid may change its id when it repeats an event.
     #[must_use]
     pub fn id(&self, message: Uuid) -> Uuid {
         Uuid::new_v5(&message, format!("{} {self}", self.occurred_at.as_millisecond()).as_bytes())

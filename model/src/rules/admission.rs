@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A recipient who stays unknown for this long is given up (rule 33).
-pub const UNKNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const UNKNOWN_AFTER: Duration = Duration::from_hours(7 * 24);
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
 

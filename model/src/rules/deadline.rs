@@ -36,21 +36,24 @@ pub struct Deadline {
 
 impl<'a> Timing<'a> {
     /// The timing of a key's windows.
+    #[must_use]
     pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
         let offset = settings.spread.map(|spread| offset(key, spread.as_secs()));
         Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
     }
 
     /// Returns the deadline of a window that opens at `opened_at`. `words` explain a cadence that is not the configured one.
+    #[must_use]
     pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let at = cadence.due_at(opened_at, self.zone);
         let calendar = cadence.follows_the_calendar();
         let zone = if calendar { format!(" {}", self.zone_name) } else { String::new() };
         let words = words.unwrap_or_else(|| format!("{cadence}{zone}"));
-        self.steps(words, at, calendar)
+        self.steps(&words, at, calendar)
     }
 
     /// Returns the deadline of a window whose latest event arrived at that time.
+    #[must_use]
     pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
         let at = slide.due_at(last_at);
         let words = if at == slide.until {
@@ -58,11 +61,11 @@ impl<'a> Timing<'a> {
         } else {
             format!("{} after the latest event", words::written(slide.by))
         };
-        self.steps(words, at, false)
+        self.steps(&words, at, false)
     }
 
     /// The steps after the cadence.
-    fn steps(&self, words: String, mut at: Timestamp, calendar: bool) -> Deadline {
+    fn steps(&self, words: &str, mut at: Timestamp, calendar: bool) -> Deadline {
         let mut why = format!("{words} -> {at:.0}");
         let mut moved = false;
         if let Some(offset) = self.offset.filter(|_| calendar) {
@@ -84,6 +87,7 @@ impl<'a> Timing<'a> {
     /// Returns the time when an overdue window may go out, if quiet hours defer it now.
     ///
     /// A deadline that is quiet itself was set before these quiet hours were, and stands (rule 16).
+    #[must_use]
     pub fn defer_for_quiet_hours(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {
         if self.quiet.until(due_at, self.zone).is_some() {
             return None;

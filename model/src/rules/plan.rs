@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A change of mind so close to the deadline is one for the next window (rule 15); never more than half of this one.
-pub const GRACE: Duration = Duration::from_secs(15 * 60);
+pub const GRACE: Duration = Duration::from_mins(15);
 
 /// Shortest time between two windows of a key that urgent events make due (rule 14).
 pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
@@ -150,6 +150,7 @@ fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
 }
 
 /// Before then no urgent event makes a window due.
+#[must_use]
 pub fn urgent_again_at(facts: &Facts) -> Option<Timestamp> {
     facts.last_sent_at.map(|last| last.saturating_add(URGENT_EVERY).unwrap_or(Timestamp::MAX))
 }

@@ -13,8 +13,11 @@ use crate::{
 /// Quiet times, and categories that are off. Every plan reads them.
 const MOST: usize = 100;
 
-/// The first field that is wrong, and what would be right. A cadence that was chosen `before` may stay where the digest
-/// type no longer offers it: who cannot change it must be able to pause.
+/// Checks the preferences that a recipient has `chosen`. A cadence that was chosen `before` may stay where the digest type no
+/// longer offers it: a recipient who cannot change the cadence must be able to pause.
+///
+/// # Errors
+/// Names the first field that is wrong, and what would be right.
 pub fn preferences(
     settings: &DigestSettings,
     before: &Preferences,

@@ -197,9 +197,9 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     // The next attempt is under way already: its dot is refused.
     let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
     bench.past_the_dot(overtaken).await;
-    let second = match bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap() {
-        AttemptStart::Proceed { number, ambiguous: 1, .. } => number,
-        _ => panic!("the first one is ambiguous"),
+    let started = bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap();
+    let AttemptStart::Proceed { number: second, ambiguous: 1, .. } = started else {
+        panic!("the first attempt is ambiguous");
     };
     bench.told(overtaken, Kind::Delivered, 301).await;
     assert!(!bench.store.past_the_dot(overtaken, second, at(302)).await.unwrap());

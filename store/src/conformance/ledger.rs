@@ -234,6 +234,6 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
     let (events, off) = (events(&["a"]), BTreeSet::new());
     let terms = ClaimLimits { cap: None, off: &off };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
-    let claimed = timeout(Duration::from_secs(60), claim).await.expect("it waits for ever");
+    let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");
 }

@@ -78,7 +78,7 @@ pub async fn a_message_that_was_made_is_the_one_that_is_sent(bench: &Bench) {
     resumed(bench, &window, false, "rendered").await;
     match bench.store.begin_attempt(window.digest_id, "relay", at(500)).await.unwrap() {
         AttemptStart::Proceed { number, message, .. } => {
-            assert_eq!((number, message.bytes.as_slice()), (2, &b"first"[..]))
+            assert_eq!((number, message.bytes.as_slice()), (2, &b"first"[..]));
         }
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }

@@ -123,9 +123,10 @@ impl<D: Dialect> Directory for Sql<D> {
             };
             let current = Self::facts_of(&mut tx, key).await?;
             tx.commit().await?;
-            Ok(match current.preferences == *preferences {
-                true => PreferencesPut::Stored { revision: current.revision, changed },
-                false => PreferencesPut::Conflict { current: Box::new(current) },
+            Ok(if current.preferences == *preferences {
+                PreferencesPut::Stored { revision: current.revision, changed }
+            } else {
+                PreferencesPut::Conflict { current: Box::new(current) }
             })
         })
         .await

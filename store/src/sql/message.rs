@@ -12,7 +12,7 @@ use tidings_model::step::Closed;
 use tidings_model::{Key, MessageKey};
 use uuid::Uuid;
 
-/// `$1` message. Answers with (state, why, sent_at) and keeps the row for the transaction. A digest's row comes first.
+/// `$1` message. Answers with (state, why, `sent_at`) and keeps the row for the transaction. A digest's row comes first.
 pub const LOCK_MESSAGE: Variants = Variants {
     sqlite: "SELECT state, why, sent_at FROM messages WHERE id = $1",
     postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",

@@ -21,11 +21,14 @@ macro_rules! migrations {
     };
 }
 
-pub const SQLITE: [Step; VERSION as usize] = migrations!("sqlite");
-pub const POSTGRES: [Step; VERSION as usize] = migrations!("postgres");
+pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
+pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
 const VERSION: i64 = 2;
+
+#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
+const STEPS: usize = VERSION as usize;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

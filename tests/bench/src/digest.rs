@@ -152,7 +152,8 @@ impl Digest {
         let seconds = Timestamp::now().duration_since(due).as_secs_f64();
         let after = used()?;
         running.stop()?;
-        let each = |before: Duration, after: Duration| 1_000.0 * (after - before).as_secs_f64() / count(digests);
+        let each =
+            |before: Duration, after: Duration| 1_000.0 * after.saturating_sub(before).as_secs_f64() / count(digests);
         Ok(Burst { rate: count(digests) / seconds, server: each(before.0, after.0), rest: each(before.1, after.1) })
     }
 

@@ -45,6 +45,7 @@ pub fn by_slice(late: &[Late], begin: Timestamp, slice: Duration, slices: usize)
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 mod tests {
     use super::*;
 

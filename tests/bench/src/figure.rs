@@ -135,6 +135,7 @@ pub fn count(number: usize) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "means of small whole numbers are exact")]
 mod tests {
     use super::*;
 

@@ -25,11 +25,11 @@ use crate::{
 
 /// A cadence whose windows are planned when the store freezes, and are due soon after.
 const CADENCE: &str = "after 60s";
-const DUE: Duration = Duration::from_secs(60);
+const DUE: Duration = Duration::from_mins(1);
 const QUERY_EVERY: Duration = Duration::from_millis(200);
 /// Number of queries between two cancels.
 const CANCEL_EVERY: usize = 50;
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 const AT_ONCE: usize = 32;
 
 /// Windows that are due while the store is frozen; compared with the same windows before

@@ -58,6 +58,7 @@ pub fn percentiles(values: &[f64]) -> [f64; 3] {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "whole milliseconds are exact")]
 mod tests {
     use super::*;
 

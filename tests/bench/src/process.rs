@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::figure::count;
 
 pub const MEBIBYTE: f64 = 1_048_576.0;
-/// The length of a tick in `/proc/PID/stat` (`USER_HZ`, proc_pid_stat(5)).
+/// The length of a tick in `/proc/PID/stat` (`USER_HZ`, `proc_pid_stat(5)`).
 const TICK: Duration = Duration::from_millis(10);
 /// The position of `utime` and `stime` after the process's name. The name stands in parentheses and may contain spaces.
 const UTIME: usize = 11;

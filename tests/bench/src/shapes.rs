@@ -61,14 +61,15 @@ struct Nothing {
 }
 
 #[activities]
+#[expect(clippy::unused_async, reason = "the SDK runs an activity that is not async on a thread of its own")]
 impl Nothing {
     #[activity(name = "nothing")]
-    async fn nothing(self: std::sync::Arc<Self>, _: ActivityContext, _: ()) -> Result<(), ActivityError> {
+    async fn nothing(self: std::sync::Arc<Self>, _: ActivityContext, (): ()) -> Result<(), ActivityError> {
         Ok(())
     }
 
     #[activity(name = "send")]
-    async fn send(self: std::sync::Arc<Self>, _: ActivityContext, _: ()) -> Result<(), ActivityError> {
+    async fn send(self: std::sync::Arc<Self>, _: ActivityContext, (): ()) -> Result<(), ActivityError> {
         self.sent.send_modify(|count| *count += 1);
         Ok(())
     }

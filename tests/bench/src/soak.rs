@@ -31,14 +31,14 @@ const EVENTS: usize = 3;
 const IN_FLIGHT: usize = 400;
 /// The length of a measurement of capacity, and the time before it.
 const SETTLED: Duration = Duration::from_secs(30);
-const MEASURED: Duration = Duration::from_secs(60);
+const MEASURED: Duration = Duration::from_mins(1);
 /// Time for the digests of events that came after their window's claim.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SENT_DIGESTS: &str = "SELECT COUNT(*) FROM digests WHERE sent_at IS NOT NULL";
 const SENT_EVENTS: &str =
     "SELECT COUNT(*) FROM events e JOIN digests d ON d.digest_id = e.digest_id WHERE d.sent_at IS NOT NULL";
 /// The backlog, as a part of the fed windows, at which the run stops because the system cannot keep up.
-const BEHIND: Duration = Duration::from_secs(60);
+const BEHIND: Duration = Duration::from_mins(1);
 /// The budget at half of capacity, in seconds.
 const LATE: f64 = 2.0;
 

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 20_000;
 /// Groups that the events form in the email, before it is cut.
 const ENTITIES: usize = 997;
 /// Time for the visibility store, which lags.
-const LISTED: Duration = Duration::from_secs(60);
+const LISTED: Duration = Duration::from_mins(1);
 /// Budgets for 100,000 events: memory in MiB, and events of a run's history.
 const MEMORY: f64 = 256.0;
 const HISTORY: f64 = 10_000.0;

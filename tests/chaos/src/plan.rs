@@ -231,7 +231,7 @@ mod tests {
     use crate::act::Fault;
 
     const SHORT: Duration = Duration::from_secs(20);
-    const HOUR: Duration = Duration::from_mins(60);
+    const HOUR: Duration = Duration::from_hours(1);
 
     fn counts(plan: &Plan) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();

@@ -32,7 +32,7 @@ pub use tasks::Tasks;
 const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
 /// Seed and length of load and orders. The schedule is the same in every run, and the run ends with the last round.
 const SEED: u64 = 1;
-const LENGTH: Duration = Duration::from_secs(240);
+const LENGTH: Duration = Duration::from_mins(4);
 /// Time before the first round.
 const BEFORE: Duration = Duration::from_secs(15);
 /// Time in which an order takes effect before a round.
@@ -40,11 +40,11 @@ const SHOWS: Duration = Duration::from_secs(3);
 /// Time between two replacements, in which both builds answer.
 const BETWEEN: Duration = Duration::from_secs(6);
 /// Time limit for a worker to end after SIGTERM.
-const STOPS_WITHIN: Duration = Duration::from_secs(60);
+const STOPS_WITHIN: Duration = Duration::from_mins(1);
 /// Number of failed tasks that are printed.
 const SHOWN: usize = 8;
 /// Time limit for the status of the keys.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A user whose emails every relay defers.
 const DEFERRED: &str = "u2";

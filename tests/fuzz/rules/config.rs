@@ -47,7 +47,9 @@ pub fn config(bytes: &[u8]) {
         Ok(config) => format!("{config:?} {:?} {:?}", config.unsigned(), config.warnings()),
         Err(Error::Wrong(problems)) => {
             assert!(!problems.is_empty(), "wrong, but nothing is");
-            problems.iter().for_each(|problem| says_where_and_what(problem, &all));
+            for problem in problems {
+                says_where_and_what(problem, &all);
+            }
             format!("{} {problems:?}", read.as_ref().err().map(ToString::to_string).unwrap_or_default())
         }
         Err(error) => panic!("nothing is read from a disk: {error}"),
@@ -59,7 +61,7 @@ pub fn config(bytes: &[u8]) {
 
 fn says_where_and_what(problem: &Problem, lines: &[String]) {
     let Problem { place, problem: what, .. } = problem;
-    let line = place.strip_prefix("tidings.toml:").map(|line| line.parse::<usize>());
+    let line = place.strip_prefix("tidings.toml:").map(str::parse::<usize>);
     match line {
         Some(line) => assert!(line.is_ok_and(|line| (1..=lines.len()).contains(&line)), "{problem}"),
         None => assert!(["environment", "default"].contains(&place.as_str()), "{problem}"),

@@ -168,6 +168,9 @@ impl CliEnv {
 
     /// Runs `tidings emit` for a file until every event is accepted; the `event_id`s make repetition safe. Answers with
     /// the acknowledged ids of all tries.
+    ///
+    /// # Errors
+    /// When not every event is accepted in time, with the last line that `emit` said.
     pub fn emit(&self, events: &Path) -> impl Future<Output = Result<String>> + use<> {
         let acknowledged = self.acknowledged();
         let mut command = self.tidings();

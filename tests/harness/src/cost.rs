@@ -39,7 +39,7 @@ impl HistoryCost {
                     local.insert((run, marker.workflow_task_completed_event_id));
                 }
                 Attributes::ActivityTaskStartedEventAttributes(started) => {
-                    attempts += usize::try_from(started.attempt)?
+                    attempts += usize::try_from(started.attempt)?;
                 }
                 _ => {}
             }

@@ -40,9 +40,12 @@ use crate::{
     server::{DevServer, run_handle},
 };
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Settings with these cadences for `activity` and `alerts`. Recipients need no import.
+///
+/// # Panics
+/// When the words are not a cadence.
 #[must_use]
 pub fn settings(activity: &str, alerts: &str) -> Settings {
     let digest = |template: &str, words: &str| {
@@ -301,7 +304,7 @@ impl<S: Store> Env<S> {
     pub async fn completed(&self, key: &Key) -> Result<Summary> {
         let handle = self.workflow(key);
         let result = handle.get_result(WorkflowGetResultOptions::default());
-        Ok(tokio::time::timeout(Duration::from_secs(60), result).await.context("the workflow did not complete")??)
+        Ok(tokio::time::timeout(Duration::from_mins(1), result).await.context("the workflow did not complete")??)
     }
 }
 
@@ -318,6 +321,9 @@ pub fn has_fired(history: &[HistoryEvent]) -> bool {
 }
 
 /// The key `acme/{digest}/{user}`.
+///
+/// # Panics
+/// When a part is not a valid id.
 #[must_use]
 pub fn key(digest: &str, user: &str) -> Key {
     Key::new("acme".to_owned(), digest.to_owned(), user.to_owned()).unwrap_or_else(|error| panic!("{error}"))
@@ -371,7 +377,7 @@ pub async fn signal_found_by(
     inbound: Inbound,
     search_attributes: SearchAttributes,
 ) -> Result<()> {
-    eventually("the server takes the signal", Duration::from_secs(60), async || {
+    eventually("the server takes the signal", Duration::from_mins(1), async || {
         let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
             .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
             .search_attributes(search_attributes.clone())

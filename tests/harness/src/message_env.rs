@@ -29,7 +29,7 @@ use tidings_workflows::{Message, message::Status};
 
 use crate::env::{Env, Running, activities, eventually, settings};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 /// The recipient of [`submission`].
 pub const ANN: &str = "ann@example.net";
 /// The text of [`submission`].

@@ -34,11 +34,17 @@ pub struct DevServer {
 
 impl DevServer {
     /// Starts a server on a free port, with a database that is deleted afterwards.
+    ///
+    /// # Errors
+    /// When the CLI does not start, or the server is not ready in time.
     pub async fn start() -> Result<Self> {
         Self::start_set(None).await
     }
 
     /// Starts such a server with a dynamic setting, as `limit.historySize.error=1000000`.
+    ///
+    /// # Errors
+    /// When the CLI does not start, or the server is not ready in time.
     pub async fn start_set(setting: Option<&'static str>) -> Result<Self> {
         let directory = TempDir::new()?;
         let mut server = Self::new(&directory.path().join("temporal.db"))?;
@@ -49,6 +55,9 @@ impl DevServer {
     }
 
     /// Starts a server on a free port, with a database that stays.
+    ///
+    /// # Errors
+    /// When the CLI does not start, or the server is not ready in time.
     pub async fn start_with(database: &Path) -> Result<Self> {
         let mut server = Self::new(database)?;
         server.restart().await?;
@@ -93,6 +102,9 @@ impl DevServer {
     }
 
     /// Starts the server again, on the same port and database; returns when it is ready.
+    ///
+    /// # Errors
+    /// When the CLI does not start, or the server is not ready in time.
     pub async fn restart(&mut self) -> Result<()> {
         self.stop();
         let log = File::create(self.database.with_extension("log"))?;
@@ -120,6 +132,9 @@ impl DevServer {
     }
 
     /// A new connection to the namespace `default`.
+    ///
+    /// # Errors
+    /// When the server does not answer.
     pub async fn client(&self) -> Result<Client> {
         connect(&self.target()).await
     }
@@ -151,6 +166,9 @@ impl Drop for DevServer {
 }
 
 /// A new connection to the namespace `default` of the server at this address, `127.0.0.1:PORT`.
+///
+/// # Errors
+/// When the server does not answer.
 pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
     let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;

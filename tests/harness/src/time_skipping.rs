@@ -44,7 +44,7 @@ impl TimeSkippingServer {
         let port = Port::take()?;
         let binary = env::var_os("TEMPORAL_TEST_SERVER").unwrap_or_else(|| "temporal-test-server".into());
         let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
-        let client = eventually("the test server is ready", Duration::from_secs(60), async || {
+        let client = eventually("the test server is ready", Duration::from_mins(1), async || {
             let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
             let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
@@ -157,7 +157,7 @@ impl TimeSkipping {
         self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
         let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
         let result = handle.get_result(WorkflowGetResultOptions::default());
-        let summary = tokio::time::timeout(Duration::from_secs(60), result).await.context("it did not complete")??;
+        let summary = tokio::time::timeout(Duration::from_mins(1), result).await.context("it did not complete")??;
         let lock = LockTimeSkippingRequest {}.into_request();
         self.server.client.connection().test_service().lock_time_skipping(lock).await?;
         Ok(summary)

@@ -12,7 +12,7 @@ use tidings_model::Key;
 use tidings_needs::needs;
 use tidings_workflows::Inbound;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const ACTIVITY_OF_ACME: &str = "tenant=acme and type=activity";
 
 /// Three keys of one tenant, one of them from a producer that sets no search attributes, and one of another tenant.

@@ -16,7 +16,7 @@ use tidings_model::{Key, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 /// The relay's delay of its reply to the final dot: longer than a cancel takes to arrive.
 const SLOW_ANSWER: Duration = Duration::from_secs(8);
 
@@ -94,9 +94,9 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
         env.reaches(&key, state).await?;
         env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
         if state == "sending" {
-            learned(&env, &key).await?
+            learned(&env, &key).await?;
         } else {
-            seen(&env, &key).await?
+            seen(&env, &key).await?;
         }
         holding.rollback().await?;
         is_over(&env, &key).await.context(state)?;

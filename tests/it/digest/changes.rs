@@ -24,7 +24,7 @@ use tidings_store::prelude::*;
 use tidings_workflows::{CarriedState, Digest, Inbound, Status};
 use tokio::time::timeout;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
     env.status_when(key, "it collects", |s| s.state == "collecting" && s.pending == events && s.due_at.is_some()).await

@@ -20,7 +20,7 @@ use tidings_needs::needs;
 use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 async fn cancelled(env: &Env, key: &Key) -> Result<()> {
     env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;

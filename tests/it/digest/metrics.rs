@@ -39,7 +39,7 @@ async fn prometheus_counts_the_failed_digest_and_its_attempt() -> Result<()> {
 
     let failed =
         async || Ok(scraped(port.number).await?.filter(|told| told.contains("\ntidings_digests_failed_total 1\n")));
-    let told = eventually("the failure is counted", Duration::from_secs(60), failed).await?;
+    let told = eventually("the failure is counted", Duration::from_mins(1), failed).await?;
     assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");
     for line in [
         "tidings_attempts_total{relay=\"default\",class=\"failed\"} 1",

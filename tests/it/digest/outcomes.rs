@@ -27,7 +27,7 @@ use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Retried at once.
 fn impatient() -> Settings {

@@ -17,7 +17,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())

@@ -24,7 +24,7 @@ use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 use uuid::Uuid;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn reported(message: Uuid, kind: Kind) -> DeliveryEvent {
     DeliveryEvent {

@@ -235,7 +235,7 @@ async fn many_digests(store: Arc<dyn Store>, drops: bool) -> Result<()> {
     let (activities, relay) = (&activities, &relay);
     let results = stream::iter(seeds).map(|seed| async move {
         let one =
-            tokio::time::timeout(Duration::from_secs(120), one_digest(activities, relay, Dice::new(seed, drops), seed));
+            tokio::time::timeout(Duration::from_mins(2), one_digest(activities, relay, Dice::new(seed, drops), seed));
         one.await.map_err(Into::into).flatten().with_context(|| format!("TIDINGS_SEED={seed}"))
     });
     let second_mails: usize =

@@ -12,7 +12,7 @@ use tidings_harness::{
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]

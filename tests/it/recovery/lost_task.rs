@@ -20,7 +20,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_store::{Postgres, prelude::*};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// A story of a task that is lost.
 struct Lost {

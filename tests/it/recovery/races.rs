@@ -84,7 +84,7 @@ async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()
 
     // An event that came after the cancel, or after the flush, has a window of its own: it goes out now.
     for key in &keys {
-        eventually("the key is idle", Duration::from_secs(120), async || {
+        eventually("the key is idle", Duration::from_mins(2), async || {
             flush(&env, key).await?;
             Ok(env.is_idle(key).await?.then_some(()))
         })

@@ -58,7 +58,7 @@ async fn every_real_event_is_counted_in_exactly_one_email() -> Result<()> {
     cli.start_worker()?;
 
     let acknowledged = cli.emit(Path::new(FILE)).await?;
-    cli.settled(&keys, Duration::from_secs(60)).await?;
+    cli.settled(&keys, Duration::from_mins(1)).await?;
 
     let verdict = cli.check(&acknowledged)?;
     assert_each_event_is_in_one_mail(&verdict);
@@ -87,7 +87,7 @@ async fn every_real_event_is_counted_in_exactly_one_email_whatever_is_killed() -
         let mails = trouble?;
         acknowledged += &ids?;
         // The next trouble meets a worker that is at work.
-        eventually("a mail after the trouble, or none to be sent", Duration::from_secs(60), async || {
+        eventually("a mail after the trouble, or none to be sent", Duration::from_mins(1), async || {
             Ok((cli.relay.mails().len() > mails || cli.is_idle(&keys).await?).then_some(()))
         })
         .await?;

@@ -53,7 +53,9 @@ impl Outage {
             if !away && now >= self.begins && now < self.ends {
                 away = true;
                 self.before = self.env.relay.mails().len();
-                faults.iter().for_each(|fault| self.env.relay.fault(fault.clone()));
+                for fault in faults {
+                    self.env.relay.fault(fault.clone());
+                }
             } else if away && now >= self.ends {
                 away = false;
                 let meanwhile = self.env.relay.mails().len() - self.before;
@@ -73,7 +75,7 @@ impl Outage {
         let open = async || {
             Ok((self.env.count("SELECT COUNT(*) FROM digests WHERE closed_at IS NULL").await? == 0).then_some(()))
         };
-        eventually("every digest has an end", Duration::from_secs(60), open).await
+        eventually("every digest has an end", Duration::from_mins(1), open).await
     }
 
     /// Every event is in exactly one mail, and nothing came twice.

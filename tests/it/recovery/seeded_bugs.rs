@@ -37,7 +37,7 @@ fn worker(env: &Env, bug: Option<Bug>) -> Result<Running> {
 
 async fn idle(env: &Env, key: &Key) -> Result<()> {
     let idle = async || Ok(env.is_idle(key).await?.then_some(()));
-    match eventually("the key is idle", Duration::from_secs(60), idle).await {
+    match eventually("the key is idle", Duration::from_mins(1), idle).await {
         Ok(()) => Ok(()),
         Err(error) => Err(error.context(format!("{:?}", env.status(key).await))),
     }

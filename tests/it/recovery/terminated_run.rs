@@ -22,7 +22,7 @@ use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Inbound;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 /// Bytes of signals after which a run continues as new.
 const BYTES_OF_A_RUN: usize = 4 * 1024 * 1024;
 const BYTES_OF_A_SIGNAL: usize = 240 * 1024;
@@ -150,7 +150,7 @@ async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> 
     let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
     env.events.emit(event(&key, "e1")).await?;
     let first = env.run(&key).await?;
-    for n in 0..BYTES_OF_A_RUN / BYTES_OF_A_SIGNAL + 1 {
+    for n in 0..=BYTES_OF_A_RUN / BYTES_OF_A_SIGNAL {
         signal(&env.temporal, &key, bulky(n)).await?;
     }
     eventually("the run continues as new", MINUTE, async || Ok((env.run(&key).await? != first).then_some(()))).await?;

@@ -34,7 +34,7 @@ async fn digest(signing: DkimKey) -> Result<String> {
     let env = Env::start(settings).await?;
     let ann = key("activity", "ann");
     env.events.emit(event(&ann, "event-1")).await?;
-    wait_for_emails(&env.relay, 1, Duration::from_secs(60)).await?;
+    wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await?;
     let mail = env.relay.mails().pop().context("no mail")?;
     Ok(String::from_utf8(mail.bytes())?)
 }

@@ -26,7 +26,7 @@ use tidings_store::{Sqlite, Store, prelude::*};
 use uuid::Uuid;
 
 const ANN: &str = "ann@example.net";
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Bulk goes by these, the first of them preferred.
 fn by(relays: &[(&str, RelaySettings)]) -> Settings {

@@ -44,7 +44,7 @@ async fn digest(env: &Env, key: &Key, events: usize) -> Result<Mail> {
         env.events.emit(v1::Event { entity_id, ..event(key, &format!("e{n}")) })
     });
     try_join_all(events).await?;
-    wait_for_emails(&env.relay, before + 1, Duration::from_secs(60)).await?;
+    wait_for_emails(&env.relay, before + 1, Duration::from_mins(1)).await?;
     env.relay.mails().pop().context("no mail")
 }
 

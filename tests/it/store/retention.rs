@@ -28,7 +28,7 @@ use tidings_needs::needs;
 use tidings_store::archive::Archive;
 use tidings_workflows::{Upkeep, upkeep::Report};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn nightly(at: Time) -> RetentionSchedule<'static> {
     RetentionSchedule { task_queue: names::TASK_QUEUE, at }
@@ -36,7 +36,7 @@ fn nightly(at: Time) -> RetentionSchedule<'static> {
 
 /// Everything for an hour, and into `folder` then.
 fn an_hour(folder: &Path) -> Retention {
-    let hour = Some(Duration::from_secs(3_600));
+    let hour = Some(Duration::from_hours(1));
     Retention { events: hour, messages: hour, delivery_events: hour, archive: Some(Archive::new(folder.to_owned())) }
 }
 

@@ -1,4 +1,4 @@
-//! TimeSkipping and weeks in seconds, on the time-skipping server.
+//! Days and weeks in seconds, on the time-skipping server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -38,7 +38,7 @@ async fn a_window_of_one_day_opens_again_after_a_week_of_silence() -> Result<()>
         let last = summary.last.context("no digest")?;
         assert_eq!(last.closed.outcome, Outcome::Sent);
         sent.push(env.store.digest(last.digest_id).await?.context("not in the ledger")?);
-        env.server.sleep(Duration::from_secs(7 * 24 * 3600)).await?;
+        env.server.sleep(Duration::from_hours(7 * 24)).await?;
     }
     for digest in &sent {
         assert_eq!(digest.items, 1);
@@ -324,7 +324,7 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stays_open_for_its_linger_time_only() -> Result<()> {
     let mut settings = settings("after 1m", "instant");
-    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_secs(600));
+    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_mins(10));
     let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
     let start = env.server.now().await?;

@@ -16,7 +16,7 @@ use tidings_workflows::{Digest, Status};
 async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
     let temporal = cli.server.client().await?;
     let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
-    eventually("the key collects", Duration::from_secs(60), async || {
+    eventually("the key collects", Duration::from_mins(1), async || {
         // The query fails while no worker runs.
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
         Ok(status.filter(|status| status.state == "collecting" && status.pending == events && status.due_at.is_some()))

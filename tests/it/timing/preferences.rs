@@ -15,7 +15,7 @@ use tidings_needs::needs;
 use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +48,7 @@ async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Re
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_over_the_cap_waits_and_keeps_collecting() -> Result<()> {
-    let cap = Some(Cap { most: 1, within: Duration::from_secs(24 * 3600) });
+    let cap = Some(Cap { most: 1, within: Duration::from_hours(24) });
     let env = Env::start(Settings { cap, ..settings("instant", "after 1s") }).await?;
     let (activity, alerts) = (key("activity", "ann"), key("alerts", "ann"));
     env.events.emit(event(&activity, "e1")).await?;

@@ -110,7 +110,7 @@ async fn replay_fails_on_a_changed_workflow() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn record_the_shapes_of_today() -> Result<()> {
     let env = Env::start(settings("after 1s", "after 1h")).await?;
-    let minute = Duration::from_secs(60);
+    let minute = Duration::from_mins(1);
 
     let completed = key("activity", "completed");
     env.events.emit(event(&completed, "e1")).await?;

@@ -1,7 +1,7 @@
 //! Compatibility of versions: an earlier version takes state and tables of a later one, and the other way round. `./dev
 //! upgrade` tests the rest.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, fs, time::Duration};
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -29,7 +29,7 @@ use tidings_model::names;
 use tidings_needs::needs;
 use tidings_workflows::{RunInput, UnreadableState};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// The state that a recorded run handed to the next one.
 fn recorded() -> Result<Value> {
@@ -179,7 +179,7 @@ async fn migrate_further(cli: &CliEnv) -> Result<()> {
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'
                   AND name NOT LIKE 'sqlite%'";
     for (table,) in sqlx::query_as::<_, (String,)>(tables).fetch_all(&mut ledger).await? {
-        statements += &format!("ALTER TABLE {table} ADD COLUMN later TEXT NOT NULL DEFAULT '';\n");
+        writeln!(statements, "ALTER TABLE {table} ADD COLUMN later TEXT NOT NULL DEFAULT '';")?;
     }
     statements += "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
                    SELECT MAX(version) + 1, 'later', TRUE, x'00', 0 FROM _sqlx_migrations;";

@@ -125,9 +125,10 @@ async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool
     let message = message::find(store, id).await.map_err(usage)?;
     let attempts = store.attempts(id).await?;
     let reports = store.delivery_events(id).await?;
-    let text = match as_json {
-        true => json!({"message": message, "attempts": attempts, "delivery_events": reports}).to_string(),
-        false => in_words(&message, &attempts, &reports, &TimeZone::system()),
+    let text = if as_json {
+        json!({"message": message, "attempts": attempts, "delivery_events": reports}).to_string()
+    } else {
+        in_words(&message, &attempts, &reports, &TimeZone::system())
     };
     anstream::println!("{text}");
     Ok(true)

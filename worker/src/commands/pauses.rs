@@ -155,7 +155,9 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     if !common.json {
         let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
         anstream::println!("{} {said}", known.scope);
-        still.iter().for_each(|other| anstream::eprintln!("still in force: {}", view::line(other)));
+        for other in &still {
+            anstream::eprintln!("still in force: {}", view::line(other));
+        }
     }
     let woken = wake(config, &known.scope, known.messages, common.rate).await;
     Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))

@@ -52,7 +52,7 @@ pub enum Command {
 /// The relay, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of smtp_url
+    /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -86,7 +86,9 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
     if json {
         anstream::println!("{}", serde_json::to_string_pretty(&relays)?);
     } else {
-        relays.iter().for_each(|relay| anstream::println!("{relay}"));
+        for relay in &relays {
+            anstream::println!("{relay}");
+        }
     }
     Ok(true)
 }

@@ -79,9 +79,10 @@ async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> any
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     for suppression in store.suppressions(filter).await? {
         let Suppression { tenant, address, reason, detail, at } = &suppression;
-        let line = match as_json {
-            true => json!(suppression).to_string(),
-            false => format!("{tenant}  {address}  {reason} since {at:.0}: {detail}"),
+        let line = if as_json {
+            json!(suppression).to_string()
+        } else {
+            format!("{tenant}  {address}  {reason} since {at:.0}: {detail}")
         };
         anstream::println!("{line}");
     }

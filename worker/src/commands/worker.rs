@@ -11,7 +11,7 @@ use crate::{Config, worker};
 /// # Errors
 /// The configuration cannot send, or the worker fails.
 pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
-    worker::run(config.ready_to_send()?, UnknownRecipients::Wait, until_signalled()?).await
+    Box::pin(worker::run(config.ready_to_send()?, UnknownRecipients::Wait, until_signalled()?)).await
 }
 
 /// A token that SIGTERM or Ctrl-C cancels. A second one ends the process at once.

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
-const LONGEST_SPREAD: Duration = Duration::from_secs(12 * 3600);
+const LONGEST_SPREAD: Duration = Duration::from_hours(12);
 
 /// The keys of `[digest.NAME]` and of `[tenant.NAME.digest.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -112,14 +112,14 @@ fn address(
             None
         }
         (Some(url), None) => checks.secret(&format!("{table}.url"), url, parse).map(Ok),
-        (None, Some(variable)) => match checks.variable(variable.as_ref()) {
-            Some(url) => checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok),
-            None => {
+        (None, Some(variable)) => {
+            let Some(url) = checks.variable(variable.as_ref()) else {
                 let fault = "is not set; set it to the relay's address, like smtp://user:password@mail.example.com:587";
                 let place = checks.place_of(variable);
-                Some(Err(problem(place, "url_env", variable.as_ref(), fault.to_owned())))
-            }
-        },
+                return Some(Err(problem(place, "url_env", variable.as_ref(), fault.to_owned())));
+            };
+            checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok)
+        }
         (None, None) if name == DEFAULT => checks.secret_url(SMTP, smtp_url, parse).map(Ok),
         (None, None) => {
             let fault = "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the \

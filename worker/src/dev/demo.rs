@@ -16,7 +16,7 @@ use crate::{Config, Storage};
 /// A day of three people's changes, taken from a real repository's history, and of two people's alerts.
 const EVENTS: &str = include_str!("../../../tests/data/demo.ndjson");
 /// Seconds are enough on an idle laptop.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 /// Digests of a key that are looked at; a demo makes one or two.
 const DIGESTS: u32 = 100;
 

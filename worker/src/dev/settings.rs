@@ -27,7 +27,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     let connection = &mut config.temporal.connection;
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
-    config.temporal.client.namespace = "default".to_owned();
+    "default".clone_into(&mut config.temporal.client.namespace);
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;
         config.tenants = BTreeMap::new();

@@ -36,7 +36,7 @@ exit "$code"
 "#;
 
 /// The longest start. An idle laptop needs less than a second.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 /// The longest stop: the keeper's five seconds and some.
 const STOP: Duration = Duration::from_secs(10);
 

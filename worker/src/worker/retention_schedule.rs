@@ -18,7 +18,7 @@ use tidings_model::names;
 use tidings_workflows::Upkeep;
 
 /// The longest delay of a purge that Temporal missed. After that, the next night purges.
-const CATCH_UP: Duration = Duration::from_secs(12 * 3600);
+const CATCH_UP: Duration = Duration::from_hours(12);
 
 /// A triggered schedule starts its workflow well within this.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -25,6 +25,7 @@ pub(super) fn keep(state: &mut State, mut letter: DeadLetter) {
 }
 
 /// The input: all dead letters that the store does not have yet.
+#[expect(clippy::unnecessary_wraps, reason = "the driver asks every step for an optional input")]
 pub(super) fn input(state: &State, workflow_id: String) -> Option<BuryInput> {
     Some(BuryInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
 }

@@ -11,13 +11,11 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput
     let open = state.open.as_ref()?;
     let window = open.window.clone();
     let delivering = state.delivering_id();
-    Some(match open.runs.first() {
-        Some(run) => StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering },
-        None => {
-            let events = state.pending.head(state.pending.page_len(state.doomed()));
-            StashInput { window, events, runs: Vec::new(), delivering }
-        }
-    })
+    if let Some(run) = open.runs.first() {
+        return Some(StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering });
+    }
+    let events = state.pending.head(state.pending.page_len(state.doomed()));
+    Some(StashInput { window, events, runs: Vec::new(), delivering })
 }
 
 /// Removes the stored events from the state.

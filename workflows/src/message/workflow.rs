@@ -93,6 +93,7 @@ impl Message {
 
     /// The message's present step, with the reason.
     #[query(name = "status")]
+    #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Option<Status> {
         self.current_status()
     }
@@ -171,7 +172,7 @@ async fn act(ctx: &Ctx, decision: Decision) {
             call(ctx, Delivery, || Activities::send, send, |state, _, answer, now| state.attempted(answer, now)).await;
         }
         Decision::Close => {
-            call(ctx, Remote, || Activities::close, close, |state, _, answer, _| state.ended(answer)).await
+            call(ctx, Remote, || Activities::close, close, |state, _, answer, _| state.ended(answer)).await;
         }
         Decision::Retry => {
             call(ctx, Remote, || Activities::retry, retry, |state, _, answer, _| state.retried(answer)).await;

@@ -71,6 +71,7 @@ impl Upkeep {
 
     /// The purged rows so far.
     #[query(name = "status")]
+    #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Report {
         self.state.report.clone()
     }

@@ -42,7 +42,7 @@ fn facts() -> Facts {
 
 fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
     DigestSettings {
-        spread: Some(Duration::from_secs(900)),
+        spread: Some(Duration::from_mins(15)),
         quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
         ..DigestSettings::new("activity", cadence.parse().unwrap())
     }
@@ -59,7 +59,7 @@ fn admit_at(facts: &Facts, now: &str) -> Admission {
 
 #[test]
 fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
-    let settings = DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("instant", &[]) };
+    let settings = DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("instant", &[]) };
     let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
     let admitted = |flushed, now| {
         let input = asked(now, flushed);
@@ -154,7 +154,7 @@ fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
 #[test]
 fn a_throttle_that_skips_ends_the_window() {
     let skips = DigestSettings {
-        throttle: Some(Duration::from_secs(3600)),
+        throttle: Some(Duration::from_hours(1)),
         throttled: Throttled::Skip,
         ..settings("instant", &[])
     };
@@ -167,7 +167,7 @@ fn a_throttle_that_skips_ends_the_window() {
 #[test]
 fn an_urgent_window_skips_throttle_and_quiet_hours_but_no_pause() {
     let strict =
-        DigestSettings { throttle: Some(Duration::from_secs(3600)), ..settings("daily 08:00", &["22:00-07:00"]) };
+        DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("daily 08:00", &["22:00-07:00"]) };
     let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
     let night = at("2026-03-02T23:00:00Z");
     let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::civil::{Time, Weekday};
 
 /// The longest time that a window may collect, and that `after` takes.
-const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(31 * 24);
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
 

@@ -51,7 +51,7 @@ fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
 
 #[test]
 fn a_category_delay_replaces_only_immediate_cadences() {
-    let delay = [("share".to_owned(), Duration::from_secs(120)), ("comment".to_owned(), Duration::from_secs(60))];
+    let delay = [("share".to_owned(), Duration::from_mins(2)), ("comment".to_owned(), Duration::from_mins(1))];
     for (cadence, why) in [
         ("instant", "share may wait 2m -> 2026-10-24T18:02:00Z"),
         ("after 1h", "share may wait 2m -> 2026-10-24T18:02:00Z"),
@@ -67,7 +67,7 @@ fn a_category_delay_replaces_only_immediate_cadences() {
 
 #[test]
 fn the_first_event_after_a_silence_goes_out_at_once() {
-    let first_now = DigestSettings { first_now: Some(Duration::from_secs(3600)), ..settings("daily 08:00") };
+    let first_now = DigestSettings { first_now: Some(Duration::from_hours(1)), ..settings("daily 08:00") };
     for (last_sent_at, at_once) in
         [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
     {
@@ -230,7 +230,7 @@ fn each_event_moves_a_sliding_deadline_up_to_max() {
 #[test]
 fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
     let quiet = Quiet::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
-    let settings = DigestSettings { spread: Some(Duration::from_secs(3600)), quiet, ..settings("daily 08:00") };
+    let settings = DigestSettings { spread: Some(Duration::from_hours(1)), quiet, ..settings("daily 08:00") };
     let mut input = input();
     input.signs.urgent_at = Some(at("2026-10-24T18:10:00Z"));
     for (last_sent_at, why) in [

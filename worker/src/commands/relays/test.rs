@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The relay, and the recipient of a test message.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of smtp_url
+    /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
     /// Also sends one message, as the stream that uses the relay

@@ -72,7 +72,7 @@ fn each_event_moves_a_sliding_deadline_and_none_past_max() {
         while world.ledger.mails.is_empty() && world.now.as_second() < 60 * 9 * (i64::from(id) - 1) {
             match decide(&world.state, world.now) {
                 Decision::Wait(until) => {
-                    world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap())
+                    world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap());
                 }
                 _ => world.act(false, Answer::Good),
             }
@@ -213,7 +213,7 @@ fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
     world.act(false, Answer::Good);
     let at = world.now.checked_add(5.minutes()).unwrap();
     let retimed = commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
-    assert_eq!((retimed.was.map(|was| was.as_second()), retimed.due_at), (Some(1800), Some(at)));
+    assert_eq!((retimed.was.map(jiff::Timestamp::as_second), retimed.due_at), (Some(1800), Some(at)));
     let note = world.state.audit_notes[0].clone();
     assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
     assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
@@ -226,7 +226,7 @@ fn an_idle_run_lingers_and_then_ends() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.settle();
-    world.state.linger = Some(Duration::from_secs(600));
+    world.state.linger = Some(Duration::from_mins(10));
     clear_finished_commands(&mut world.state, world.now);
     let until = world.now.checked_add(10.minutes()).unwrap();
     assert_eq!(decide(&world.state, world.now), Decision::Wait(until));

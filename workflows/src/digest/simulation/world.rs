@@ -192,6 +192,7 @@ impl World {
         self.commit();
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each decision, as in the workflow")]
     pub(super) fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
         self.acted = true;
@@ -309,7 +310,7 @@ impl World {
         let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
         let Signs { opened_at, last_at, urgent_at, .. } = input.signs;
         let until = minutes(opened_at, 60);
-        let slide = Slide { by: Duration::from_secs(600), until };
+        let slide = Slide { by: Duration::from_mins(10), until };
         let slide = Some(slide).filter(|_| self.cadence.slides);
         let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
         let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
