@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tidings_model::limits;
+use tidings_proto::v1;
 use tokio::sync::Semaphore;
 
-use crate::{Client, Error, v1};
+use crate::{Client, Error};
 
 /// Bytes of events in flight, as JSON: four full batches of one key. The key's pace sends them in 0.8 s, and in 20 s at its
 /// slowest.

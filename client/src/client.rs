@@ -8,6 +8,7 @@ use std::{
 
 use serde::Serialize;
 use tidings_model::{Event, Key, Retract};
+use tidings_proto::v1;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     commands::Commands,
     config,
     lane::{self, Kind, Lane, Next, Waiting},
-    signal, v1,
+    signal,
 };
 
 /// Requests on their way to the server, over all keys: enough to keep one server busy.

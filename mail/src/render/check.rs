@@ -12,7 +12,13 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{Error, HTML_BYTES, Input, Links, Rendered, Renderer, View, html, message, source::SAMPLE};
+use super::{
+    error::Error,
+    html, message,
+    renderer::{HTML_BYTES, Rendered, Renderer},
+    source::SAMPLE,
+    view::{Input, Links, View},
+};
 
 /// A fault of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,14 @@ use serde_json::{Map, Value};
 use tera::Context;
 use tidings_model::records::Recipient;
 
-use super::{Error, HTML_BYTES, Reader, Rendered, Renderer, SUBJECT_CHARS, broken, clean, html, source::PARTS};
+use super::{
+    clean,
+    error::Error,
+    html,
+    renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, broken},
+    source::PARTS,
+    view::Reader,
+};
 
 #[derive(Serialize)]
 struct View<'a> {

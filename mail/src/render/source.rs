@@ -8,7 +8,7 @@ use std::{
 
 use include_dir::{Dir, include_dir};
 
-use super::Error;
+use super::error::Error;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 

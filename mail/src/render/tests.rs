@@ -1,6 +1,6 @@
 //! A snapshot of every shipped template, and the rules for any digest.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use jiff::{Timestamp, tz::TimeZone};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::*;
+use super::{escape::escape, *};
 
 fn renderer() -> Renderer {
     Renderer::new(None).unwrap()

@@ -18,8 +18,8 @@ use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
+    rounds::Rounds,
     shapes::{CADENCE, Shape},
     slot::{opening, sleep_until},
 };

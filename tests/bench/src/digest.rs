@@ -20,10 +20,10 @@ use tidings_store::{Postgres, Store};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
     process::cpu,
     queue::Queue,
+    rounds::Rounds,
     shapes::Shape,
     sink::Sink,
     slot::{SLOT, opening, sleep_until, slot},

@@ -14,8 +14,8 @@ use tidings_model::{names, settings::Streams};
 use tokio::time::sleep;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count, percentile},
+    rounds::Rounds,
 };
 
 const DEADLINE: Duration = Duration::from_mins(20);

@@ -19,8 +19,8 @@ use tidings_store::Postgres;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count, median, percentile},
+    rounds::Rounds,
 };
 
 /// A cadence whose windows are planned when the store freezes, and are due soon after.

@@ -12,9 +12,9 @@ use tidings_harness::env::eventually;
 use tokio::time::sleep;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
     late::{Late, percentiles},
+    rounds::Rounds,
     slot::{sleep_until, slot},
     worker::Tidings,
 };

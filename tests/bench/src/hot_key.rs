@@ -27,8 +27,8 @@ use tidings_model::Key;
 use tidings_workflows::Inbound;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count, percentile},
+    rounds::Rounds,
 };
 
 const TASK_QUEUE: &str = "hot-key";

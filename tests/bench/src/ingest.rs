@@ -21,8 +21,8 @@ use tidings_model::names;
 use tidings_workflows::Inbound;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
+    rounds::Rounds,
     sink::Sink,
 };
 

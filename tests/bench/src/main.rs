@@ -18,6 +18,7 @@ mod process;
 mod queue;
 mod render;
 mod report;
+mod rounds;
 mod shapes;
 mod sink;
 mod slot;
@@ -34,6 +35,7 @@ use clap::{Parser, Subcommand};
 use figure::{Figure, Report};
 use indicatif::ProgressBar;
 use machine::Machine;
+use rounds::Rounds;
 
 /// Measures Tidings and compares each figure with a baseline from the same run
 #[derive(Parser)]
@@ -90,19 +92,6 @@ impl Bench {
     /// Answers `true` for a process that another bench starts.
     const fn is_part(&self) -> bool {
         matches!(self, Self::HotKeyEmitter(_) | Self::Worker(_) | Self::IngestEmitter(_))
-    }
-}
-
-/// The number of rounds, and the place for progress messages.
-struct Rounds {
-    count: usize,
-    progress: ProgressBar,
-}
-
-impl Rounds {
-    fn say(&self, round: usize, what: &str) {
-        self.progress.set_message(format!("round {} of {}: {what}", round + 1, self.count));
-        self.progress.tick();
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, percentile},
+    rounds::Rounds,
     worker::Tidings,
 };
 

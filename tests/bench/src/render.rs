@@ -16,8 +16,8 @@ use tidings_model::{
 use uuid::Uuid;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, median},
+    rounds::Rounds,
 };
 
 /// Subject, HTML and text of a digest; compared with templates that only name each line's title.

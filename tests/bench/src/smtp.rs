@@ -34,8 +34,8 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
+    rounds::Rounds,
     sink::Sink,
 };
 

@@ -14,11 +14,11 @@ use tidings_harness::env::{self, event, eventually, key};
 use tokio::time::{interval, sleep};
 
 use crate::{
-    Rounds,
     drift::{by_slice, first_and_last, mean, slope, tenth},
     figure::{Figure, Target, count, percentile},
     late::Late,
     process::MEBIBYTE,
+    rounds::Rounds,
     worker::{Tidings, user},
 };
 

@@ -11,8 +11,8 @@ use tidings_model::command::Order;
 use tidings_workflows::Digest;
 
 use crate::{
-    Rounds,
     figure::{Figure, Target, count},
+    rounds::Rounds,
     worker::{Tidings, user},
 };
 

@@ -1,0 +1,152 @@
+//! The renderer: templates that are ready for use, and how a digest fits them.
+
+use std::path::{Path, PathBuf};
+
+use tera::{Context, ErrorKind, Tera};
+
+use super::{
+    clean,
+    error::Error,
+    escape::escape,
+    html,
+    source::{PARTS, Sources},
+    view::View,
+    words,
+};
+
+/// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
+pub const HTML_BYTES: usize = 90_000;
+/// Limit of a subject in characters.
+pub const SUBJECT_CHARS: usize = 200;
+/// The template that replaces a missing or broken one (rule 23).
+pub const DEFAULT: &str = "default";
+
+/// A rendered message without headers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// One line, at most [`SUBJECT_CHARS`].
+    pub subject: String,
+    /// At most [`HTML_BYTES`].
+    pub html: String,
+    /// The plain text.
+    pub text: String,
+    /// The template that was rendered.
+    pub template: String,
+    /// The reason for rendering another template than the requested one. It deserves an alert.
+    pub fallback: Option<String>,
+}
+
+/// The templates, ready for use.
+pub struct Renderer {
+    tera: Tera,
+    pub(super) sources: Sources,
+}
+
+impl Renderer {
+    /// Reads the embedded templates, and those of `folder`, which override and add.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not a valid template (with file and line), or a digest type lacks a part.
+    pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
+        let sources = Sources::read(folder)?;
+        let mut tera = Tera::default();
+        words::register(&mut tera);
+        tera.set_escape_fn(escape);
+        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, &sources, "templates"))?;
+        Ok(Self { tera, sources })
+    }
+
+    /// The digest types that have a template, in order, `default` among them.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.sources.names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// The digest types that have a template, each with the place its HTML comes from.
+    #[must_use]
+    pub fn origins(&self) -> Vec<(String, PathBuf)> {
+        let origin =
+            |name: &str| Some((name.to_owned(), self.sources.get(&format!("{name}/{}", PARTS[1]))?.path.clone()));
+        self.sources.names().into_iter().filter_map(origin).collect()
+    }
+
+    /// Renders `template`, or `default` if `template` is missing or fails (rule 23).
+    ///
+    /// # Errors
+    /// `default` also fails.
+    pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+        match self.render_strictly(template, view) {
+            Err(error) if template != DEFAULT => {
+                let rendered = self.render_strictly(DEFAULT, view)?;
+                Ok(Rendered { fallback: Some(error.to_string()), ..rendered })
+            }
+            result => result,
+        }
+    }
+
+    /// Renders `template` without a fallback.
+    pub(super) fn render_strictly(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+        if !self.sources.has(template) {
+            return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
+        }
+        let (context, html) = self.fitting_html(template, view)?;
+        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        if subject.is_empty() {
+            return Err(Error::Template { place: format!("{template}/{}", PARTS[0]), problem: "it is empty".into() });
+        }
+        let text = self.part(template, PARTS[2], &context)?;
+        Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+    }
+
+    /// Renders the HTML with as many lines as fit (rule 21), and returns its context, too.
+    fn fitting_html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
+        let all = self.html(template, view)?;
+        if all.1.len() < HTML_BYTES {
+            return Ok(all);
+        }
+        // `fits` lines fit, and `too_many` lines do not.
+        let (mut fits, mut too_many) = (0, view.digest.groups.len());
+        let mut best = self.html(template, &view.clone().shortened(0))?;
+        if best.1.len() >= HTML_BYTES {
+            let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.1.len());
+            return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
+        }
+        while fits + 1 < too_many {
+            let middle = usize::midpoint(fits, too_many);
+            let attempt = self.html(template, &view.clone().shortened(middle))?;
+            if attempt.1.len() < HTML_BYTES {
+                (fits, best) = (middle, attempt);
+            } else {
+                too_many = middle;
+            }
+        }
+        Ok(best)
+    }
+
+    pub(super) fn html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
+        let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
+        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
+        Ok((context, html))
+    }
+
+    pub(super) fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
+        let name = format!("{template}/{part}");
+        self.tera.render(&name, context).map_err(|error| broken(&error, &self.sources, &name))
+    }
+}
+
+/// Adds the file, the line and the words of the template to an error.
+pub(super) fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
+    let path =
+        |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
+    let (place, problem) = match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
+            let (file, span) = (report.filename(), report.span());
+            let words = sources.get(file).and_then(|source| source.text.get(span.range.clone())).unwrap_or_default();
+            (format!("{}:{}", path(file), span.start_line), format!("{} (at `{words}`)", report.message()))
+        }
+        // The report names several problems, or one without a place.
+        other => (path(name), other.to_string()),
+    };
+    Error::Template { place, problem: clean::subject(&problem, 500) }
+}
