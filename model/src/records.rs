@@ -19,10 +19,14 @@ use crate::{
 
 mod message;
 mod page;
+mod person;
 mod suppression;
 
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
+pub use person::{
+    ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, RecipientFilter, RecipientPlace, RowPlace,
+};
 pub use suppression::{Reason, Suppression, SuppressionFilter};
 
 /// A person in a tenant's directory.

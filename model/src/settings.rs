@@ -1,6 +1,9 @@
 //! Settings as data. The crate `tidings` reads them from `tidings.toml` and the environment.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{Cadence, Key, Quiet, rules::offered_cadences::Choices};
 
@@ -38,6 +41,13 @@ impl Settings {
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
+    }
+
+    /// Returns the digest types that a tenant has.
+    #[must_use]
+    pub fn digest_types(&self, tenant: &str) -> BTreeSet<String> {
+        let own = self.tenants.get(tenant).into_iter().flat_map(BTreeMap::keys);
+        self.digests.keys().chain(own).cloned().collect()
     }
 
     /// Returns the attempts per second that a stream's task queue may hand out, over all workers: the lowest rate of its

@@ -20,6 +20,7 @@ mod left_behind;
 mod messages;
 mod migration;
 mod pauses;
+mod people;
 mod relays;
 mod reopen;
 mod same;
@@ -70,6 +71,12 @@ conformance! {
         a_suppression_ignores_spelling_and_stays_within_its_tenant,
         a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address,
         a_dead_letter_is_buried_once,
+    }
+    people {
+        recipients_are_listed_by_tenant_and_user_and_filtered,
+        pages_of_recipients_neither_repeat_nor_leave_out_a_row,
+        what_is_held_about_a_person_is_complete_in_pages_of_any_size,
+        a_message_without_a_user_belongs_to_the_person_with_the_address,
     }
     ledger {
         an_event_is_written_once_and_the_first_wins,

@@ -5,6 +5,7 @@
 //! | trait | subject |
 //! |---|---|
 //! | [`Directory`] | recipients, preferences, consent |
+//! | [`People`] | the listing of recipients, and everything that is held about a person |
 //! | [`Suppressions`] | addresses that a tenant must not email |
 //! | [`Ledger`] | digests, their events and their ends |
 //! | [`Claims`] | the step from a due window to a digest with contents |
@@ -42,6 +43,7 @@ mod error;
 mod ledger;
 mod outbox;
 mod pauses;
+mod people;
 mod reports;
 mod retention;
 mod retries;
@@ -58,6 +60,7 @@ pub use self::{
     ledger::Ledger,
     outbox::Outbox,
     pauses::Pauses,
+    people::People,
     reports::Reports,
     retention::Retention,
     retries::Retries,
@@ -69,13 +72,14 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Ledger as _, Outbox as _,
-        Pauses as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
+        Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
     };
 }
 
 /// All subjects of the store.
 pub trait Store:
     Directory
+    + People
     + Suppressions
     + Ledger
     + Claims
@@ -92,6 +96,7 @@ pub trait Store:
 
 impl<S> Store for S where
     S: Directory
+        + People
         + Suppressions
         + Ledger
         + Claims

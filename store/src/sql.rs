@@ -31,6 +31,7 @@ mod message;
 mod orphans;
 mod outbox;
 mod pauses;
+mod people;
 mod postgres;
 mod reports;
 mod retention;

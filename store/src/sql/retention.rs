@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::retention::{Cutoff, Kind, Purged};
 use tracing::instrument;
 
-mod lines;
+pub mod lines;
 pub mod selection;
 
 pub const DELETE_EVENTS: &str = "

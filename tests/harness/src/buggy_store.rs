@@ -10,6 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde_json::Value;
 use temporalio_client::tonic::async_trait;
 use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
@@ -22,15 +23,16 @@ use tidings_model::{
     pause::{Pause, Paused, Scope},
     records::{
         AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, DigestRecord,
-        Facts, Message, MessageFilter, MessageRecord, Preferences, PreferencesPut, Reason, Recipient, Suppression,
+        Facts, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId,
+        Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression,
         SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Pauses, Reports, Result, Retention, Retries,
-    Sqlite, Suppressions, archive::Archive,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Pauses, People, Reports, Result, Retention,
+    Retries, Sqlite, Suppressions, archive::Archive,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -162,6 +164,12 @@ forward! { Directory {
     fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
     fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();
     fn facts(key: &Key) -> Facts;
+} }
+
+forward! { People {
+    fn recipients(filter: &RecipientFilter) -> Listed<ListedRecipient, RecipientPlace>;
+    fn person(person: &PersonId) -> Person;
+    fn held(key: &Key, addresses: &BTreeSet<String>, part: Part, page: &Page<RowPlace>) -> Listed<Value, RowPlace>;
 } }
 
 forward! { Suppressions {

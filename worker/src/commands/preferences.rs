@@ -17,7 +17,7 @@ mod import;
 mod view;
 
 use changes::Changes;
-use view::PreferencesView;
+pub(crate) use view::PreferencesView;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,25 +1,28 @@
-//! `tidings recipients`: who gets mail, from a CSV file into the store.
+//! `tidings recipients`: the directory, and everything that is held about a person.
 
 use std::path::PathBuf;
 
-use jiff::Timestamp;
-use tidings_model::{Key, records::Recipient};
-use tidings_store::Store;
+use tidings_model::records::PersonId;
 
-use crate::{
-    Config, Storage,
-    config::{address, zone},
-    csv_table::{Row, Table},
-    line_input::{self, Rejection, Report},
-};
+use crate::Config;
 
-/// Recipients that go to the store together.
-const BATCH: usize = 500;
-const COLUMNS: [&str; 6] = ["tenant", "user", "address", "name", "zone", "locale"];
-const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
+mod export;
+mod import;
+mod list;
+mod show;
 
-/// The commands about the directory.
+const EXAMPLES: &str = "\
+Examples:
+  tidings recipients import people.csv
+  tidings recipients list --tenant acme --suppressed
+  tidings recipients show acme/ann
+  tidings recipients export acme/ann --out ann.json
+
+In a part of TENANT/USER, / is written %2F and % is written %25.";
+
+/// The commands.
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub enum Command {
     /// Adds people, or replaces what is known of them; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,user,address are required, \
@@ -33,92 +36,44 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the directory, by tenant and user
+    #[command(after_help = "Examples:\n  \
+        tidings recipients list --tenant acme --zone Europe/Berlin --limit 500\n  \
+        tidings recipients list --tenant acme --address ann@acme.example\n\n\
+        A page that is not the last one ends with a cursor for --after.")]
+    List(list::Options),
+    /// Shows a person: the directory, what is in force for each digest type, suppressions and recent digests
+    #[command(after_help = "Example: tidings recipients show acme/ann --json")]
+    Show(show::Options),
+    /// Writes everything that is held about a person as JSON, with addresses and messages
+    #[command(after_help = "Examples:\n  \
+        tidings recipients export acme/ann --out ann.json\n  \
+        tidings recipients export acme/ann | jq .events")]
+    Export {
+        /// The person
+        #[arg(value_name = "TENANT/USER")]
+        person: PersonId,
+        /// A new file that only you may read [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
-/// Imports all of the file that is right. `false`: something was not.
+/// Carries out the command. `false`: a line was refused, or nothing is held about the person.
 ///
 /// # Errors
-/// The file cannot be read or lacks a column, or the store does not answer.
-pub(crate) async fn run(Command::Import { file, json }: Command, config: &Config) -> anyhow::Result<bool> {
-    let (bar, input) = line_input::open(&file)?;
-    let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let mut report = Report::new(json, bar);
-    let mut batch = Vec::with_capacity(BATCH);
-    while let Some(line) = table.next() {
-        match line?.and_then(|row| recipient(&row)) {
-            Ok(recipient) => batch.push(recipient),
-            Err(rejection) => report.rejected(&rejection),
-        }
-        if batch.len() == BATCH {
-            put(&*store, &mut batch, &mut report).await?;
-        }
+/// A file cannot be read or written, or the store does not answer.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::Import { file, json } => import::run(&file, json, config).await,
+        Command::List(options) => list::run(options, config).await,
+        Command::Show(options) => show::run(options, config).await,
+        Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
-    put(&*store, &mut batch, &mut report).await?;
-    Ok(report.end("recipients"))
 }
 
-async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report) -> anyhow::Result<()> {
-    let recipients = std::mem::take(batch);
-    store.put_recipients(&recipients, Timestamp::now()).await?;
-    report.accepted(recipients.len().try_into()?);
-    Ok(())
-}
-
-fn recipient(row: &Row) -> Result<Recipient, Rejection> {
-    checked(|column| row.value(column)).map_err(|(field, problem)| Rejection::new(row.line, &field, &problem))
-}
-
-/// The recipient, or the first field that is wrong and what would be right.
-fn checked(value: impl Fn(&str) -> String) -> Result<Recipient, (String, String)> {
-    let wrong = |field: &str, written: &str, problem: &str| (field.to_owned(), format!("{written:?} {problem}"));
-    // The digest type stands for any: the ids must fit in a workflow id with it.
-    let key = Key::new(value("tenant"), "digest".to_owned(), value("user"));
-    let Key { tenant, user, .. } = key.map_err(|invalid| (invalid.field, invalid.problem))?;
-    let written = value("address");
-    let address = address(&written).map_err(|problem| wrong("address", &written, &problem))?;
-    let zone = match value("zone") {
-        none if none.is_empty() => none,
-        written => zone(&written).map_err(|problem| wrong("zone", &written, &problem))?,
-    };
-    let text = |field: &str| match value(field) {
-        written if written.contains('\0') => Err(wrong(field, &written, "has a NUL")),
-        text => Ok(text),
-    };
-    Ok(Recipient { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(csv: &str) -> Vec<Result<Recipient, Rejection>> {
-        let mut table = Table::new(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
-        std::iter::from_fn(|| table.next()).map(|line| line.unwrap().and_then(|row| recipient(&row))).collect()
-    }
-
-    #[test]
-    fn columns_come_in_any_order_and_optional_ones_may_be_missing() {
-        let people = read("address,user,tenant\nann@acme.example,ann,acme\n");
-        let ann = people[0].as_ref().unwrap();
-        assert_eq!([&ann.tenant, &ann.user, &ann.address, &ann.zone], ["acme", "ann", "ann@acme.example", ""]);
-    }
-
-    #[test]
-    fn a_refusal_names_the_line_the_field_and_what_would_be_right() {
-        for (row, field, says) in [
-            (",ann,ann@acme.example,,,", "tenant", "is required"),
-            ("acme,,ann@acme.example,,,", "user", "is required"),
-            ("acme,ann,ann at acme,,,", "address", "\"ann at acme\" is not an address; write for example"),
-            ("acme,ann,ann@acme.example,Ann,Europe/Berln,", "zone", "did you mean \"Europe/Berlin\"?"),
-            ("acme,ann,ann@acme.example,A\0nn,,", "name", "\"A\\0nn\" has a NUL"),
-            ("acme,ann,ann@acme.example", "", "has 3 values, the first line has 6 columns"),
-        ] {
-            let people = read(&format!("tenant,user,address,name,zone,locale\nacme,bob,bob@acme.example,,,\n{row}\n"));
-            assert!(people[0].is_ok());
-            let rejection = people[1].as_ref().err().unwrap();
-            assert_eq!((rejection.line, rejection.field.as_str()), (3, field), "{}", rejection.problem);
-            assert!(rejection.problem.contains(says), "{}", rejection.problem);
-        }
-    }
+/// Says that there is nothing to show.
+fn unknown(person: &PersonId) -> bool {
+    anstream::eprintln!("nothing is held about {person}; see tidings recipients list");
+    false
 }

@@ -1,8 +1,10 @@
 //! Recipients, preferences and consent: to the store, and from it.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
+use jiff::Timestamp;
 use tempfile::TempDir;
+use tidings_model::records::{Reason, Recipient, Suppression};
 use tidings_store::{Sqlite, prelude::*};
 
 use crate::{folder_with, run};
@@ -28,6 +30,82 @@ async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
         let key = "acme/activity/ann".parse().unwrap();
         let ann = store.facts(&key).await.unwrap().recipient.unwrap();
         assert_eq!((ann.address.as_str(), ann.zone.as_str()), ("ann@acme.example", "Europe/Berlin"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_directory_is_listed_in_pages_with_addresses_only_on_request() {
+    let (folder, store) = choosing().await;
+    let person = |user: &str, zone: &str| Recipient {
+        tenant: "acme".into(),
+        user: user.into(),
+        address: format!("{user}@acme.example"),
+        name: "Name".into(),
+        zone: zone.into(),
+        locale: String::new(),
+    };
+    let people = [person("ann", "Europe/Berlin"), person("b/o", "")];
+    store.put_recipients(&people, Timestamp::now()).await.unwrap();
+    let list = ["recipients", "list", "--tenant", "acme"];
+    let (code, out, more) = run(folder.path(), &[&list[..], &["--limit", "1"]].concat(), "");
+    assert_eq!((code, out.as_str()), (0, "acme/ann  Name  Europe/Berlin\n"), "{more}");
+    let cursor = more.trim_end().strip_prefix("more: --after ").unwrap();
+    let (_, out, more) = run(folder.path(), &[&list[..], &["--after", cursor, "--addresses"]].concat(), "");
+    assert_eq!((out.as_str(), more.as_str()), ("acme/b%2Fo  b/o@acme.example  Name\n", ""));
+    let (_, out, _) = run(folder.path(), &[&list[..], &["--limit", "1", "--json"]].concat(), "");
+    let ann = r#"{"locale":"","name":"Name","suppressed":null,"tenant":"acme","user":"ann","zone":"Europe/Berlin"}"#;
+    assert_eq!(out, format!("{ann}\n{{\"next\":\"{cursor}\"}}\n"));
+    let (code, _, error) = run(folder.path(), &[&list[..], &["--after", "ann"]].concat(), "");
+    assert_eq!(code, 2);
+    assert!(error.contains("is not a cursor of this listing; use the text that ended the previous page"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_shown_without_and_exported_with_addresses() {
+    let (folder, store) = choosing().await;
+    fs::write(folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@acme.example\n").unwrap();
+    assert_eq!(run(folder.path(), &["recipients", "import", "people.csv"], "").0, 0);
+    assert_eq!(run(folder.path(), &["preferences", "set", "acme/activity/ann", "--off", "share"], "").0, 0);
+    let suppression = Suppression {
+        tenant: "acme".into(),
+        address: "ann@acme.example".into(),
+        reason: Reason::Complaint,
+        detail: "said so".into(),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    store.suppress(&suppression).await.unwrap();
+    let (code, out, error) = run(folder.path(), &["recipients", "show", "acme/ann"], "");
+    assert_eq!(code, 0, "{error}");
+    for said in
+        ["acme/ann: in the directory", "suppressed complaint since", "acme/activity/ann: revision 1", "consent  given"]
+    {
+        assert!(out.contains(said), "{said}: {out}");
+    }
+    let (_, json, _) = run(folder.path(), &["recipients", "show", "acme/ann", "--json"], "");
+    assert!(!out.contains("ann@") && !json.contains("ann@"), "{out}{json}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["digest_types"][0]["preferences"]["chosen"]["off"], serde_json::json!(["share"]));
+    let (_, out, _) = run(folder.path(), &["recipients", "show", "acme/ann", "--addresses"], "");
+    assert!(out.contains("acme/ann: ann@acme.example"), "{out}");
+
+    let export = ["recipients", "export", "acme/ann", "--out", "ann.json"];
+    let (code, _, error) = run(folder.path(), &export, "");
+    assert_eq!(code, 0, "{error}");
+    let file = folder.path().join("ann.json");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert_eq!(json["recipient"]["address"], "ann@acme.example");
+    assert_eq!((&json["preferences"][0]["revision"], &json["audit"][0]["action"]), (&1.into(), &"preferences".into()));
+    assert_eq!(json["events"], serde_json::json!([]));
+    let (code, _, error) = run(folder.path(), &export, "");
+    assert_eq!((code, error.contains("ann.json exists; name a new file")), (2, true), "{error}");
+
+    for command in ["show", "export"] {
+        let (code, out, error) = run(folder.path(), &["recipients", command, "acme/nobody"], "");
+        assert_eq!((code, out.as_str()), (1, ""), "{error}");
+        assert!(error.contains("nothing is held about acme/nobody; see tidings recipients list"), "{error}");
+        let (code, _, error) = run(folder.path(), &["recipients", command, "acme/activity/ann"], "");
+        assert_eq!((code, error.contains("is not TENANT/USER")), (2, true), "{error}");
     }
 }
 

@@ -39,7 +39,7 @@ pub struct EventRow {
     payload: Json<Value>,
     recorded_at: Timestamp,
     returned_from: Option<String>,
-    closed_at: Timestamp,
+    closed_at: Option<Timestamp>,
 }
 }
 
@@ -53,7 +53,7 @@ impl From<EventRow> for Line {
             "occurred_at": row.occurred_at, "counts": row.counts.0, "urgent": row.urgent, "payload": row.payload.0,
             "recorded_at": row.recorded_at, "returned_from": row.returned_from,
         });
-        Self { key, json, since: row.closed_at }
+        Self { key, json, since: row.closed_at.unwrap_or(row.recorded_at) }
     }
 }
 

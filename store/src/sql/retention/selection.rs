@@ -195,7 +195,7 @@ impl<D: Dialect> Sql<D> {
         Ok(retired)
     }
 
-    async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
+    pub(in crate::sql) async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
         let record = query_as(MESSAGE_RECORD).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let message = query_as(MESSAGE).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let attempts = query_as(ATTEMPTS).bind(id.to_owned()).fetch_all(connection).await?;

@@ -13,7 +13,7 @@ use tidings_model::{
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
 #[derive(Debug, Serialize)]
-pub(super) struct PreferencesView<'a> {
+pub(crate) struct PreferencesView<'a> {
     key: &'a Key,
     revision: u64,
     changed_at: Option<Timestamp>,

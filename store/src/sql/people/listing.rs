@@ -1,0 +1,66 @@
+//! The listing of the directory.
+
+use sqlx::query_as;
+use tidings_model::records::{Cursor, Listed, ListedRecipient, Reason, Recipient, RecipientFilter, RecipientPlace};
+
+use super::super::Sql;
+use super::super::columns::row;
+use super::super::dialect::Dialect;
+use super::super::suppressions::folded;
+use crate::Result;
+
+/// `$1` tenant, `$2` folded address, `$3` zone, `$4` locale; each may be empty. `$5`: only suppressed ones. After the tenant `$6`
+/// and the user `$7`; `$8` limit.
+pub const RECIPIENTS: &str = "
+SELECT * FROM (
+    SELECT r.tenant, r.user_id, r.address, r.name, r.zone, r.locale,
+           (SELECT s.reason FROM suppressions s WHERE s.tenant = r.tenant AND s.address_lower = r.address_lower
+            ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed
+    FROM recipients r
+    WHERE (r.tenant = $1 OR $1 = '') AND (r.address_lower = $2 OR $2 = '') AND (r.zone = $3 OR $3 = '')
+      AND (r.locale = $4 OR $4 = '') AND (r.tenant, r.user_id) > ($6, $7)) known
+WHERE suppressed IS NOT NULL OR NOT $5
+ORDER BY tenant, user_id LIMIT $8";
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn list_recipients(
+        connection: &mut D::Connection,
+        filter: &RecipientFilter,
+    ) -> Result<Listed<ListedRecipient, RecipientPlace>> {
+        let RecipientFilter { tenant, address, zone, locale, suppressed, page } = filter;
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let (after_tenant, after_user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let rows = query_as(RECIPIENTS)
+            .bind(text(tenant))
+            .bind(folded(address.as_deref().unwrap_or_default()))
+            .bind(text(zone))
+            .bind(text(locale))
+            .bind(*suppressed)
+            .bind(after_tenant)
+            .bind(after_user)
+            .bind(page.rows_to_read());
+        let rows: Vec<RecipientRow> = rows.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(ListedRecipient::from).collect();
+        Ok(page.listed(rows, |last: &ListedRecipient| (last.recipient.tenant.clone(), last.recipient.user.clone())))
+    }
+}
+
+row! {
+/// Columns of [`RECIPIENTS`].
+pub struct RecipientRow {
+    tenant: String,
+    user_id: String,
+    address: String,
+    name: String,
+    zone: String,
+    locale: String,
+    suppressed: Option<Reason>,
+}
+}
+
+impl From<RecipientRow> for ListedRecipient {
+    fn from(row: RecipientRow) -> Self {
+        let RecipientRow { tenant, user_id: user, address, name, zone, locale, suppressed } = row;
+        Self { recipient: Recipient { tenant, user, address, name, zone, locale }, suppressed }
+    }
+}

@@ -1,0 +1,115 @@
+//! A person as the store knows them apart from the ledger.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use sqlx::{FromRow, query_as};
+use tidings_model::records::{
+    ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, Preferences, Suppression,
+};
+
+use super::super::Sql;
+use super::super::columns::{Json, row};
+use super::super::dialect::Dialect;
+use super::super::suppressions::{SuppressionRow, folded};
+use super::listing::RecipientRow;
+use crate::Result;
+
+pub const RECIPIENT: &str = "
+SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE tenant = $1 AND user_id = $2";
+
+pub const CHOICES: &str = "
+SELECT digest_type, CAST(chosen AS TEXT) AS chosen, revision, changed_at FROM preferences
+WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const CONSENTS: &str = "
+SELECT digest_type, consent, changed_at FROM consents WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const SUPPRESSIONS_OF: &str = "
+SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
+WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";
+
+pub const TYPES_OF: &str = "
+SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
+UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2";
+
+/// Addresses that messages were sent to, as the envelopes have them.
+pub const ENVELOPES_OF: &str = "
+SELECT DISTINCT m.envelope_to FROM digests d JOIN messages m ON m.id = d.digest_id
+WHERE d.tenant = $1 AND d.user_id = $2
+UNION SELECT envelope_to FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn read_person(connection: &mut D::Connection, person: &PersonId) -> Result<Person> {
+        let recipient: Vec<RecipientRow> = Self::of_person(&mut *connection, RECIPIENT, person).await?;
+        let recipient = recipient.into_iter().next().map(|row| ListedRecipient::from(row).recipient);
+        let choices: Vec<ChoiceRow> = Self::of_person(&mut *connection, CHOICES, person).await?;
+        let consents: Vec<ConsentRow> = Self::of_person(&mut *connection, CONSENTS, person).await?;
+        let types: Vec<(String,)> = Self::of_person(&mut *connection, TYPES_OF, person).await?;
+        let envelopes: Vec<(String,)> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
+        let mut addresses: BTreeSet<_> = envelopes.iter().map(|(address,)| folded(address)).collect();
+        addresses.extend(recipient.iter().map(|recipient| folded(&recipient.address)));
+        let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
+        let preferences: Vec<_> = choices.into_iter().map(PersonsChoice::from).collect();
+        let consents: Vec<_> = consents.into_iter().map(PersonsConsent::from).collect();
+        let mut digest_types: BTreeSet<_> = types.into_iter().map(|(digest_type,)| digest_type).collect();
+        digest_types.extend(preferences.iter().map(|choice| choice.digest_type.clone()));
+        digest_types.extend(consents.iter().map(|consent| consent.digest_type.clone()));
+        Ok(Person { recipient, preferences, consents, suppressions, addresses, digest_types })
+    }
+
+    async fn of_person<R: for<'r> FromRow<'r, D::Row> + Send + Unpin>(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        PersonId { tenant, user }: &PersonId,
+    ) -> Result<Vec<R>> {
+        Ok(query_as(statement).bind(tenant.clone()).bind(user.clone()).fetch_all(connection).await?)
+    }
+
+    async fn suppressions_of(
+        connection: &mut D::Connection,
+        tenant: &str,
+        addresses: &BTreeSet<String>,
+    ) -> Result<Vec<Suppression>> {
+        let mut suppressions = Vec::new();
+        for address in addresses {
+            let rows = query_as(SUPPRESSIONS_OF).bind(tenant.to_owned()).bind(address.clone());
+            let rows: Vec<SuppressionRow> = rows.fetch_all(&mut *connection).await?;
+            suppressions.extend(rows.into_iter().map(Suppression::from));
+        }
+        Ok(suppressions)
+    }
+}
+
+row! {
+/// Columns of [`CHOICES`].
+pub struct ChoiceRow {
+    digest_type: String,
+    chosen: Json<Preferences>,
+    revision: u64,
+    changed_at: Timestamp,
+}
+}
+
+impl From<ChoiceRow> for PersonsChoice {
+    fn from(row: ChoiceRow) -> Self {
+        let ChoiceRow { digest_type, chosen: Json(chosen), revision, changed_at } = row;
+        Self { digest_type, chosen, revision, changed_at }
+    }
+}
+
+row! {
+/// Columns of [`CONSENTS`].
+pub struct ConsentRow {
+    digest_type: String,
+    consent: bool,
+    changed_at: Timestamp,
+}
+}
+
+impl From<ConsentRow> for PersonsConsent {
+    fn from(row: ConsentRow) -> Self {
+        let ConsentRow { digest_type, consent, changed_at } = row;
+        Self { digest_type, consent, changed_at }
+    }
+}

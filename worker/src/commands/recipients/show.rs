@@ -1,0 +1,140 @@
+//! `tidings recipients show`: one person, as far as an operator needs to know them.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_model::{
+    records::{DigestRecord, Facts, Person, PersonId, Recipient, Suppression},
+    settings::Settings,
+};
+use tidings_store::Store;
+
+use super::unknown;
+use crate::{
+    Config, Storage,
+    commands::preferences::PreferencesView,
+    phrases::{counted, local},
+};
+
+/// Digests of each type that are shown.
+const RECENT: u32 = 5;
+
+/// The person and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The person
+    #[arg(value_name = "TENANT/USER")]
+    person: PersonId,
+    /// Print the address too
+    #[arg(long)]
+    addresses: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the person. `false`: nothing is held about them.
+///
+/// # Errors
+/// The store does not answer.
+pub(super) async fn run(Options { person: id, addresses, json }: Options, config: &Config) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let settings = config.unsigned();
+    let person = store.person(&id).await?;
+    if person.is_empty() {
+        return Ok(unknown(&id));
+    }
+    let types = types(&*store, &settings, &id, &person).await?;
+    let text = if json {
+        in_json(&id, &person, &types, &settings, addresses)
+    } else {
+        in_words(&id, &person, &types, &settings, addresses)
+    };
+    anstream::println!("{text}");
+    Ok(true)
+}
+
+/// A person's standing with a digest type.
+struct Type {
+    name: String,
+    facts: Facts,
+    /// The latest first.
+    digests: Vec<DigestRecord>,
+}
+
+/// The configured digest types, and those that the person had something of.
+async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &Person) -> anyhow::Result<Vec<Type>> {
+    let mut types = Vec::new();
+    for name in &settings.digest_types(&id.tenant) | &person.digest_types {
+        let key = id.key(&name);
+        let (facts, digests) = (store.facts(&key).await?, store.digests(&key, RECENT).await?);
+        types.push(Type { name, facts, digests });
+    }
+    Ok(types)
+}
+
+fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {
+    let Person { recipient, preferences, consents, suppressions, .. } = person;
+    let mut shown = json!({"tenant": id.tenant, "user": id.user, "recipient": recipient, "preferences": preferences,
+                           "consents": consents, "suppressions": suppressions});
+    if !addresses {
+        let held = shown["suppressions"].as_array_mut().into_iter().flatten();
+        for part in held.filter_map(serde_json::Value::as_object_mut) {
+            part.remove("address");
+        }
+        if let Some(recipient) = shown["recipient"].as_object_mut() {
+            recipient.remove("address");
+        }
+    }
+    let now = Timestamp::now();
+    let types: Vec<_> = types
+        .iter()
+        .map(|Type { name, facts, digests }| {
+            let key = id.key(name);
+            let view = settings.digest(&key).map(|settings| json!(PreferencesView::new(settings, facts, &key, now)));
+            json!({"digest_type": name, "preferences": view, "digests": digests})
+        })
+        .collect();
+    shown["digest_types"] = types.into();
+    format!("{shown:#}")
+}
+
+fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {
+    let mut text = format!("{BOLD}{id}{BOLD:#}: {}", directory(person.recipient.as_ref(), addresses));
+    for Suppression { address, reason, detail, at, .. } in &person.suppressions {
+        let whose = if addresses { format!("{address}: ") } else { String::new() };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  suppressed {whose}{reason} since {}: {detail}", local(*at));
+    }
+    let now = Timestamp::now();
+    for Type { name, facts, digests } in types {
+        let key = id.key(name);
+        let _ = match settings.digest(&key) {
+            Some(settings) => write!(text, "\n\n{}", PreferencesView::new(settings, facts, &key, now)),
+            None => write!(text, "\n\n{key}: digest type {name:?} is not configured"),
+        };
+        let _ = write!(text, "\n  consent  {}", if facts.consent { "given" } else { "withdrawn" });
+        for digest in digests {
+            let _ = write!(text, "\n  {}", in_a_line(digest));
+        }
+    }
+    text
+}
+
+fn directory(recipient: Option<&Recipient>, addresses: bool) -> String {
+    let Some(Recipient { address, name, zone, locale, .. }) = recipient else {
+        return "not in the directory".to_owned();
+    };
+    let address = if addresses { address.as_str() } else { "" };
+    let parts = [name, address, zone, locale];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "in the directory".to_owned() } else { parts.join(", ") }
+}
+
+fn in_a_line(digest: &DigestRecord) -> String {
+    let end = digest.closed.as_ref().map_or(digest.state.as_str(), |closed| closed.outcome.name());
+    format!("digest   {}  {end}, {}, due {}", digest.digest_id, counted(digest.items, "event"), local(digest.due_at))
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
