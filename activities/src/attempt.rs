@@ -80,7 +80,7 @@ impl<'a> Outgoing<'a> {
         let Self { store, relays, stream, id, now, .. } = self;
         let route = match relays.choose(store, &stream.relays, id, now).await? {
             Choice::By(route) => route,
-            Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why })),
+            Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why, pause: None })),
         };
         let (number, ambiguous, had_ambiguous_attempt, message) = match store
             .begin_attempt(id, route.name(), now)
@@ -161,7 +161,7 @@ impl DeliveryAttempt<'_> {
             // Another relay of the stream may take it at once.
             (_, Sent::Waiting { why, .. }) => {
                 let until = relays.again_at(store, &stream.relays, id, now).await?;
-                Ok(Cancellable::Done(Sent::Waiting { until, why }))
+                Ok(Cancellable::Done(Sent::Waiting { until, why, pause: None }))
             }
             (_, sent) => Ok(Cancellable::Done(sent)),
         }

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod effective;
 mod in_force;
 pub(crate) mod offered_cadences;
+pub mod pause;
 pub mod plan;
 pub mod preference_check;
 pub mod quiet;

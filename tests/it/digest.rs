@@ -9,5 +9,6 @@ mod hostile_event;
 mod hot_key;
 mod metrics;
 mod outcomes;
+mod pause;
 mod queries;
 mod spike;

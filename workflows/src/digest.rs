@@ -164,10 +164,10 @@ impl Digest {
         ctx.set_current_details(Status::new(&self.state, self.calls.last_error.clone(), now).to_string());
     }
 
-    /// The recipient's preferences changed.
+    /// The recipient's preferences changed, or a pause began or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
-    pub fn preferences(&mut self, _: &mut SyncWorkflowContext<Self>) {
-        commands::preferences_changed(self.state_mut_counted());
+    pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>) {
+        commands::facts_changed(self.state_mut_counted(), timestamp(ctx.workflow_time()));
     }
 
     /// The key's present step, with the reason.
@@ -274,7 +274,7 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
         Decision::Load => call(ctx, LocalFirst, || Activities::load, read(claim::input), claim::apply).await,
         Decision::Render => call(ctx, LocalFirst, || Activities::render, read(render::input), render::apply).await,
-        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, read(send::input), send::apply).await,
+        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, send::begin, send::apply).await,
         Decision::Close => call(ctx, LocalFirst, || Activities::close, close::begin, close::apply).await,
         Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen::input), reopen::apply).await,
         Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit::input), audit::apply).await,

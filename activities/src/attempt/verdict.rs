@@ -91,10 +91,10 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
             Sent::Deferred { why, again_in: None }
         }
-        AttemptClass::TooLarge if shrunk => Sent::Waiting { until: now, why },
+        AttemptClass::TooLarge if shrunk => Sent::Waiting { until: now, why, pause: None },
         // The relay is at fault. The breakers decide when a relay takes the message.
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
-            Sent::Waiting { until: now, why }
+            Sent::Waiting { until: now, why, pause: None }
         }
         AttemptClass::HardBounce | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed => {
             closed(Outcome::Failed, why)

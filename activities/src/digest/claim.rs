@@ -25,14 +25,17 @@ pub async fn run(deps: &Deps, input: &LoadInput) -> Result<Loaded, Error> {
     let settings = deps.digest(&window.key)?;
     let facts = deps.facts(&window.key).await?;
     match admit(settings, &facts, input, now) {
-        Admission::Later { until, why } => Ok(Loaded::Later { until, why }),
+        Admission::Later { until, why } => Ok(Loaded::Later { until, why, pause: None }),
+        Admission::Paused(pause) => {
+            Ok(Loaded::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
+        }
         Admission::Changed => Ok(Loaded::Changed),
         Admission::Refused(closed) => Ok(Loaded::Nothing(close(deps, input, &closed, &input.events, now).await?)),
         Admission::Admitted => {
             let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
             let terms = ClaimLimits { cap, off: &facts.preferences.off };
             match deps.store.claim(window, &input.events, &terms, now).await? {
-                Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until) }),
+                Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until), pause: None }),
                 Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
                     Ok(Loaded::Claimed { items, groups, taken })
                 }

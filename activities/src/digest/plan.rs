@@ -1,11 +1,15 @@
 //! `plan`: decides when a window is due.
 
+use jiff::Timestamp;
 use tidings_model::{
     rules::plan::plan,
     step::{Plan, PlanInput},
 };
 
-use crate::{deps::Deps, error::Error};
+use crate::{
+    deps::{Deps, now},
+    error::Error,
+};
 
 /// Plans the window from the digest type's settings, the facts about the recipient, and the events so far.
 ///
@@ -15,5 +19,6 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let settings = deps.digest(&input.key)?;
     let facts = deps.facts(&input.key).await?;
     let known = deps.store.known_events(&input.key, &input.event_ids, input.open).await?;
-    Ok(plan(settings, &facts, input, known))
+    let now = now(input.asked_at.unwrap_or(Timestamp::MIN));
+    Ok(plan(settings, &facts, input, known, now))
 }

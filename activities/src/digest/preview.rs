@@ -33,6 +33,7 @@ pub async fn run(deps: &Deps, due: &LoadInput) -> Result<Preview, Error> {
     let now = Timestamp::now();
     let but = match admit(settings, &facts, due, now) {
         Admission::Later { why, .. } => Some(why),
+        Admission::Paused(pause) => Some(pause.paused.to_string()),
         Admission::Refused(closed) => Some(format!("{}: {}", closed.outcome.name(), closed.why)),
         Admission::Admitted | Admission::Changed => None,
     };

@@ -5,7 +5,7 @@ use tidings_mail::smtp::AttemptOutcome;
 use tidings_model::{
     attempt::AttemptClass,
     records::{Closing, Facts, Origin},
-    rules::effective::consent_or_suppression_block,
+    rules::{effective::consent_or_suppression_block, pause},
     settings::Streams,
     step::{Closed, Outcome, SendInput, Sent, Window},
 };
@@ -34,6 +34,9 @@ pub async fn run(
     let facts = deps.facts(&window.key).await?;
     if let Some(closed) = blocked(deps, window, &facts).await? {
         return Ok(Cancellable::Done(Sent::Closed(close(deps, window, &closed, now).await?)));
+    }
+    if let Some(waiting) = paused(deps, window, &facts, now) {
+        return Ok(Cancellable::Done(waiting));
     }
     let stream = &deps.settings.streams.bulk;
     let again_in = stream.retry_delay(failed.saturating_add(1));
@@ -64,6 +67,13 @@ async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<C
     let reason = reasons.into_iter().find(|reason| reason.forbids(Streams::BULK));
     let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
+}
+
+/// The answer while an operator's pause covers the key (rule 35). A digest type that is gone has no spread.
+fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option<Sent> {
+    let spread = deps.settings.digest(&window.key).and_then(|settings| settings.spread);
+    let pause = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
+    Some(Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
 }
 
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {

@@ -9,10 +9,10 @@ use crate::{
     rules::{
         deadline::Timing,
         effective::{Effective, consent_or_suppression_block},
-        plan,
+        pause, plan,
     },
     settings::{DigestSettings, Throttled},
-    step::{Closed, LoadInput, Outcome, Window},
+    step::{Closed, LoadInput, Outcome, PauseWait, Window},
     words,
 };
 
@@ -28,14 +28,16 @@ pub enum Admission {
     Admitted,
     /// The window goes on collecting until then.
     Later { until: Timestamp, why: String },
+    /// An operator's pause covers the key: the window goes on collecting.
+    Paused(PauseWait),
     /// The recipient chose something else since it was planned.
     Changed,
     /// The window ends without a message.
     Refused(Closed),
 }
 
-/// Decides about a due window. The checks come in this order: consent, suppression, `never`, the pause, and the directory;
-/// then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
+/// Decides about a due window. The checks come in this order: consent, suppression, `never`, the operator's pause, the
+/// recipient's pause, and the directory; then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
 #[must_use]
 pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
     let window = &input.window;
@@ -45,6 +47,10 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
     let effective = Effective::new(settings, facts);
     if let Some(why) = effective.never() {
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
+    }
+    let workflow_id = window.key.workflow_id();
+    if let Some(pause) = pause::wait(facts.pause.as_ref(), &workflow_id, settings.spread, now) {
+        return Admission::Paused(pause);
     }
     if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
         return Admission::Later { until, why: format!("paused until {until:.0}") };

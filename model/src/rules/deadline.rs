@@ -1,5 +1,7 @@
 //! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use uuid::Uuid;
 
@@ -38,7 +40,9 @@ impl<'a> Timing<'a> {
     /// The timing of a key's windows.
     #[must_use]
     pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
-        let offset = settings.spread.map(|spread| offset(key, spread.as_secs()));
+        let offset = settings
+            .spread
+            .map(|spread| SignedDuration::try_from(share(&key.workflow_id(), spread)).unwrap_or(SignedDuration::ZERO));
         Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
     }
 
@@ -117,10 +121,11 @@ impl<'a> Timing<'a> {
     }
 }
 
-fn offset(key: &Key, spread: u64) -> SignedDuration {
-    let hash = Uuid::new_v5(&SPREAD_NAMESPACE, key.workflow_id().as_bytes()).as_u128();
-    let seconds = hash % u128::from(spread.max(1));
-    SignedDuration::from_secs(i64::try_from(seconds).unwrap_or_default())
+/// A workflow's share of a spread, in whole seconds: the same each time, and even over workflows.
+pub(crate) fn share(workflow_id: &str, spread: Duration) -> Duration {
+    let hash = Uuid::new_v5(&SPREAD_NAMESPACE, workflow_id.as_bytes()).as_u128();
+    let seconds = hash % u128::from(spread.as_secs().max(1));
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
 fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {

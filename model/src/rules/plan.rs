@@ -10,6 +10,7 @@ use crate::{
     rules::{
         deadline::{Deadline, Timing},
         effective::{Block, Effective, consent_or_suppression_block},
+        pause,
     },
     settings::DigestSettings,
     step::{Plan, PlanInput, Signs},
@@ -25,7 +26,7 @@ pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 /// The plan of a window, or what becomes of the one that it has. `known` are those of its events that the ledger has
 /// seen.
 #[must_use]
-pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>) -> Plan {
+pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
     let effective = Effective::new(settings, facts);
     let plan = Plan {
         known,
@@ -35,6 +36,7 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
         slide: None,
         urgent: false,
         paused_until: facts.preferences.paused_until,
+        pause: None,
         revision: facts.revision,
         follows: effective.words(),
         basis: Some(effective.basis()),
@@ -48,6 +50,8 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
     if let Some(why) = block.or_else(|| effective.never()) {
         return Plan { why, ..plan };
     }
+    let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), settings.spread, now);
+    let plan = Plan { pause, ..plan };
     let timing = Timing::new(settings, &input.key, &effective);
     let before = input
         .before
@@ -78,7 +82,8 @@ fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &P
 
 /// The unchanged deadline, or the one that the latest event moved (rule 9).
 fn keep_deadline(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
-    let kept = Plan { known: plan.known, revision: plan.revision, paused_until: plan.paused_until, ..before.clone() };
+    let Plan { known, revision, paused_until, pause, .. } = plan;
+    let kept = Plan { known, paused_until, pause, revision, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
             let Deadline { at, why } = timing.slid(slide, signs.last_at);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{close::Ending, window::Window};
+use super::{close::Ending, pause::PauseWait, window::Window};
 use crate::Event;
 
 /// The input of `load`.
@@ -35,6 +35,9 @@ pub enum Loaded {
         until: Timestamp,
         /// The reason in words.
         why: String,
+        /// The operator's pause, if that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pause: Option<PauseWait>,
     },
     /// The preferences changed after the window was planned, and the signal about it was lost: plan again.
     Changed,

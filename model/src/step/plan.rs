@@ -6,11 +6,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::pause::PauseWait;
 use crate::{Key, Slide};
 
 /// The input of `plan`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanInput {
+    /// The workflow's clock. It counts where the activity's own clock lags behind. A former version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
     /// The key of the window.
     pub key: Key,
     /// The facts about the events that the deadline depends on.
@@ -70,6 +74,9 @@ pub struct Plan {
     /// End of the recipient's pause; a due window waits for it (rule 15). For the status: admission checks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
+    /// The operator's pause that covers the key. The due window waits for its end, urgent and flushed windows included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseWait>,
     /// The revision of the recipient's preferences that the plan is made from.
     #[serde(default)]
     pub revision: u64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, window::Window};
+use super::{outcome::Closed, pause::PauseWait, window::Window};
 
 /// The input of `send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +34,15 @@ pub enum Sent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         again_in: Option<Duration>,
     },
-    /// The relay is at fault (credentials, policy, throttling), and not the message: the attempt does not count.
+    /// The relay is at fault (credentials, policy, throttling), and not the message, or an operator paused what the message
+    /// belongs to: no attempt counts.
     Waiting {
         /// Time to ask again.
         until: Timestamp,
-        /// The relay's fault in words.
+        /// The relay's fault or the pause in words.
         why: String,
+        /// The operator's pause, if that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pause: Option<PauseWait>,
     },
 }

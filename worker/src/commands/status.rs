@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use tidings_model::{Key, command::Hold};
+use tidings_model::{Key, command::Hold, pause::Paused};
 use tidings_workflows::Status;
 
 use crate::{
@@ -44,6 +44,10 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
     if let Some(Hold { order, until }) = &status.hold {
         let until = until.map_or_else(|| "released".to_owned(), at);
         line("on hold", &format!("until {until}, by {}: {}", order.by, order.why));
+    }
+    if let Some(Paused { by, why, since, until }) = &status.pause {
+        let until = until.map_or_else(|| "a resume".to_owned(), at);
+        line("paused", &format!("since {} until {until}, by {by}: {why}", at(*since)));
     }
     if let Some(digest) = &status.delivering {
         let items = counted(digest.items, "event");

@@ -27,14 +27,20 @@ pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Tim
     state.flushed &= match &answer {
         Loaded::Nothing(ending) => left(ending),
         // A flush that came while the claim was asked is still to be carried out.
+        // A flush outlasts a pause.
+        Loaded::Later { pause: Some(_), .. } => true,
         Loaded::Later { .. } | Loaded::Changed => !asked.flushed,
         Loaded::Claimed { .. } => false,
     };
     match answer {
-        Loaded::Later { until, why } => {
-            if let Some(open) = &mut state.open {
+        Loaded::Later { until, why, pause } => {
+            let Some(open) = &mut state.open else { return };
+            if pause.is_none() {
                 open.not_before = Some(until);
                 open.why = why;
+            }
+            if let Some(plan) = &mut open.plan {
+                plan.pause = pause;
             }
         }
         Loaded::Changed => state.preferences_changed = true,

@@ -107,7 +107,11 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
     None
 }
 
-/// Records that the recipient's preferences changed. The open window's deadline follows them.
-pub(super) fn preferences_changed(state: &mut State) {
+/// Records that the store has something new for the key: the recipient's preferences changed, or a pause began or ended. The
+/// open window is planned again, and a digest that waits for a pause looks again.
+pub(super) fn facts_changed(state: &mut State, now: Timestamp) {
     state.preferences_changed = state.open.is_some() || !state.pending.is_empty();
+    if let Some(digest) = &mut state.delivering {
+        digest.look_again(now);
+    }
 }

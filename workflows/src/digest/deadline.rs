@@ -9,7 +9,8 @@ use super::state::State;
 pub(super) fn deadline(state: &State) -> Option<Timestamp> {
     let plan = state.open.as_ref()?.plan.as_ref()?;
     let at = slid(state, plan).unwrap_or_else(|| due_at(state, plan));
-    Some(plan.paused_until.map_or(at, |until| at.max(until)))
+    let pause = plan.pause.as_ref().and_then(|pause| pause.paused.until);
+    Some([plan.paused_until, pause].into_iter().flatten().fold(at, Timestamp::max))
 }
 
 /// The reason for [`deadline`], in words.

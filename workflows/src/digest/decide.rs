@@ -70,7 +70,9 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     match (&state.delivering, &state.open) {
         (Some(digest), _) if !digest.rendered => Decision::Render,
         (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
-        (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => Decision::Wait(due_at(state, plan)),
+        (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => {
+            Decision::Wait(wait_until(state, plan, now))
+        }
         // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
         (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
         (None, Some(_)) => Decision::Load,
@@ -154,8 +156,17 @@ fn is_full(state: &State) -> bool {
     event_limit(state).is_some_and(|most| state.pending.len() >= most)
 }
 
-fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {
+/// The time at which the window is due, or at which a due window asks again if the pause is over.
+fn wait_until(state: &State, plan: &Plan, now: Timestamp) -> Timestamp {
+    let pause = plan.pause.as_ref().map(|pause| pause.look_at);
+    pause.filter(|at| *at > now && is_due(state, plan, *at)).unwrap_or_else(|| due_at(state, plan))
+}
+
+pub(super) fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {
     let Some(open) = &state.open else { return false };
+    if plan.pause.as_ref().is_some_and(|pause| pause.look_at > now) {
+        return false;
+    }
     let admitted = open.not_before.is_none_or(|at| at <= now);
     let full = plan.max_events.is_some_and(|most| state.collected() >= u64::from(most));
     // A window whose events were all withdrawn ends at once, as skipped.

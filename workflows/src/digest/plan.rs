@@ -1,12 +1,15 @@
 //! Step `plan`: asks when the pending events' window is due, and opens the window.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tidings_model::{
     command::Order,
-    step::{Plan, PlanInput, Signs},
+    step::{PauseWait, Plan, PlanInput, Signs},
 };
 
-use super::{deadline, state::State};
+use super::{deadline, decide::is_due, state::State};
+use crate::driver::after;
 
 /// The input, if events are pending. Marks a reported change of preferences as being planned for.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
@@ -17,6 +20,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
     state.replan_requested |= std::mem::take(&mut state.preferences_changed);
     let open = state.open.as_ref();
     Some(PlanInput {
+        asked_at: Some(asked_at),
         key: state.key.clone()?,
         signs,
         open: open.map(|open| open.window.digest_id),
@@ -51,10 +55,27 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Times
     state.ensure_open(now);
     let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
     state.linger = plan.linger;
+    let resumed = before.and_then(|before| before.pause.clone()).filter(|_| plan.pause.is_none());
     if let Some(open) = &mut state.open {
         open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
         open.planned_from = Some(asked.signs.clone());
         open.set_plan(Plan { known: Vec::new(), ..plan });
+    }
+    if let Some(PauseWait { share, .. }) = resumed {
+        spread_if_overdue(state, share, now);
+    }
+}
+
+/// Lets an overdue window wait for its share of the spread after a pause (rule 30), unless an operator wants it flushed.
+fn spread_if_overdue(state: &mut State, share: Duration, now: Timestamp) {
+    let Some(plan) = state.open.as_ref().and_then(|open| open.plan.as_ref()) else { return };
+    if !is_due(state, plan, now) || state.flushed {
+        return;
+    }
+    if let Some(open) = &mut state.open {
+        let at = after(now, share);
+        open.not_before = Some(at);
+        open.why = format!("the pause is over; spread -> {at:.0}");
     }
 }
 

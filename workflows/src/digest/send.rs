@@ -12,8 +12,9 @@ use super::state::State;
 use crate::driver::after;
 
 /// The input, if a digest is being delivered.
-pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<SendInput> {
-    let digest = state.delivering.as_ref()?;
+pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
+    let digest = state.delivering.as_mut()?;
+    digest.signalled = false;
     Some(SendInput { asked_at, window: digest.window.clone(), failed: digest.attempts })
 }
 
@@ -27,10 +28,16 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
             digest.attempts += 1;
             digest.not_before = Some(after(now, delay));
             digest.why = why;
+            digest.pause = None;
         }
-        Sent::Waiting { until, why } => {
+        Sent::Waiting { until, why, pause } => {
             digest.not_before = Some(until);
             digest.why = why;
+            digest.pause = pause;
+            // The attempt may have asked the store before the pause ended.
+            if digest.signalled {
+                digest.look_again(now);
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Property test of the state against a model of the store: random sequences of events, commands, lost answers, lost workflow
 //! tasks, new runs, a cancel and time. Every event ends in exactly one digest, and each message has all events of its
-//! digest. No message goes out during a hold, after a drop, before its time, or with an event that was withdrawn before.
+//! digest. No message goes out during a hold or a pause, after a drop, before its time, or with an event that was withdrawn before.
 
 use proptest::prelude::*;
 
 mod examples;
 mod ledger;
+mod pauses;
 mod step;
 mod world;
 

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order, Reopen, Reopened},
-    step::{Closed, DeadLetter, Note, Plan, Signs, Window},
+    step::{Closed, DeadLetter, Note, PauseWait, Plan, Signs, Window},
 };
 use uuid::Uuid;
 
 use super::pending::{Arrival, Pending};
+use crate::driver::after;
 
 /// Bytes of pending events that a run hands to the next run. Above that, the run hands over a pointer to its own history.
 const CARRY_BYTES: usize = 512 * 1024;
@@ -179,11 +180,36 @@ pub(crate) struct Delivering {
     pub attempts: u32,
     pub not_before: Option<Timestamp>,
     pub why: String,
+    /// The last attempt found this pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseWait>,
+    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signalled: bool,
 }
 
 impl Delivering {
     pub const fn new(window: Window, items: u64, groups: u64) -> Self {
-        Self { window, items, groups, rendered: false, attempts: 0, not_before: None, why: String::new() }
+        Self {
+            window,
+            items,
+            groups,
+            rendered: false,
+            attempts: 0,
+            not_before: None,
+            why: String::new(),
+            pause: None,
+            signalled: false,
+        }
+    }
+
+    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over.
+    pub fn look_again(&mut self, now: Timestamp) {
+        self.signalled = true;
+        if let Some(pause) = &self.pause {
+            let at = after(now, pause.share);
+            self.not_before = self.not_before.map(|not_before| not_before.min(at));
+        }
     }
 }
 
@@ -242,6 +268,14 @@ impl State {
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;
         Some(hold.until.unwrap_or(Timestamp::MAX)).filter(|until| *until > now)
+    }
+
+    /// The pause that the digest in delivery or the open window waits for.
+    pub fn pause(&self, now: Timestamp) -> Option<&PauseWait> {
+        match &self.delivering {
+            Some(digest) => digest.pause.as_ref().filter(|_| digest.not_before.is_some_and(|at| at > now)),
+            None => self.open.as_ref()?.plan.as_ref()?.pause.as_ref().filter(|pause| pause.look_at > now),
+        }
     }
 
     /// Reports a cancel or a drop: everything ends without a message.

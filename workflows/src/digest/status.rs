@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::command::Hold;
+use tidings_model::{command::Hold, pause::Paused};
 use uuid::Uuid;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// `idle`, `planning`, `collecting`, `held`, `claiming`, `rendering`, `sending`, `retrying`, `dropping` or
+    /// `idle`, `planning`, `collecting`, `held`, `paused`, `claiming`, `rendering`, `sending`, `retrying`, `dropping` or
     /// `cancelling`.
     pub state: String,
     /// Events that wait for a claim.
@@ -30,6 +30,9 @@ pub struct Status {
     /// An operator's hold: no message goes out before its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// An operator's pause of the tenant or the digest type: no message goes out before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Paused>,
     /// The digest in delivery.
     pub delivering: Option<Delivery>,
     /// Signals and events that could not be decoded; they are in the dead letters.
@@ -64,6 +67,7 @@ impl Status {
             due_at: deadline(state),
             why: why(state),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
+            pause: state.pause(now).map(|pause| pause.paused.clone()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
                 digest_id: digest.window.digest_id,
                 items: digest.items,
@@ -89,6 +93,7 @@ fn name(state: &State, now: Timestamp) -> &'static str {
         return "held";
     }
     match decide(state, now) {
+        Decision::Wait(_) if state.pause(now).is_some() => "paused",
         Decision::Wait(_) if state.delivering.is_some() => "retrying",
         Decision::Wait(_) if state.idle_since.is_some() => "idle",
         Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => "collecting",
@@ -108,6 +113,9 @@ impl fmt::Display for Status {
         if let Some(Hold { order, until }) = &self.hold {
             let until = until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
             write!(f, "\n\nOn hold{until} by {}: {}", order.by, order.why)?;
+        }
+        if let Some(pause) = &self.pause {
+            write!(f, "\n\nThe key is {pause}")?;
         }
         if let Some(digest) = &self.delivering {
             write!(f, "\n\nDigest `{}` of {}", digest.digest_id, count(digest.items, "event"))?;

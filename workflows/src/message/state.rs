@@ -124,7 +124,7 @@ impl State {
                 self.not_before = Some(later(now, delay));
                 self.why = why;
             }
-            Sent::Waiting { until, why } => {
+            Sent::Waiting { until, why, .. } => {
                 self.not_before = Some(until);
                 self.why = why;
             }
@@ -231,7 +231,10 @@ mod tests {
     #[test]
     fn a_relay_at_fault_burns_no_attempt() {
         let mut state = state();
-        state.attempted(Attempted { sent: Sent::Waiting { until: at(9), why: "535".into() }, delays: vec![] }, at(0));
+        state.attempted(
+            Attempted { sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None }, delays: vec![] },
+            at(0),
+        );
         assert_eq!((state.decide(), state.failed), (Decision::Wait(at(9)), 0));
     }
 

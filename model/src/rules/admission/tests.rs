@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     Key, Quiet,
+    pause::Paused,
     records::{Preferences, Reason, Recipient},
 };
 
@@ -211,4 +212,31 @@ fn an_urgent_window_is_never_later_than_an_ordinary_one() {
     let quick = DigestSettings { throttle: Some(Duration::from_secs(10)), ..settings("instant", &[]) };
     let admission = admit(&quick, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
     assert!(matches!(admission, Admission::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
+}
+
+#[test]
+fn an_operators_pause_stops_flushed_and_urgent_windows_too() {
+    let paused = |until: Option<&str>| Paused {
+        by: "ann".into(),
+        why: "wrong prices".into(),
+        since: at("2026-03-01T08:00:00Z"),
+        until: until.map(at),
+    };
+    let stopped = Facts { pause: Some(paused(None)), ..facts() };
+    let daily = settings("daily 08:00", &[]);
+    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    for input in [asked(DUE, false), asked(DUE, true), urgent] {
+        let Admission::Paused(pause) = admit(&daily, &stopped, &input, at(DUE)) else { panic!("was admitted") };
+        assert_eq!(Some(pause.paused), stopped.pause);
+    }
+    let until = Some("2026-03-02T09:00:00Z");
+    let until = Facts { pause: Some(paused(until)), ..facts() };
+    assert!(matches!(admit_at(&until, "2026-03-02T08:59:59Z"), Admission::Paused(_)));
+    assert_eq!(admit_at(&until, "2026-03-02T09:00:00Z"), Admission::Admitted);
+
+    // The ledger says at once that nothing will be sent.
+    let opted_out = Facts { consent: false, ..stopped.clone() };
+    assert!(matches!(admit_at(&opted_out, DUE), Admission::Refused(_)));
+    let unknown = Facts { recipient: None, ..stopped };
+    assert!(matches!(admit_at(&unknown, DUE), Admission::Paused(_)));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Key, Quiet, records::Preferences};
+use crate::{Key, Quiet, pause::Paused, records::Preferences};
 
 const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
@@ -35,6 +35,7 @@ fn at(text: &str) -> Timestamp {
 fn input() -> PlanInput {
     let opened_at = at(OPENED_AT);
     PlanInput {
+        asked_at: None,
         key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
         signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
         open: None,
@@ -46,7 +47,7 @@ fn input() -> PlanInput {
 }
 
 fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
-    plan(settings, facts, &input(), vec!["a".into()])
+    plan(settings, facts, &input(), vec!["a".into()], at(OPENED_AT))
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn preferences_outrank_the_digest_type() {
 /// The plan of a window that has one already, after the recipient chose at `changed_at`.
 fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
     let facts = Facts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
-    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new())
+    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new(), at(OPENED_AT))
 }
 
 fn chose(cadence: &str) -> Preferences {
@@ -202,9 +203,9 @@ fn only_a_retime_applies_a_changed_configuration() {
     let before = planned(&settings("daily 08:00"), &facts());
     let asked = PlanInput { before: Some(before.clone()), ..input() };
     let weekly = settings("weekly mon 12:00");
-    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new()), Plan { known: Vec::new(), ..before });
+    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new(), at(OPENED_AT)), Plan { known: Vec::new(), ..before });
     let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
-    assert_eq!(plan(&weekly, &facts(), &anew, Vec::new()).due_at, at("2026-11-02T11:00:00Z"));
+    assert_eq!(plan(&weekly, &facts(), &anew, Vec::new(), at(OPENED_AT)).due_at, at("2026-11-02T11:00:00Z"));
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn each_event_moves_a_sliding_deadline_up_to_max() {
         let mut asked = PlanInput { before: Some(before), ..input() };
         asked.signs.last_at = at(last_at);
         // Not the cadence of today's configuration, but that of the window.
-        before = plan(&settings("daily 08:00"), &facts(), &asked, Vec::new());
+        before = plan(&settings("daily 08:00"), &facts(), &asked, Vec::new(), at(OPENED_AT));
         assert_eq!(before.why, why);
     }
 }
@@ -239,11 +240,11 @@ fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
         (Some("2026-10-24T18:09:30Z"), "urgent, a minute after the last digest -> 2026-10-24T18:10:30Z"),
     ] {
         let facts = Facts { last_sent_at: last_sent_at.map(at), ..facts() };
-        let plan = plan(&settings, &facts, &input, Vec::new());
+        let plan = plan(&settings, &facts, &input, Vec::new(), at(OPENED_AT));
         assert_eq!((plan.why.as_str(), plan.urgent), (why, true));
     }
     let none = Facts { consent: false, ..facts() };
-    assert!(!plan(&settings, &none, &input, Vec::new()).urgent, "never past consent");
+    assert!(!plan(&settings, &none, &input, Vec::new(), at(OPENED_AT)).urgent, "never past consent");
 }
 
 #[test]
@@ -259,7 +260,11 @@ fn collected_events_are_one_email_also_under_instant() {
     let instant = DigestSettings { max_events: None, ..settings("instant") };
     assert_eq!(planned(&instant, &facts()).max_events, Some(1));
     let waited = PlanInput { waited: true, ..input() };
-    assert_eq!(plan(&instant, &facts(), &waited, Vec::new()).max_events, None, "behind a digest that was retried");
+    assert_eq!(
+        plan(&instant, &facts(), &waited, Vec::new(), at(OPENED_AT)).max_events,
+        None,
+        "behind a digest that was retried"
+    );
     let before = planned(&settings("daily 08:00"), &facts());
     let chosen = replanned(&instant, &before, chose("instant"), "2026-10-24T20:00:00Z");
     assert_eq!((chosen.max_events, chosen.due_at), (None, at(OPENED_AT)), "until the recipient chose it");
@@ -270,11 +275,11 @@ fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
     let mut urgent = input();
     urgent.signs.urgent_at = Some(at(OPENED_AT));
     let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
-    let instant = plan(&settings("instant"), &recent, &urgent, Vec::new());
+    let instant = plan(&settings("instant"), &recent, &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
     let night =
         DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
-    let hastened = plan(&night, &facts(), &urgent, Vec::new());
+    let hastened = plan(&night, &facts(), &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
 }
 
@@ -298,4 +303,28 @@ fn a_plan_without_values_is_compared_by_its_words() {
     let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
     assert_eq!(replanned(&daily, &old, off, "2026-10-24T20:00:00Z").due_at, old.due_at);
     assert_ne!(replanned(&daily, &old, chose("daily 18:00"), "2026-10-24T20:00:00Z").due_at, old.due_at);
+}
+
+#[test]
+fn a_plan_names_the_pause_and_keeps_its_deadline() {
+    let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(OPENED_AT), until: None };
+    let facts = Facts { pause: Some(paused.clone()), ..facts() };
+    let daily = settings("daily 08:00");
+    let before = planned(&daily, &self::facts());
+    let plan = planned(&daily, &facts);
+    let pause = plan.pause.clone().unwrap();
+    assert_eq!(pause.paused, paused);
+    assert!(pause.look_at > at(OPENED_AT));
+    assert_eq!(Plan { pause: None, ..plan.clone() }, before);
+
+    let again = PlanInput { before: Some(before.clone()), ..input() };
+    let replanned = super::plan(&daily, &facts, &again, vec!["a".into()], at(OPENED_AT));
+    assert_eq!((replanned.pause, replanned.due_at), (Some(pause), before.due_at));
+    let resumed = PlanInput { before: Some(plan), ..input() };
+    assert_eq!(super::plan(&daily, &self::facts(), &resumed, vec!["a".into()], at(OPENED_AT)).pause, None);
+
+    let urgent = PlanInput { signs: Signs { urgent_at: Some(at(OPENED_AT)), ..input().signs }, ..input() };
+    assert!(super::plan(&daily, &facts, &urgent, Vec::new(), at(OPENED_AT)).pause.is_some());
+    let opted_out = Facts { consent: false, ..facts };
+    assert_eq!(planned(&daily, &opted_out).pause, None, "the window ends without a message");
 }

@@ -480,7 +480,7 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
     world.now = due_at;
     let asked = claim::input(&world.state, world.now).unwrap();
     commands::flush(&mut world.state, order(), world.now);
-    let later = Loaded::Later { until: world.now + 10.hours(), why: String::new() };
+    let later = Loaded::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
     claim::apply(&mut world.state, &asked, later, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);

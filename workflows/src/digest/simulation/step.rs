@@ -20,6 +20,14 @@ pub(super) enum Step {
     Choose {
         signalled: bool,
     },
+    /// An operator pauses the key's tenant, for these minutes or until a resume. The signal may be lost.
+    Pause {
+        minutes: Option<u16>,
+        signalled: bool,
+    },
+    Resume {
+        signalled: bool,
+    },
     /// To this time, or to a new plan's.
     Retime {
         minutes: Option<u16>,
@@ -72,6 +80,9 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(id, kilobytes, urgent)| Step::Add { id, kilobytes, urgent }),
         2 => (0..400u16, prop::bool::weighted(0.3)).prop_map(|(id, entity)| Step::Retract { id, entity }),
         1 => any::<bool>().prop_map(|signalled| Step::Choose { signalled }),
+        1 => (prop::option::of(0..90u16), any::<bool>())
+            .prop_map(|(minutes, signalled)| Step::Pause { minutes, signalled }),
+        1 => any::<bool>().prop_map(|signalled| Step::Resume { signalled }),
         1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Retime { minutes }),
         1 => any::<u8>().prop_map(|nth| Step::Reopen { digest: Choice { nth, chosen: None } }),
         1 => Just(Step::Flush),

@@ -6,7 +6,9 @@ use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event, Retract, Slide,
     command::{Hold, Order, Reopen, Retime},
-    step::{Ending, Loaded, Outcome, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
+    pause::Paused,
+    rules::pause,
+    step::{Ending, Loaded, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
 };
 use uuid::Uuid;
 
@@ -39,6 +41,10 @@ pub(super) struct World {
     /// The retracts so far.
     pub(super) retracts: BTreeSet<Retract>,
     pub(super) cadence: Model,
+    /// The operator's pause in the store.
+    pub(super) paused: Option<Paused>,
+    /// Until then the workflow knows of a pause, and asks for nothing unless a signal comes.
+    pub(super) silent_until: Option<Timestamp>,
 }
 
 /// Of the digest type.
@@ -68,6 +74,8 @@ impl World {
             accepted: BTreeSet::new(),
             retracts: BTreeSet::new(),
             cadence,
+            paused: None,
+            silent_until: None,
         }
     }
 
@@ -94,6 +102,12 @@ impl World {
     pub(super) fn chosen(&mut self, arrival: &Step) -> Step {
         match arrival {
             Step::Choose { .. } => self.ledger.revision += 1,
+            Step::Pause { minutes, .. } => {
+                let until = minutes.map(|minutes| self.now.checked_add(i64::from(minutes).minutes()).unwrap());
+                let Order { by, why } = order();
+                self.paused = Some(Paused { by, why, since: self.now, until });
+            }
+            Step::Resume { .. } => self.paused = None,
             Step::Reopen { digest: Choice { nth, .. } } => {
                 let digests: BTreeSet<_> = self.ledger.events.values().copied().collect();
                 let chosen = digests.iter().nth(usize::from(*nth) % digests.len().max(1)).copied();
@@ -114,6 +128,7 @@ impl World {
     pub(super) fn crash(&mut self) {
         self.state = self.durable.0.clone();
         self.acted = false;
+        self.silent_until = None;
         for arrival in self.durable.1.clone() {
             self.arrive(&arrival, self.now);
         }
@@ -123,9 +138,10 @@ impl World {
         match step {
             Step::Add { id, kilobytes, urgent } => self.receive(*id, *kilobytes, *urgent, at),
             Step::Retract { id, entity } => self.retract(*id, *entity),
-            Step::Choose { signalled } => {
+            Step::Choose { signalled } | Step::Pause { signalled, .. } | Step::Resume { signalled } => {
                 if *signalled {
-                    commands::preferences_changed(&mut self.state);
+                    self.silent_until = None;
+                    commands::facts_changed(&mut self.state, at);
                 }
             }
             Step::Retime { minutes } => {
@@ -214,6 +230,7 @@ impl World {
                 let input = plan::begin(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
+                    self.silent_until = None;
                     plan::apply(&mut self.state, &input, plan, now);
                 }
             }
@@ -250,10 +267,13 @@ impl World {
                 let input = claim::input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 self.check_load();
-                let loaded = if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
+                self.check_silence();
+                let loaded = if let Some(pause) = self.pause() {
+                    Loaded::Later { until: pause.look_at, why: String::new(), pause: Some(pause) }
+                } else if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
                     Loaded::Changed
                 } else if matches!(answer, Answer::Later) {
-                    Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new() }
+                    Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new(), pause: None }
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
                         (0, taken) => {
@@ -264,6 +284,10 @@ impl World {
                     }
                 };
                 if !lost {
+                    self.silent_until = match &loaded {
+                        Loaded::Later { pause: Some(pause), .. } => Some(pause.look_at),
+                        _ => None,
+                    };
                     claim::apply(&mut self.state, &input, loaded, now);
                 }
             }
@@ -279,10 +303,15 @@ impl World {
             Decision::Send => {
                 // A remote activity starts when its workflow task has ended.
                 self.commit();
-                let input = send::input(&self.state, now).unwrap();
+                let input = send::begin(&mut self.state, now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
+                self.check_silence();
                 let sent = self.send(input.window.digest_id, input.failed >= 5, answer);
                 if !lost {
+                    self.silent_until = match &sent {
+                        Sent::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
+                        _ => None,
+                    };
                     send::apply(&mut self.state, &input, sent, now);
                     self.commit();
                 }
@@ -323,6 +352,7 @@ impl World {
             slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
             urgent: urgent_at.is_some(),
             paused_until: None,
+            pause: self.pause(),
             revision: self.ledger.revision,
             follows: String::new(),
             basis: None,
@@ -333,10 +363,20 @@ impl World {
     /// A deadline never moves past `max`.
     pub(super) fn wait(&self, until: Timestamp) {
         let open = self.state.open.as_ref().filter(|open| self.state.delivering.is_none() && open.not_before.is_none());
-        let slide = open.and_then(|open| open.plan.as_ref()?.slide);
+        let slide = open.and_then(|open| open.plan.as_ref()?.slide.filter(|_| self.state.pause(self.now).is_none()));
         if let Some(slide) = slide.filter(|_| self.state.held_until(self.now).is_none()) {
             assert!(until <= slide.until, "a deadline past max");
         }
+    }
+
+    /// The wait of the key for the pause in the store.
+    pub(super) fn pause(&self) -> Option<PauseWait> {
+        pause::wait(self.paused.as_ref(), &key().workflow_id(), None, self.now)
+    }
+
+    /// A workflow that knows of a pause does not ask again and again.
+    pub(super) fn check_silence(&self) {
+        assert!(self.silent_until.is_none_or(|until| until <= self.now), "asked again during a pause");
     }
 
     /// Nothing goes out before its time, or before the ledger knows what was taken back.
@@ -367,6 +407,9 @@ impl World {
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
             return Sent::Closed(closed.clone());
         }
+        if let Some(pause) = self.pause() {
+            return Sent::Waiting { until: pause.look_at, why: String::new(), pause: Some(pause) };
+        }
         match answer {
             Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
             Answer::Deferred => {
@@ -378,8 +421,9 @@ impl World {
         }
     }
 
-    /// Lets the workflow finish without faults.
+    /// Lets the workflow finish without faults. A pause ends, and no signal says so.
     pub(super) fn settle(&mut self) {
+        self.paused = None;
         commands::release(&mut self.state, order(), self.now);
         for _ in 0..5_000 {
             clear_finished_commands(&mut self.state, self.now);
