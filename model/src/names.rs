@@ -4,7 +4,8 @@
 pub const WORKFLOW_TYPE: &str = "digest";
 /// Signal that carries events; see [`decode`](crate::decode).
 pub const SIGNAL: &str = "events";
-/// Signal without content: the recipient's preferences have changed.
+/// Signal without content to a digest's or a message's workflow: the recipient's preferences have changed, or a pause began or
+/// ended.
 pub const PREFERENCES_SIGNAL: &str = "preferences";
 /// Task queue of the digest workflows, unless configured otherwise.
 pub const TASK_QUEUE: &str = "tidings";

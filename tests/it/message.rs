@@ -3,3 +3,4 @@
 mod commands;
 mod delivery;
 mod delivery_events;
+mod pause;

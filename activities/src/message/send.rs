@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tidings_model::{
     message::contract::{Attempted, SendInput},
     records::MessageRecord,
+    rules::pause,
     step::{Closed, Outcome, Sent},
 };
 
@@ -36,6 +37,9 @@ pub async fn run(
     if let Some(closed) = suppressed(deps, input, &message, now).await? {
         return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(closed), delays }));
     }
+    if let Some(sent) = paused(deps, input, now).await? {
+        return Ok(Cancellable::Done(Attempted { sent, delays }));
+    }
     let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
     let sent = match Outgoing::new(deps, stream, id, last, now).begin().await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),
@@ -61,4 +65,11 @@ async fn suppressed(
     let closed = deps.store.close_message(&input.key, &closed, "", now).await?.unwrap_or(closed);
     alert::ended(message.id, &message.origin, &closed);
     Ok(Some(closed))
+}
+
+/// The answer while an operator's pause covers the messages of the tenant (rule 35).
+async fn paused(deps: &Deps, input: &SendInput, now: Timestamp) -> Result<Option<Sent>, Error> {
+    let paused = deps.store.pause_of_messages(&input.key.tenant).await?;
+    let pause = pause::wait(paused.as_ref(), &input.key.workflow_id(), None, now);
+    Ok(pause.map(|pause| Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) }))
 }

@@ -14,7 +14,7 @@ use tidings_model::{
         command::{Cancelled, Retry},
         contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
     },
-    step::{Closed, Sent},
+    step::{Closed, PauseWait, Sent},
 };
 
 /// The next step.
@@ -43,6 +43,12 @@ pub(crate) struct State {
     /// The result of the last attempt.
     #[serde(default)]
     pub why: String,
+    /// The last attempt found this pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseWait>,
+    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signalled: bool,
     /// An operator wants it sent again.
     #[serde(default)]
     pub retrying: Option<Retry>,
@@ -68,6 +74,8 @@ impl State {
             delays: None,
             not_before: None,
             why: String::new(),
+            pause: None,
+            signalled: false,
             retrying: None,
             retried: None,
             cancelling: None,
@@ -99,7 +107,8 @@ impl State {
 
 /// Inputs of the activities.
 impl State {
-    pub fn send_input(&self, asked_at: Timestamp) -> SendInput {
+    pub fn begin_send(&mut self, asked_at: Timestamp) -> SendInput {
+        self.signalled = false;
         SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays: self.delays.clone() }
     }
 
@@ -123,13 +132,28 @@ impl State {
                 self.failed += 1;
                 self.not_before = Some(later(now, delay));
                 self.why = why;
+                self.pause = None;
             }
-            Sent::Waiting { until, why, .. } => {
+            Sent::Waiting { until, why, pause } => {
                 self.not_before = Some(until);
                 self.why = why;
+                self.pause = pause;
+                // The attempt may have asked the store before the pause ended.
+                if self.signalled {
+                    self.look_again(now);
+                }
             }
         }
         self.delays = Some(delays);
+    }
+
+    /// Shortens the wait for a pause to the message's share of the spread, because the pause may be over.
+    pub fn look_again(&mut self, now: Timestamp) {
+        self.signalled = true;
+        if let Some(pause) = &self.pause {
+            let at = later(now, pause.share);
+            self.not_before = self.not_before.map(|not_before| not_before.min(at));
+        }
     }
 
     pub fn waited(&mut self) {
@@ -182,7 +206,7 @@ fn later(now: Timestamp, wait: Duration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::step::Outcome;
+    use tidings_model::{pause::Paused, step::Outcome};
 
     use super::*;
 
@@ -217,10 +241,10 @@ mod tests {
         let mut state = state();
         for (n, seconds) in [(0, 60), (1, 300)] {
             assert_eq!(state.decide(), Decision::Send);
-            assert_eq!(state.send_input(at(0)).failed, n);
+            assert_eq!(state.begin_send(at(0)).failed, n);
             state.attempted(deferred(&[MINUTE, 5 * MINUTE]), at(0));
             assert_eq!(state.decide(), Decision::Wait(at(seconds)));
-            assert_eq!(state.send_input(at(0)).delays, Some(vec![MINUTE, 5 * MINUTE]));
+            assert_eq!(state.begin_send(at(0)).delays, Some(vec![MINUTE, 5 * MINUTE]));
             state.waited();
         }
         let sent = Attempted { sent: Sent::Closed(closed(Outcome::Sent)), delays: Vec::new() };
@@ -236,6 +260,38 @@ mod tests {
             at(0),
         );
         assert_eq!((state.decide(), state.failed), (Decision::Wait(at(9)), 0));
+    }
+
+    fn paused() -> Attempted {
+        let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None };
+        let pause = PauseWait { look_at: at(1800), share: Duration::from_secs(9), paused };
+        let sent = Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) };
+        Attempted { sent, delays: vec![] }
+    }
+
+    #[test]
+    fn a_signal_shortens_the_wait_for_a_pause_and_no_other() {
+        let mut state = state();
+        state.attempted(paused(), at(0));
+        assert_eq!((state.decide(), state.failed), (Decision::Wait(at(1800)), 0));
+        state.look_again(at(100));
+        assert_eq!(state.decide(), Decision::Wait(at(109)));
+        state.look_again(at(105));
+        assert_eq!(state.decide(), Decision::Wait(at(109)));
+        state.waited();
+        state.begin_send(at(109));
+        state.attempted(deferred(&[MINUTE]), at(110));
+        state.look_again(at(111));
+        assert_eq!(state.decide(), Decision::Wait(at(170)));
+    }
+
+    #[test]
+    fn a_signal_during_an_attempt_that_saw_the_pause_is_not_lost() {
+        let mut state = state();
+        state.begin_send(at(0));
+        state.look_again(at(1));
+        state.attempted(paused(), at(2));
+        assert_eq!(state.decide(), Decision::Wait(at(11)));
     }
 
     #[test]

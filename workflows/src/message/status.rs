@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::step::Closed;
+use tidings_model::{pause::Paused, step::Closed};
 use uuid::Uuid;
 
 use super::state::{Decision, State};
@@ -14,7 +14,7 @@ use super::state::{Decision, State};
 pub struct Status {
     /// The message's id.
     pub message: Uuid,
-    /// `sending`, `deferred`, `retrying`, `cancelling` or `closed`.
+    /// `sending`, `deferred`, `paused`, `retrying`, `cancelling` or `closed`.
     pub state: String,
     /// Number of failed attempts.
     pub failed: u32,
@@ -22,6 +22,9 @@ pub struct Status {
     pub next_attempt_at: Option<Timestamp>,
     /// The result of the last attempt.
     pub why: String,
+    /// An operator's pause of the tenant: no attempt starts before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Paused>,
     /// The end of the message.
     pub closed: Option<Closed>,
     /// The error of the last activity, until one succeeds.
@@ -32,6 +35,7 @@ impl Status {
     pub(super) fn new(state: &State, trouble: Option<String>) -> Self {
         let (name, next_attempt_at) = match state.decide() {
             Decision::Send => ("sending", None),
+            Decision::Wait(until) if state.pause.is_some() => ("paused", Some(until)),
             Decision::Wait(until) => ("deferred", Some(until)),
             Decision::Retry => ("retrying", None),
             Decision::Close => ("cancelling", None),
@@ -43,6 +47,7 @@ impl Status {
             failed: state.failed,
             next_attempt_at,
             why: state.why.clone(),
+            pause: state.pause.as_ref().filter(|_| name == "paused").map(|pause| pause.paused.clone()),
             closed: state.closed.clone(),
             trouble,
         }

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
-    ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
+    ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
+    WorkflowTermination,
 };
 use tidings_model::{
     MessageKey,
@@ -27,7 +28,7 @@ use crate::{
     carried::{CarriedState, UnreadableState},
     driver::{
         CallMode::{self, Delivery, Remote},
-        Calls, Driven, call, now, wait, wait_until,
+        Calls, Driven, call, now, timestamp, wait, wait_until,
     },
 };
 
@@ -98,6 +99,13 @@ impl Message {
         self.current_status()
     }
 
+    /// A pause began or ended.
+    #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
+    pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>) {
+        let now = timestamp(ctx.workflow_time());
+        self.state.iter_mut().for_each(|state| state.look_again(now));
+    }
+
     /// Sends a message again that failed, or that waits for its next attempt.
     #[update(name = "retry")]
     pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: Retry) -> Retried {
@@ -164,7 +172,7 @@ impl Message {
 
 /// Calls the activity of a decision, and applies the answer.
 async fn act(ctx: &Ctx, decision: Decision) {
-    let send = |state: &mut State, now| Some(state.send_input(now));
+    let send = |state: &mut State, now| Some(state.begin_send(now));
     let close = |state: &mut State, now| Some(state.close_input(now));
     let retry = |state: &mut State, now| state.retry_input(now);
     match decision {

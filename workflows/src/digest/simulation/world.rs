@@ -248,6 +248,8 @@ impl World {
             }
             Decision::Reopen => {
                 let input = reopen::input(&self.state, now).unwrap();
+                // The attempt of the reopened digest is another question than that of the window.
+                self.silent_until = None;
                 let answer = self.ledger.reopen(input.reopen.digest_id);
                 if matches!(answer, Resumed::Claimed { .. }) {
                     self.dropped.remove(&input.reopen.digest_id);

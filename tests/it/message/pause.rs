@@ -1,0 +1,80 @@
+//! Pauses of a tenant with its single messages.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use tidings_activities::choices;
+use tidings_harness::{
+    env::settings,
+    message_env::{MessageEnv, of, order, submission},
+};
+use tidings_model::{
+    MessageKey,
+    pause::{Paused, Scope},
+    records::{AuditEntry, MessageState},
+    rules::pause,
+};
+use tidings_needs::needs;
+use tidings_store::prelude::*;
+
+fn acme() -> Scope {
+    Scope { tenant: Some("acme".to_owned()), digest_type: None }
+}
+
+fn paused() -> Paused {
+    Paused { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::now(), until: None }
+}
+
+/// A message with a small share of the spread, so that the test need not wait for a minute.
+fn soon() -> Result<(String, MessageKey)> {
+    let mut keys = (0..1000).map(|n| (format!("invoice-{n}"), of(&format!("invoice-{n}"))));
+    let share =
+        |key: &MessageKey| Some(pause::wait(Some(&paused()), &key.workflow_id(), None, Timestamp::now())?.share);
+    keys.find(|(_, key)| share(key).is_some_and(|share| share <= Duration::from_secs(1))).context("no such key")
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_waits_for_the_resume_and_survives_a_restart() -> Result<()> {
+    let mut messages = MessageEnv::start(settings("after 1s", "after 1s")).await?;
+    let (name, key) = soon()?;
+    let paused = messages.env.store.pause(&acme(), true, &paused()).await?.paused;
+    messages.send(&submission(&name)).await?;
+    let status = messages.waits(&key).await?;
+    assert_eq!((status.state.as_str(), status.pause), ("paused", Some(paused)));
+    messages.worker.take();
+    messages.work()?;
+    assert_eq!(messages.waits(&key).await?.state, "paused");
+    assert!(messages.classes(&key).await?.is_empty() && messages.env.relay.mails().is_empty());
+
+    let (at, actor, action, why) = (Timestamp::now(), "ann".to_owned(), "resume".to_owned(), "fixed".to_owned());
+    messages.env.store.resume(&acme(), &AuditEntry { at, actor, action, why }).await?.context("was not paused")?;
+    choices::signal(&messages.env.temporal, key.workflow_id()).await?;
+    assert_eq!(messages.ended(&key).await?, MessageState::Sent);
+    messages.replays(&key).await
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_digests_lets_messages_go() -> Result<()> {
+    let messages = MessageEnv::start(settings("after 1s", "after 1s")).await?;
+    messages.env.store.pause(&acme(), false, &paused()).await?;
+    messages.env.store.pause(&Scope { tenant: Some("zeta".to_owned()), ..acme() }, true, &paused()).await?;
+    messages.send(&submission("code")).await?;
+    assert_eq!(messages.ended(&of("code")).await?, MessageState::Sent);
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_message_can_be_cancelled() -> Result<()> {
+    let messages = MessageEnv::start(settings("after 1s", "after 1s")).await?;
+    messages.env.store.pause(&Scope::default(), true, &paused()).await?;
+    messages.send(&submission("code")).await?;
+    messages.waits(&of("code")).await?;
+    messages.tell(&of("code")).cancel(order()).await?;
+    assert_eq!(messages.ended(&of("code")).await?, MessageState::Cancelled);
+    assert!(messages.env.relay.mails().is_empty());
+    Ok(())
+}
