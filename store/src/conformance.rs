@@ -69,6 +69,7 @@ conformance! {
         consent_is_per_key_and_audited_when_it_changes,
         a_command_is_audited_once_however_often_it_is_told,
         a_suppression_ignores_spelling_and_stays_within_its_tenant,
+        an_operators_suppression_is_audited_once_without_the_address,
         a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address,
         a_dead_letter_is_buried_once,
     }

@@ -99,7 +99,7 @@ enum Command {
     /// Lists, tests, opens and closes relays
     #[command(subcommand)]
     Relays(relays::Command),
-    /// Lists and lifts suppressed addresses
+    /// Lists, adds, imports and lifts suppressed addresses
     #[command(subcommand)]
     Suppressions(suppressions::Command),
     /// Deletes old data according to [retention]

@@ -29,10 +29,24 @@ impl<R: Read> Table<R> {
     /// # Errors
     /// It cannot be read, names a column that is not among `columns`, or lacks one of `required`.
     pub fn new(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Self> {
+        let table = Self::of_any_columns(input)?;
+        check(&table.header, columns, required)?;
+        Ok(table)
+    }
+
+    /// Reads the first line, whatever it names.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of_any_columns(input: R) -> anyhow::Result<Self> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
         let header = reader.headers().context("the first line cannot be read")?.clone();
-        check(&header, columns, required)?;
         Ok(Self { reader, header })
+    }
+
+    /// The names in the first line.
+    pub fn columns(&self) -> Vec<String> {
+        self.header.iter().map(str::to_owned).collect()
     }
 
     /// The next line; an error when nothing more can be read.

@@ -12,6 +12,7 @@ mod line_input;
 pub mod log;
 mod phrases;
 mod preference_store;
+mod record_input;
 mod storage;
 mod worker;
 

@@ -146,6 +146,31 @@ pub async fn a_suppression_ignores_spelling_and_stays_within_its_tenant(bench: &
     assert_eq!(bench.store.facts(&other).await.unwrap().suppressed, None);
 }
 
+pub async fn an_operators_suppression_is_audited_once_without_the_address(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "Ann@example.com")], at(0)).await.unwrap();
+    let suppression = |address: &str, seconds| Suppression {
+        tenant: "acme".into(),
+        address: address.into(),
+        reason: Reason::HardBounce,
+        detail: "imported".into(),
+        at: at(seconds),
+    };
+    let list = [suppression("ANN@example.com", 1), suppression("bo@example.com", 2)];
+    let entry = entry(9, "carol", "suppression_add");
+    for added in [2, 0] {
+        assert_eq!(bench.store.put_suppressions(&list, &entry).await.unwrap(), added);
+    }
+    for (user, rows) in [("ann", "1"), ("", "1")] {
+        let audited = if user.is_empty() {
+            "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = '' AND action = 'suppression_add hard_bounce'"
+        } else {
+            "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND action = 'suppression_add hard_bounce'"
+        };
+        assert_eq!(bench.value(audited).await, rows);
+    }
+    assert_eq!(bench.store.suppressed("acme", "bo@EXAMPLE.com").await.unwrap(), [Reason::HardBounce]);
+}
+
 pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address(bench: &Bench) {
     bench.store.put_recipients(&[recipient("ann", "Ann@example.com")], at(0)).await.unwrap();
     for (tenant, reason, seconds) in

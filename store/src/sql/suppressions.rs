@@ -34,7 +34,28 @@ pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_l
 impl<D: Dialect> Suppressions for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(tenant = %suppression.tenant, reason = %suppression.reason), err(level = "debug"))]
     async fn suppress(&self, suppression: &Suppression) -> Result<()> {
-        within_timeout(async { Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await }).await
+        within_timeout(async {
+            Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await.map(drop)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(count = suppressions.len()), err(level = "debug"))]
+    async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let mut changed = 0;
+            for suppression in suppressions {
+                if Self::write_suppression(&mut tx, suppression).await? {
+                    let Suppression { tenant, address, reason, .. } = suppression;
+                    Self::audit_address(&mut tx, tenant, &folded(address), *reason, entry).await?;
+                    changed += 1;
+                }
+            }
+            tx.commit().await?;
+            Ok(changed)
+        })
+        .await
     }
 
     #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
@@ -55,19 +76,10 @@ impl<D: Dialect> Suppressions for Sql<D> {
                 .map(|row| row.reason)
                 .filter(|lifted| reason.is_none_or(|reason| reason == *lifted))
                 .collect();
-            let users = query_as(USERS_AT).bind(tenant.to_owned()).bind(address.clone());
-            let mut users: Vec<(String,)> = users.fetch_all(&mut *tx).await?;
-            if users.is_empty() {
-                users.push((String::new(),));
-            }
             for reason in &reasons {
                 let lift = query(LIFT).bind(tenant.to_owned()).bind(address.clone());
                 lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
-                for (user,) in &users {
-                    let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: user.clone() };
-                    let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
-                    Self::audit_change(&mut tx, &key, None, &entry).await?;
-                }
+                Self::audit_address(&mut tx, tenant, &address, *reason, entry).await?;
             }
             tx.commit().await?;
             Ok(reasons)
@@ -101,8 +113,9 @@ impl<D: Dialect> Suppressions for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<()> {
-        query(SUPPRESS)
+    /// Reports if the suppression was new, or is older than what was known.
+    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
+        let done = query(SUPPRESS)
             .bind(&suppression.tenant)
             .bind(folded(&suppression.address))
             .bind(suppression.reason.name().to_owned())
@@ -110,6 +123,27 @@ impl<D: Dialect> Sql<D> {
             .bind(suppression.at.as_millisecond())
             .execute(connection)
             .await?;
+        Ok(D::rows(&done) > 0)
+    }
+
+    /// Audits a change for each recipient with the address, or once for the tenant.
+    async fn audit_address(
+        connection: &mut D::Connection,
+        tenant: &str,
+        address: &str,
+        reason: Reason,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        let users = query_as(USERS_AT).bind(tenant.to_owned()).bind(address.to_owned());
+        let mut users: Vec<(String,)> = users.fetch_all(&mut *connection).await?;
+        if users.is_empty() {
+            users.push((String::new(),));
+        }
+        let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
+        for (user,) in users {
+            let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user };
+            Self::audit_change(&mut *connection, &key, None, &entry).await?;
+        }
         Ok(())
     }
 }

@@ -174,6 +174,7 @@ forward! { People {
 
 forward! { Suppressions {
     fn suppress(suppression: &Suppression) -> ();
+    fn put_suppressions(suppressions: &[Suppression], entry: &AuditEntry) -> u64;
     fn lift(tenant: &str, address: &str, reason: Option<Reason>, entry: &AuditEntry) -> Vec<Reason>;
     fn suppressions(filter: &SuppressionFilter) -> Vec<Suppression>;
     fn suppressed(tenant: &str, address: &str) -> Vec<Reason>;

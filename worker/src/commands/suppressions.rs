@@ -1,16 +1,29 @@
-//! `tidings suppressions`: lists suppressed addresses and lifts a suppression.
+//! `tidings suppressions`: lists suppressed addresses, adds and imports them, and lifts a suppression.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::records::{AuditEntry, Suppression, SuppressionFilter};
+use tidings_model::records::{AuditEntry, Reason, Suppression, SuppressionFilter};
 
-use crate::{Config, Storage, args::OptionalReason};
+use crate::{
+    Config, Storage,
+    args::{self, OptionalReason},
+    config::address,
+    error::Usage,
+};
+
+mod format;
+mod import;
+
+/// The action in the audit trail, before the reason.
+const ADD: &str = "suppression_add";
 
 const EXAMPLES: &str = "\
 Examples:
   tidings suppressions list --tenant acme
   tidings suppressions list --address ann@example.net
+  tidings suppressions add ann@example.net --tenant acme --reason complaint --why 'wrote to support, ticket 812'
+  tidings suppressions import bounces.csv --tenant acme
   tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'
 
 hard_bounce and soft_bounces stop all messages; complaint and unsubscribed stop those of the stream bulk. For consent, see
@@ -36,6 +49,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Suppresses an address; doing so twice changes nothing
+    #[command(after_help = "Example: tidings suppressions add ann@example.net --tenant acme --reason complaint \
+        --why 'wrote to support, ticket 812'")]
+    Add(Added),
+    /// Suppresses the addresses of another provider's list; importing twice changes nothing
+    #[command(after_help = "Examples:\n  \
+        tidings suppressions import sendgrid-bounces.csv --tenant acme\n  \
+        tidings suppressions import spam-reports.csv --tenant acme --reason complaint\n  \
+        aws sesv2 list-suppressed-destinations | jq -c '.SuppressedDestinationSummaries[]' |\n    \
+        tidings suppressions import - --tenant acme\n\n\
+        The first line of a CSV file, or the names in the first line of NDJSON, say the format:\n  \
+        sendgrid  status,reason,email,created\n  \
+        mailgun   address,code,error,created_at or address,tags,created_at\n  \
+        postmark  EmailAddress,SuppressionReason,Origin,CreatedAt\n  \
+        ses       EmailAddress,Reason,LastUpdateTime\n  \
+        mailjet   Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt,...\n  \
+        tidings   address,reason,detail,at\n\n\
+        Spam reports and unsubscribes of SendGrid, and complaints of Mailgun, do not say their reason: give --reason.")]
+    Import(import::Options),
     /// Lets a tenant send to an address again; a new bounce or complaint suppresses the address again
     #[command(after_help = "Examples:\n  \
         tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'\n  \
@@ -53,8 +85,8 @@ pub struct Options {
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// Only for this reason [default: all of them]
-    #[arg(long = "reason", value_name = "REASON", value_parser = PossibleValuesParser::new(tidings_model::records::Reason::ALL.map(tidings_model::records::Reason::name)))]
-    only: Option<String>,
+    #[arg(long = "reason", value_name = "REASON", value_parser = reasons())]
+    only: Option<Reason>,
     #[command(flatten)]
     reason: OptionalReason,
     /// Answer in JSON
@@ -62,7 +94,32 @@ pub struct Options {
     json: bool,
 }
 
-/// Carries out the command. `false`: there was nothing to lift.
+/// The address, the suppression, the operator and the reason.
+#[derive(Debug, clap::Args)]
+pub struct Added {
+    /// The address
+    #[arg(value_name = "ADDRESS")]
+    address: String,
+    /// The tenant that must not mail the address
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+    /// A bounce stops all messages; complaint and unsubscribed stop those of the stream bulk
+    #[arg(long = "reason", value_name = "REASON", value_parser = reasons())]
+    suppressed: Reason,
+    #[command(flatten)]
+    reason: args::Reason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Parses the reason of a suppression.
+fn reasons() -> impl TypedValueParser<Value = Reason> {
+    PossibleValuesParser::new(Reason::ALL.map(Reason::name))
+        .try_map(|name| Reason::ALL.into_iter().find(|reason| reason.name() == name).ok_or("is not a reason"))
+}
+
+/// Carries out the command. `false`: there was nothing to lift, or a line was refused.
 ///
 /// # Errors
 /// [`Usage`](crate::error::Usage) where `by` or `why` will not do; the store does not answer.
@@ -71,6 +128,8 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::List { tenant, address, limit, json } => {
             list(config, &SuppressionFilter { tenant, address, limit }, json).await
         }
+        Command::Add(added) => add(config, added).await,
+        Command::Import(options) => import::run(options, config).await,
         Command::Lift(options) => lift(config, options).await,
     }
 }
@@ -89,10 +148,27 @@ async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> any
     Ok(true)
 }
 
+async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
+    let Added { address: written, tenant, suppressed: reason, reason: why, json: as_json } = added;
+    let order = why.order()?;
+    let address = address(&written).map_err(|problem| Usage(format!("{written:?} {problem}")))?;
+    let now = Timestamp::now();
+    let entry = AuditEntry { at: now, actor: order.by, action: ADD.to_owned(), why: order.why };
+    let suppression = Suppression { tenant, address, reason, detail: "added by an operator".to_owned(), at: now };
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let added = store.put_suppressions(&[suppression], &entry).await? > 0;
+    let said = match (as_json, added) {
+        (true, _) => json!({ "added": added }).to_string(),
+        (false, true) => format!("suppressed: {reason}"),
+        (false, false) => format!("it was suppressed as {reason} already"),
+    };
+    anstream::println!("{said}");
+    Ok(true)
+}
+
 async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     let Options { tenant, address, only, reason, json: as_json } = options;
     let order = reason.order("tidings suppressions lift")?;
-    let only = tidings_model::records::Reason::ALL.into_iter().find(|known| Some(known.name()) == only.as_deref());
     let action = "suppression_lift".to_owned();
     let entry = AuditEntry { at: Timestamp::now(), actor: order.by, action, why: order.why };
     let store = Storage::connect(&config.database_url).await?.ready().await?;

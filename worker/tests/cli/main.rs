@@ -73,6 +73,11 @@ fn help_teaches_by_example() {
         (&["recipients", "list", "--help"], "tidings recipients list --tenant acme --zone Europe/Berlin --limit 500"),
         (&["recipients", "show", "--help"], "Example: tidings recipients show acme/ann --json"),
         (&["recipients", "export", "--help"], "tidings recipients export acme/ann | jq .events"),
+        (&["suppressions", "import", "--help"], "tidings suppressions import sendgrid-bounces.csv --tenant acme"),
+        (
+            &["suppressions", "add", "--help"],
+            "tidings suppressions add ann@example.net --tenant acme --reason complaint",
+        ),
         (&["preferences", "--help"], "tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'"),
         (&["preferences", "import", "--help"], "acme,activity,ann,weekly mon 08:00,Europe/Berlin"),
         (&["consent", "--help"], "tidings consent withdraw acme/activity/ann --by carol"),

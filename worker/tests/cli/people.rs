@@ -109,6 +109,66 @@ async fn a_person_is_shown_without_and_exported_with_addresses() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_other_providers_are_imported_once() {
+    let (folder, store) = choosing().await;
+    let file = "status,reason,email,created\n5.1.1,\"550 no, such user ann@acme.example\",Ann@acme.example,1795161600\n\
+                4.2.2,full,bo@acme.example,1795161600\n,550 no,nowhere,1795161600\n";
+    let import = ["suppressions", "import", "-", "--tenant", "acme"];
+    for _ in 0..2 {
+        let (code, out, error) = run(folder.path(), &import, file);
+        assert_eq!((code, out.as_str()), (1, "suppressions: 1 accepted, 2 rejected\n"), "{error}");
+        assert!(error.contains("line 3: status: \"4.2.2\" is a temporary failure"), "{error}");
+        assert!(error.contains("line 4: email: \"nowhere\" is not an address"), "{error}");
+    }
+    let (_, out, _) = run(folder.path(), &["suppressions", "list", "--tenant", "acme"], "");
+    assert_eq!(out, "acme  ann@acme.example  hard_bounce since 2026-11-20T08:00:00Z: imported from sendgrid\n");
+    // The list of Tidings itself comes back, from NDJSON.
+    let (_, listed, _) = run(folder.path(), &["suppressions", "list", "--tenant", "acme", "--json"], "");
+    let (code, out, error) = run(folder.path(), &import, &listed);
+    assert_eq!((code, out.as_str()), (0, "suppressions: 1 accepted, 0 rejected\n"), "{error}");
+    let reports = "email,created\ncarol@acme.example,1795161600\n";
+    let (code, _, error) = run(folder.path(), &import, reports);
+    assert_eq!((code, error.contains("name the reason with --reason")), (1, true), "{error}");
+    let (code, _, error) = run(folder.path(), &[&import[..], &["--reason", "complaint"]].concat(), reports);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(store.suppressed("acme", "carol@acme.example").await.unwrap(), [Reason::Complaint]);
+    let (code, _, error) = run(folder.path(), &import, "mail,reason\n");
+    assert_eq!((code, error.contains("no format has the columns mail,reason")), (2, true), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_is_suppressed_by_hand() {
+    let (folder, store) = choosing().await;
+    let add = [
+        "suppressions",
+        "add",
+        "Ann@acme.example",
+        "--tenant",
+        "acme",
+        "--reason",
+        "unsubscribed",
+        "--why",
+        "letter",
+        "--by",
+        "carol",
+    ];
+    for said in ["suppressed: unsubscribed\n", "it was suppressed as unsubscribed already\n"] {
+        let (code, out, error) = run(folder.path(), &add, "");
+        assert_eq!((code, out.as_str()), (0, said), "{error}");
+    }
+    assert_eq!(store.suppressed("acme", "ann@acme.example").await.unwrap(), [Reason::Unsubscribed]);
+    for (arguments, said) in [
+        (&["nowhere", "--tenant", "acme", "--reason", "complaint", "--why", "x"][..], "\"nowhere\" is not an address"),
+        (&["a@b.example", "--tenant", "acme", "--reason", "complaint"], "--why <TEXT>"),
+        (&["a@b.example", "--tenant", "acme", "--reason", "bounce", "--why", "x"], "possible values: hard_bounce"),
+    ] {
+        let (code, _, error) =
+            run(folder.path(), &[&["suppressions", "add", "--by", "carol"][..], arguments].concat(), "");
+        assert_eq!((code, error.contains(said)), (2, true), "{error}");
+    }
+}
+
 const CHOICES: &str = "[digest.activity]\ncadence = \"daily 08:00\"\nchoices = [\"instant\", \"daily\", \"weekly mon 08:00\"]\n\
                        [tenant.acme]\nzone = \"Europe/Berlin\"\nquiet = [\"22:00-07:00\"]";
 

@@ -1,0 +1,116 @@
+//! `tidings suppressions import`: the suppressed addresses of another provider.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use tidings_model::records::{AuditEntry, Reason, Suppression};
+use tidings_store::Store;
+
+use super::format::Format;
+use crate::{
+    Config, Storage,
+    args::OptionalReason,
+    config::address,
+    line_input::{self, Rejection, Report},
+    record_input::{Record, Records},
+};
+
+/// Suppressions that go to the store together.
+const BATCH: usize = 500;
+
+/// The file and what the file does not say.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// CSV file or NDJSON, gzipped or not; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The tenant that must not mail the addresses
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+    /// The origin of the list [default: the columns say it]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The reason of every row, for a list that does not say it
+    #[arg(long = "reason", value_name = "REASON", value_parser = super::reasons())]
+    all: Option<Reason>,
+    #[command(flatten)]
+    reason: OptionalReason,
+    /// Print the rejected lines and the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Imports all of the file that is right. `false`: something was not.
+///
+/// # Errors
+/// The file cannot be read or has no known columns, or the store does not answer.
+pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Options { file, tenant, format, all, reason, json } = options;
+    let order = reason.order("tidings suppressions import")?;
+    let (bar, input) = line_input::open(&file)?;
+    let mut records = Records::open(input)?;
+    let format = Format::of(&records.columns()?, format)?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let now = Timestamp::now();
+    let entry = AuditEntry { at: now, actor: order.by, action: super::ADD.to_owned(), why: order.why };
+    let list = List { tenant, format, all, now };
+    let mut report = Report::new(json, bar);
+    let mut batch = Vec::with_capacity(BATCH);
+    while let Some(record) = records.next() {
+        match record?.and_then(|record| list.suppression(&record)) {
+            Ok(suppression) => batch.extend(suppression),
+            Err(rejection) => report.rejected(&rejection),
+        }
+        if batch.len() == BATCH {
+            put(&*store, &mut batch, &entry, &mut report).await?;
+        }
+    }
+    put(&*store, &mut batch, &entry, &mut report).await?;
+    Ok(report.end("suppressions"))
+}
+
+async fn put(
+    store: &dyn Store,
+    batch: &mut Vec<Suppression>,
+    entry: &AuditEntry,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let suppressions = std::mem::take(batch);
+    store.put_suppressions(&suppressions, entry).await?;
+    report.accepted(suppressions.len().try_into()?);
+    Ok(())
+}
+
+/// The list, and the facts that hold for every row.
+struct List {
+    tenant: String,
+    format: Format,
+    all: Option<Reason>,
+    now: Timestamp,
+}
+
+impl List {
+    /// The suppression of a row; `None`: the address is not suppressed.
+    fn suppression(&self, record: &Record) -> Result<Option<Suppression>, Rejection> {
+        let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
+        let value = |column: &str| record.value(column);
+        let written = value(self.format.address());
+        let address =
+            address(&written).map_err(|problem| rejected(self.format.address(), format!("{written:?} {problem}")))?;
+        let tenant = value("tenant");
+        if self.format == Format::Tidings && !tenant.is_empty() && tenant != self.tenant {
+            return Err(rejected("tenant", format!("{tenant:?} is another tenant than --tenant {:?}", self.tenant)));
+        }
+        let reason = self.all.map_or_else(|| self.format.reason(&value), |all| Ok(Some(all)));
+        let reason = reason.map_err(|(field, problem)| rejected(field, problem))?;
+        let at = self.format.since(&value).map_err(|(field, problem)| rejected(field, problem))?;
+        Ok(reason.map(|reason| Suppression {
+            tenant: self.tenant.clone(),
+            address,
+            reason,
+            // The provider's text may quote the address.
+            detail: format!("imported from {}", self.format.name()),
+            at: at.unwrap_or(self.now).min(self.now),
+        }))
+    }
+}
