@@ -7,7 +7,7 @@ use temporalio_client::{
 };
 use temporalio_common::data_converters::RawValue;
 use tidings_model::{
-    Key,
+    Key, MessageKey,
     command::Order,
     delivery_events::WITHDRAW,
     limits::Invalid,
@@ -17,6 +17,7 @@ use tidings_model::{
     settings::{DigestSettings, Settings},
 };
 use tidings_store::Store;
+use tracing::{Instrument as _, Span, debug_span, field::display};
 
 /// A change of preferences that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,15 +141,23 @@ pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionE
 /// # Errors
 /// As for [`tell`].
 pub async fn signal(client: &Client, workflow_id: String) -> Result<(), WorkflowInteractionError> {
+    let span = signalling(&workflow_id);
     let workflow = client.get_workflow_handle::<UntypedWorkflow>(workflow_id);
     let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
     // `RawValue::empty()` would be one empty argument.
-    match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).await {
+    match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).instrument(span).await {
         Err(WorkflowInteractionError::NotFound(refusal)) => {
             tidings_client::check_namespace(&refusal).map_err(|missing| WorkflowInteractionError::Other(missing.into()))
         }
         answer => answer,
     }
+}
+
+/// The span of a signal. A message has its id there, because its sender may put an address into its key.
+fn signalling(workflow_id: &str) -> Span {
+    let message = MessageKey::from_workflow_id(workflow_id).map(|key| display(key.message_id()));
+    let key = message.is_none().then_some(workflow_id);
+    debug_span!("temporal", call = "signal", key, message)
 }
 
 fn digest<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, Error> {

@@ -1,13 +1,14 @@
 //! The events and retracts that an earlier run received, read from its history. A run that was terminated, or that could
 //! not reach the store, left them only there.
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use temporalio_client::{
     Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions, errors::WorkflowInteractionError,
 };
 use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
 use tidings_model::{Key, names::SIGNAL};
 use tidings_workflows::{Inbound, RunInput, UnreadableState};
+use tracing::debug_span;
 
 use crate::error::Error;
 
@@ -22,7 +23,9 @@ pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Re
         .workflow_id(key.workflow_id())
         .run_id(&run)
         .build();
-    let history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
+    let span = debug_span!("temporal", call = "fetch_history", %key, run);
+    let mut history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
+    let history = stream::poll_fn(move |context| span.in_scope(|| history.poll_next_unpin(context)));
     history.map(move |event| {
         let unreadable = |why: String| Error::History { run: run.clone(), why };
         match event {

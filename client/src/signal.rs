@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use temporalio_client::{WorkflowStartOptions, errors::WorkflowStartError};
 use temporalio_common::{SignalDefinition, UntypedWorkflow, data_converters::RawValue};
 use tidings_model::{Key, names};
+use tracing::instrument;
 
 use crate::{
     Error, Rejection,
@@ -26,6 +27,7 @@ impl SignalDefinition for Events {
 /// Sends the batch, and starts the workflow if the key is idle. Returns when Temporal has recorded the batch.
 ///
 /// Retries transient errors under one request id. The server records a batch once, even if an acknowledgement was lost.
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "signal_with_start", %key), err(level = "debug"))]
 pub(crate) async fn send(
     temporal: &temporalio_client::Client,
     task_queue: &str,

@@ -11,4 +11,5 @@ mod metrics;
 mod outcomes;
 mod pause;
 mod queries;
+mod spans;
 mod spike;

@@ -25,6 +25,7 @@ use tidings_model::{
 use tidings_store::Store;
 use tidings_workflows::{Delivery, RunInput, Status};
 use tokio::time::sleep;
+use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
 
 use crate::{Error, history::run_inputs};
@@ -166,7 +167,8 @@ impl Recovery<'_> {
             .workflow_id(key.workflow_id())
             .maybe_run_id(self.run_id)
             .build();
-        let run = match execution.bind_untyped((*temporal).clone()).describe(WorkflowDescribeOptions::default()).await {
+        let workflow = execution.bind_untyped((*temporal).clone());
+        let run = match workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await {
             Err(WorkflowInteractionError::NotFound(refusal)) => {
                 check_namespace(&refusal)?;
                 return Err(RecoverError::NoSuchRun((*key).clone()));
@@ -183,6 +185,10 @@ impl Recovery<'_> {
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         let (run_id, digests) = (run.run_id().to_owned(), digests.collect());
         Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, gone: Vec::new() })
+    }
+
+    fn describing(&self) -> Span {
+        debug_span!("temporal", call = "describe", key = %self.key)
     }
 
     async fn audit(&self, Order { by, why }: &Order) -> Result<(), RecoverError> {
@@ -205,7 +211,7 @@ impl Recovery<'_> {
     /// Returns the digest that a later, running run is delivering.
     async fn in_delivery(&self) -> Result<Option<Delivery>, RecoverError> {
         let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
-        let run = workflow.describe(WorkflowDescribeOptions::default()).await?;
+        let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;
         if run.status() != WorkflowExecutionStatus::Running {
             return Ok(None);
         }

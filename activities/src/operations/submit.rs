@@ -22,6 +22,7 @@ use tidings_model::{
     settings::{Settings, UnknownRecipients},
 };
 use tidings_store::Store;
+use tracing::instrument;
 
 /// Bytes of the text and the HTML of ready parts together.
 pub const PARTS_BYTES: usize = 1024 * 1024;
@@ -147,6 +148,7 @@ pub async fn accept(
 ///
 /// # Errors
 /// Temporal does not answer. Accepting and starting again is safe.
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "start", message = %message.id), err(level = "debug"))]
 pub async fn start(temporal: &Client, task_queue: &str, message: &MessageRecord) -> Result<(), WorkflowStartError> {
     let Origin::Single { key, .. } = &message.origin else { return Ok(()) };
     if message.closed().is_some() {

@@ -12,6 +12,7 @@ use tidings_model::{
     names,
 };
 use tokio::time::timeout;
+use tracing::{Instrument as _, debug_span, instrument};
 
 use super::{
     error::{CommandError, Failure},
@@ -94,7 +95,9 @@ impl<'a> DigestCommands<'a> {
             task_queue: self.caller.task_queue.clone(),
             search_attributes: search_attributes(self.key),
         };
-        let answer = target.update(self.caller, REOPEN, reopen).await.ok_or_else(|| self.unanswered())?;
+        let span = debug_span!("temporal", call = REOPEN.name, key = %self.key);
+        let answer = target.update(self.caller, REOPEN, reopen).instrument(span).await;
+        let answer = answer.ok_or_else(|| self.unanswered())?;
         answer.map_err(|failure| failure.of(&self.key.to_string()))
     }
 
@@ -114,6 +117,7 @@ impl<'a> DigestCommands<'a> {
         self.query(Named::<(), S>::new("status")).await
     }
 
+    #[instrument(name = "temporal", level = "debug", skip_all, fields(call = query.name, key = %self.key), err(level = "debug"))]
     async fn query<O: Serialize + DeserializeOwned + 'static>(
         self,
         query: Named<(), O>,
@@ -128,6 +132,7 @@ impl<'a> DigestCommands<'a> {
         }
     }
 
+    #[instrument(name = "temporal", level = "debug", skip_all, fields(call = update.name, key = %self.key), err(level = "debug"))]
     async fn update<I, O>(self, update: Named<I, O>, input: I) -> Result<O, CommandError>
     where
         I: Serialize + DeserializeOwned + Clone + Send + 'static,

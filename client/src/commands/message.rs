@@ -10,6 +10,7 @@ use tidings_model::{
     },
     names,
 };
+use tracing::instrument;
 
 use super::{
     error::CommandError,
@@ -50,6 +51,7 @@ impl MessageCommands {
         self.update(CANCEL, order).await
     }
 
+    #[instrument(name = "temporal", level = "debug", skip_all, fields(call = update.name, message = %self.key.message_id()), err(level = "debug"))]
     async fn update<I, O>(&self, update: Named<I, O>, input: I) -> Result<O, CommandError>
     where
         I: Serialize + DeserializeOwned + Clone + Send + 'static,

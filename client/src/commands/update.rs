@@ -28,7 +28,7 @@ pub(super) struct Caller {
 
 /// An update or a query by its name, with the types of its input and its answer.
 pub(super) struct Named<I, O> {
-    name: &'static str,
+    pub name: &'static str,
     types: PhantomData<fn(I) -> O>,
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
 use tidings_model::retention::{Cutoff, Kind};
 use tidings_workflows::{Upkeep, upkeep::Report};
+use tracing::{Instrument as _, debug_span};
 
 use crate::{Config, Storage, worker::retention_schedule};
 
@@ -82,9 +83,10 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
 async fn upkeep(config: &Config) -> anyhow::Result<Report> {
     let client = config.temporal.connect().await?;
     let upkeep = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
+    let ending = debug_span!("temporal", call = "result", id = upkeep.info().workflow_id);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     tokio::select! {
-        report = upkeep.get_result(WorkflowGetResultOptions::default()) => {
+        report = upkeep.get_result(WorkflowGetResultOptions::default()).instrument(ending) => {
             bar.finish_and_clear();
             report.context("upkeep came to no end; what it deleted stays deleted, and the next one does the rest")
         }
@@ -94,7 +96,8 @@ async fn upkeep(config: &Config) -> anyhow::Result<Report> {
 
 async fn show(upkeep: &WorkflowHandle<Client, Upkeep>, bar: &ProgressBar) -> std::convert::Infallible {
     loop {
-        let asked = upkeep.query(Upkeep::status, (), WorkflowQueryOptions::default());
+        let span = debug_span!("temporal", call = "status", id = upkeep.info().workflow_id);
+        let asked = upkeep.query(Upkeep::status, (), WorkflowQueryOptions::default()).instrument(span);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(report)) => bar.set_message(report.to_string().replace('\n', "; ")),
             _ => bar.set_message("no worker answers; upkeep goes on when one does"),

@@ -7,8 +7,8 @@ use jiff::civil::Time;
 use temporalio_client::{
     Client, RpcOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
     schedules::{
-        CreateScheduleOptions, ScheduleAction, ScheduleCalendarSpec, ScheduleError, ScheduleHandle,
-        ScheduleOverlapPolicy, ScheduleSpec, ScheduleUpdate, TriggerScheduleOptions,
+        CreateScheduleOptions, ScheduleAction, ScheduleCalendarSpec, ScheduleDescription, ScheduleError,
+        ScheduleHandle, ScheduleOverlapPolicy, ScheduleSpec, ScheduleUpdate, TriggerScheduleOptions,
     },
     tonic::Code,
 };
@@ -16,6 +16,7 @@ use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, sc
 use tidings_client::check_namespace;
 use tidings_model::names;
 use tidings_workflows::Upkeep;
+use tracing::{Instrument as _, Span, debug_span};
 
 /// The longest delay of a purge that Temporal missed. After that, the next night purges.
 const CATCH_UP: Duration = Duration::from_hours(12);
@@ -50,23 +51,24 @@ impl RetentionSchedule<'_> {
     pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
         let id = names::upkeep(self.task_queue);
         let schedule = client.get_schedule_handle(&id);
-        if !is_there(&schedule).await? {
+        if !is_there(&schedule, &id).await? {
             let options =
                 CreateScheduleOptions::builder().action(self.action()).spec(self.spec()).overlap_policy(POLICY).build();
-            match client.create_schedule(id.as_str(), options).await {
+            match client.create_schedule(id.as_str(), options).instrument(call("create_schedule", &id)).await {
                 // Another worker was faster.
                 Err(ScheduleError::Rpc(status)) if status.code() == Code::AlreadyExists => {}
                 created => drop(created.with_context(|| format!("schedule {id} cannot be created"))?),
             }
         }
-        let found = schedule.describe(RpcOptions::default()).await?.into_raw().schedule.unwrap_or_default();
+        let found = describe(&schedule, &id).await?.into_raw().schedule.unwrap_or_default();
         if !self.is_as_wanted(&found) {
             let (action, spec) = (self.action(), self.spec());
             let change = move |update: &mut ScheduleUpdate| {
                 update.set_action(action).set_spec(spec).set_overlap_policy(POLICY);
                 update.set_catchup_window(CATCH_UP);
             };
-            schedule.update(change, RpcOptions::default()).await.with_context(|| format!("schedule {id}"))?;
+            let updated = schedule.update(change, RpcOptions::default()).instrument(call("update_schedule", &id)).await;
+            updated.with_context(|| format!("schedule {id}"))?;
             tracing::info!(schedule = id, at = %self.at, "upkeep is scheduled");
         }
         Ok(())
@@ -109,8 +111,16 @@ impl RetentionSchedule<'_> {
     }
 }
 
-async fn is_there(schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleError> {
-    match schedule.describe(RpcOptions::default()).await {
+async fn describe(schedule: &ScheduleHandle<Client>, id: &str) -> Result<ScheduleDescription, ScheduleError> {
+    schedule.describe(RpcOptions::default()).instrument(call("describe_schedule", id)).await
+}
+
+fn call(call: &'static str, id: &str) -> Span {
+    debug_span!("temporal", call, id)
+}
+
+async fn is_there(schedule: &ScheduleHandle<Client>, id: &str) -> Result<bool, ScheduleError> {
+    match describe(schedule, id).await {
         Ok(_) => Ok(true),
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -124,7 +134,7 @@ async fn is_there(schedule: &ScheduleHandle<Client>) -> Result<bool, ScheduleErr
 pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
     let id = names::upkeep(task_queue);
     let schedule = client.get_schedule_handle(&id);
-    let before = match schedule.describe(RpcOptions::default()).await {
+    let before = match describe(&schedule, &id).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
             check_namespace(&status)?;
             bail!("there is no schedule {id}: `tidings worker` makes it when it starts")
@@ -134,15 +144,19 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     for running in before.running_actions() {
         let upkeep = client.get_workflow_handle::<Upkeep>(running.workflow_id.as_str());
         // The schedule may not know yet that it is over.
-        if upkeep.describe(WorkflowDescribeOptions::default()).await?.status() == WorkflowExecutionStatus::Running {
+        let span = call("describe", &running.workflow_id);
+        let described = upkeep.describe(WorkflowDescribeOptions::default()).instrument(span).await?;
+        if described.status() == WorkflowExecutionStatus::Running {
             return Ok(running.workflow_id);
         }
     }
-    schedule.trigger(POLICY, TriggerScheduleOptions::default()).await.with_context(|| format!("schedule {id}"))?;
+    let triggered =
+        schedule.trigger(POLICY, TriggerScheduleOptions::default()).instrument(call("trigger_schedule", &id));
+    triggered.await.with_context(|| format!("schedule {id}"))?;
     let last = before.recent_actions().pop();
     let asked = Instant::now();
     while asked.elapsed() < PATIENCE {
-        let latest = schedule.describe(RpcOptions::default()).await?.recent_actions().pop();
+        let latest = describe(&schedule, &id).await?.recent_actions().pop();
         if let Some(started) = latest.filter(|latest| Some(latest) != last.as_ref()) {
             return Ok(started.workflow_id);
         }

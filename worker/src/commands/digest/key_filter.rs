@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, str::FromStr};
 use futures::TryStreamExt as _;
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
 use tidings_model::{Key, names};
+use tracing::instrument;
 
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,7 @@ impl KeyFilter {
     ///
     /// # Errors
     /// Temporal does not answer, or knows no such query.
+    #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", filter = ?self), err(level = "debug"))]
     pub async fn keys(&self, temporal: &Client) -> Result<BTreeSet<Key>, ClientError> {
         let found = temporal.list_workflows(self.query(), WorkflowListOptions::default());
         let keys = found.try_filter_map(async |found| Ok(Key::from_workflow_id(found.id()).ok()));

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
 use tidings_activities::choices;
 use tidings_model::{MessageKey, names, pause::Scope};
+use tracing::instrument;
 
 use crate::{
     Config,
@@ -56,6 +57,7 @@ pub(super) async fn wake(config: &Config, scope: &Scope, messages: bool, rate: u
 }
 
 /// The ids of the running workflows, as far as visibility knows them: that is a moment behind.
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
 async fn running(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
     let Scope { tenant, digest_type } = scope.clone();
     let keys = KeyFilter { tenant, digest_type, user: None }.keys(temporal).await?;
