@@ -7,7 +7,7 @@ use std::{
 };
 
 use temporalio_common::{data_converters::RawValue, protos::temporal::api::common::v1::Payload};
-use tidings_model::{decode, limits};
+use tidings_model::{decode::BatchPayload, limits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{Error, pace::Pace};
@@ -89,15 +89,11 @@ pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
     batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
 }
 
-/// The batch as the signal carries it: a `tidings.v1.EventBatch` in JSON, which the Temporal UI shows readably.
+/// The batch as the signal carries it.
 pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
     let all = |kind| batch.iter().filter(move |item| item.kind == kind).map(|item| item.json.as_str());
-    let metadata = [("encoding", "json/protobuf"), ("messageType", decode::EVENT_BATCH)];
-    RawValue::new(vec![Payload {
-        metadata: metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into(),
-        data: decode::batch_json(all(Kind::Event), all(Kind::Retract)).into_bytes(),
-        ..Payload::default()
-    }])
+    let BatchPayload { metadata, data } = BatchPayload::new(all(Kind::Event), all(Kind::Retract));
+    RawValue::new(vec![Payload { metadata: metadata.into(), data, ..Payload::default() }])
 }
 
 /// Answers every caller of the batch.

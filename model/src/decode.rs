@@ -64,6 +64,26 @@ pub fn refuse<'a>(
     letters.into_vec()
 }
 
+/// A batch as the one payload of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchPayload {
+    /// The metadata by name.
+    pub metadata: [(String, Vec<u8>); 2],
+    pub data: Vec<u8>,
+}
+
+impl BatchPayload {
+    /// A `tidings.v1.EventBatch` in JSON, which the Temporal UI shows readably. Its events and retracts are proto3-JSON already.
+    #[must_use]
+    pub fn new<'a>(events: impl IntoIterator<Item = &'a str>, retracts: impl IntoIterator<Item = &'a str>) -> Self {
+        let metadata = [("encoding", "json/protobuf"), ("messageType", EVENT_BATCH)];
+        Self {
+            metadata: metadata.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())),
+            data: batch_json(events, retracts).into_bytes(),
+        }
+    }
+}
+
 /// The JSON of a `tidings.v1.EventBatch` whose events and retracts are proto3-JSON already.
 #[must_use]
 pub fn batch_json<'a>(

@@ -11,7 +11,7 @@ pub(crate) mod cap;
 pub(crate) mod streams;
 
 pub use cap::Cap;
-pub use streams::{DkimKey, Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Sender, Stream, Streams};
+pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Sender, Stream, Streams};
 
 /// The configuration of activities.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tidings_mail::dkim::Signers;
 use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
 mod digest;
@@ -92,26 +93,36 @@ pub enum Error {
 }
 
 impl Config {
-    /// Returns the settings for the activities, with the DKIM keys read.
+    /// Returns the settings for the activities. [`Config::signers`] has the DKIM keys.
     ///
     /// # Errors
-    /// A DKIM key cannot be read or cannot sign, or the environment lacks the address of a relay.
+    /// The environment lacks the address of a relay.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
-        let mut problems = Vec::new();
-        let mut kept = |signed: Result<_, Problem>| signed.map_err(|problem| problems.push(problem)).ok();
-        let streams = (kept(self.streams.bulk.signed()), kept(self.streams.transactional.signed()));
-        problems.extend(self.named_relays().filter_map(|(_, relay)| relay.settings().err()));
-        problems.dedup();
-        match streams {
-            (Some(bulk), Some(transactional)) if problems.is_empty() => {
-                let streams = settings::Streams { bulk, transactional };
-                Ok(Settings { streams, unknown_recipients, ..self.unsigned() })
-            }
-            _ => Err(Error::Wrong(problems)),
+        let problems: Vec<_> = self.named_relays().filter_map(|(_, relay)| relay.settings().err()).collect();
+        if problems.is_empty() {
+            Ok(Settings { unknown_recipients, ..self.unsigned() })
+        } else {
+            Err(Error::Wrong(problems))
         }
     }
 
-    /// Returns the settings for commands that send nothing: without signatures, and without relays that lack an address.
+    /// Reads the DKIM keys of both streams.
+    ///
+    /// # Errors
+    /// Each key that cannot be read, or cannot sign. The error never shows the key.
+    pub fn signers(&self) -> Result<Signers, Error> {
+        let mut problems = Vec::new();
+        let mut signer = |stream: &Stream| {
+            let signer = stream.dkim.as_ref().map(DkimConfig::signer).transpose();
+            signer.map_err(|problem| problems.push(problem)).ok().flatten()
+        };
+        let signers = Signers { bulk: signer(&self.streams.bulk), transactional: signer(&self.streams.transactional) };
+        // The streams may share a key.
+        problems.dedup();
+        if problems.is_empty() { Ok(signers) } else { Err(Error::Wrong(problems)) }
+    }
+
+    /// Returns the settings for commands that send nothing: without relays that lack an address.
     #[must_use]
     pub fn unsigned(&self) -> Settings {
         let relays = self.named_relays().filter_map(|(name, relay)| Some((name.clone(), relay.settings().ok()?)));

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use futures::future::{try_join, try_join_all};
 use tidings_activities::{Deps, RetentionActivities, relays::Relays};
-use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
+use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +29,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
+    let signers = config.signers()?;
     for warning in config.warnings() {
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
@@ -43,7 +44,7 @@ pub async fn run(
     let (bulk, transactional) = (connect()?, connect()?);
     let upkeep = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
-    let digests = Deps { store, renderer, signers: Signers::new(&settings.streams)?, relays: bulk.clone(), settings };
+    let digests = Deps { store, renderer, signers, relays: bulk.clone(), settings };
     let messages = Deps { relays: transactional.clone(), ..digests.clone() };
     let runtime = sdk::runtime()?;
     let workers = [

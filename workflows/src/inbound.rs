@@ -19,27 +19,6 @@ use tidings_model::{
 pub struct Inbound(Vec<Payload>);
 
 impl Inbound {
-    /// A batch of events that are proto3-JSON already, as a `tidings.v1.EventBatch` that the Temporal UI shows readably.
-    #[must_use]
-    pub fn from_json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::from_json(events, [])
-    }
-
-    /// Like [`Inbound::from_json_events`], with retracts after the events.
-    #[must_use]
-    pub fn from_json<'a>(
-        events: impl IntoIterator<Item = &'a str>,
-        retracts: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        Self(vec![Payload {
-            metadata: [("encoding", "json/protobuf"), ("messageType", decode::EVENT_BATCH)]
-                .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()))
-                .into(),
-            data: decode::batch_json(events, retracts).into_bytes(),
-            ..Payload::default()
-        }])
-    }
-
     /// Decodes the events and retracts of `key`; see [`decode::decode`].
     #[must_use]
     pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
@@ -117,8 +96,8 @@ mod tests {
     #[test]
     fn a_signal_of_any_payloads_is_taken_in_and_given_back() {
         let odd = Payload { data: vec![0xff; 9], ..Payload::default() };
-        let batch = Inbound::from_json_events([r#"{"event_id":"e1"}"#]).0;
-        for payloads in [vec![], batch.clone(), vec![odd.clone()], vec![odd, batch[0].clone()]] {
+        let batch = Payload { data: br#"{"events":[]}"#.to_vec(), ..Payload::default() };
+        for payloads in [vec![], vec![batch.clone()], vec![odd.clone()], vec![odd, batch]] {
             let converter = PayloadConverter::default();
             let data = SerializationContextData::None;
             let context = SerializationContext::new(&data, &converter);

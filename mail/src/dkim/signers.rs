@@ -1,7 +1,7 @@
 //! The keys of both streams, ready to sign.
 
 use jiff::Timestamp;
-use tidings_model::settings::{DkimKey, Stream, Streams};
+use tidings_model::settings::Streams;
 
 use super::Dkim;
 use crate::Error;
@@ -9,20 +9,11 @@ use crate::Error;
 /// Signs each stream's messages, unless the stream's relay does.
 #[derive(Clone, Debug, Default)]
 pub struct Signers {
-    bulk: Option<Dkim>,
-    transactional: Option<Dkim>,
+    pub bulk: Option<Dkim>,
+    pub transactional: Option<Dkim>,
 }
 
 impl Signers {
-    /// Reads the keys of the configuration.
-    ///
-    /// # Errors
-    /// [`Error::DkimKey`] names the fault of a key and does not show the key.
-    pub fn new(streams: &Streams) -> Result<Self, Error> {
-        let dkim = |stream: &Stream| stream.dkim.as_ref().map(Dkim::read).transpose();
-        Ok(Self { bulk: dkim(&streams.bulk)?, transactional: dkim(&streams.transactional)? })
-    }
-
     /// The message as it goes out. A message without its signature does not go out: receivers would take it for forged.
     ///
     /// # Errors
@@ -33,15 +24,5 @@ impl Signers {
             Some(dkim) => dkim.sign(&bytes, at),
             None => Ok(bytes),
         }
-    }
-}
-
-impl Dkim {
-    /// Reads a configured key.
-    ///
-    /// # Errors
-    /// As for [`Dkim::new`].
-    pub fn read(key: &DkimKey) -> Result<Self, Error> {
-        Self::new(&key.selector, &key.domain, &key.pem)
     }
 }

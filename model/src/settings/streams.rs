@@ -49,8 +49,6 @@ pub struct Stream {
     pub guarantee: Guarantee,
     /// The sender of its messages.
     pub sender: Sender,
-    /// The key that signs its messages, unless the relay signs.
-    pub dkim: Option<DkimKey>,
 }
 
 impl Stream {
@@ -62,7 +60,6 @@ impl Stream {
             retry_delays: RETRY_DELAYS.to_vec(),
             guarantee: Guarantee::default(),
             sender,
-            dkim: None,
         }
     }
 
@@ -85,24 +82,6 @@ pub struct Sender {
     pub reply_to: Option<String>,
     /// Right-hand side of `Message-ID` and `List-Id`.
     pub domain: String,
-}
-
-/// The private key that signs a stream's messages (DKIM, RFC 6376), and the name under which receivers find the public one.
-#[derive(Clone, PartialEq, Eq)]
-pub struct DkimKey {
-    /// Name of the key below `_domainkey`, as in DNS.
-    pub selector: String,
-    /// The domain that signs.
-    pub domain: String,
-    /// The key in PEM.
-    pub pem: Vec<u8>,
-}
-
-/// Never shows the key.
-impl fmt::Debug for DkimKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DkimKey({}._domainkey.{}, ***)", self.selector, self.domain)
-    }
 }
 
 /// The promise of a stream after an ambiguous attempt (rule 26).

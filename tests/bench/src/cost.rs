@@ -11,10 +11,9 @@ use temporalio_client::WorkflowFetchHistoryOptions;
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
     cost::HistoryCost,
-    env::{Env, Running, event, eventually, key, settings, signal},
+    env::{Env, Running, event, eventually, json_events, key, settings, signal},
 };
 use tidings_model::{Key, names};
-use tidings_workflows::Inbound;
 use tokio::sync::watch;
 
 use crate::{
@@ -147,7 +146,7 @@ async fn feed(env: &Env, events: usize, at_once: bool) -> Result<()> {
     }
     for id in ids {
         let event = serde_json::to_string(&event(&key, &id))?;
-        signal(&env.temporal, &key, Inbound::from_json_events([event.as_str()])).await?;
+        signal(&env.temporal, &key, json_events([event.as_str()])).await?;
     }
     Ok(())
 }

@@ -14,11 +14,10 @@ use tempfile::TempDir;
 use tidings::registration;
 use tidings_client::{Client, Config, search_attributes};
 use tidings_harness::{
-    env::{Running, activities, event, key, settings, signal_found_by, sqlite},
+    env::{Running, activities, event, json_events, key, settings, signal_found_by, sqlite},
     server::{DevServer, connect},
 };
 use tidings_model::names;
-use tidings_workflows::Inbound;
 
 use crate::{
     figure::{Figure, Target, count},
@@ -137,7 +136,7 @@ impl Emitter {
                 self.count(async |user, id| {
                     let key = key("activity", user);
                     let event = serde_json::to_string(&event(&key, id))?;
-                    let inbound = Inbound::from_json_events([event.as_str()]);
+                    let inbound = json_events([event.as_str()]);
                     match signal_found_by(&temporal, &key, inbound, search_attributes(&key)).await {
                         Err(error) if !error.to_string().contains(RUN_IS_FULL) => bail!(error),
                         accepted => Ok(accepted.is_ok()),

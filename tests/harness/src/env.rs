@@ -16,7 +16,7 @@ use temporalio_client::{
 use temporalio_common::{
     HasWorkflowDefinition, SignalDefinition, UntypedWorkflow, UpdateDefinition,
     data_converters::RawValue,
-    protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
+    protos::temporal::api::{common::v1::Payload, enums::v1::EventType, history::v1::HistoryEvent},
     search_attributes::SearchAttributes,
 };
 use temporalio_sdk::WorkerOptions;
@@ -26,6 +26,7 @@ use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
 use tidings_model::{
     Key,
     command::Order,
+    decode::BatchPayload,
     names,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
@@ -82,13 +83,7 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    Ok(Deps {
-        store,
-        renderer: Arc::new(Renderer::new(None)?),
-        signers: Signers::new(&settings.streams)?,
-        relays,
-        settings,
-    })
+    Ok(Deps { store, renderer: Arc::new(Renderer::new(None)?), signers: Signers::default(), relays, settings })
 }
 
 /// A migrated SQLite store in `folder`.
@@ -119,6 +114,7 @@ pub struct Env<S = Sqlite> {
     pub store: Arc<S>,
     pub relay: Relay,
     pub settings: Settings,
+    pub signers: Signers,
     pub temporal: Client,
     pub events: tidings_client::Client,
     pub folder: TempDir,
@@ -166,6 +162,7 @@ impl<S: Store> Env<S> {
             relay: Relay::start().await?,
             events: tidings_client::Client::new(temporal.clone(), tidings_client::Config::default()),
             settings,
+            signers: Signers::default(),
             temporal,
             server,
             worker: None,
@@ -173,12 +170,21 @@ impl<S: Store> Env<S> {
         })
     }
 
+    /// Another set of the worker's activities.
+    ///
+    /// # Errors
+    /// When the settings name an impossible relay.
+    pub fn activities(&self) -> Result<Deps> {
+        let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
+        Ok(Deps { signers: self.signers.clone(), ..activities })
+    }
+
     /// Starts the production worker.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn start_worker(&mut self) -> Result<()> {
-        let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
+        let activities = self.activities()?;
         self.worker =
             Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
         Ok(())
@@ -193,7 +199,7 @@ impl<S: Store> Env<S> {
         let server = proxy.url(Url::parse("http://localhost")?)?;
         let connection = Connection::connect(ConnectionOptions::new(server).build()).await?;
         let client = Client::new(connection, ClientOptions::new("default").build())?;
-        let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
+        let activities = self.activities()?;
         let worker = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;
         Ok((proxy, worker))
     }
@@ -327,6 +333,22 @@ pub fn has_fired(history: &[HistoryEvent]) -> bool {
 #[must_use]
 pub fn key(digest: &str, user: &str) -> Key {
     Key::new("acme".to_owned(), digest.to_owned(), user.to_owned()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A signal of events that are proto3-JSON already.
+#[must_use]
+pub fn json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> Inbound {
+    json_batch(events, [])
+}
+
+/// A signal of events and retracts that are proto3-JSON already.
+#[must_use]
+pub fn json_batch<'a>(
+    events: impl IntoIterator<Item = &'a str>,
+    retracts: impl IntoIterator<Item = &'a str>,
+) -> Inbound {
+    let BatchPayload { metadata, data } = BatchPayload::new(events, retracts);
+    vec![Payload { metadata: metadata.into(), data, ..Payload::default() }].into()
 }
 
 /// A plain event for [`key`].

@@ -16,7 +16,7 @@ use tidings_activities::{
     operations::submit::{self, Accepted, Content, Refused, Submission, To},
 };
 use tidings_client::{Commands, commands::MessageCommands};
-use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_mail::render::Renderer;
 use tidings_model::{
     MessageKey,
     command::Order,
@@ -27,7 +27,7 @@ use tidings_model::{
 use tidings_store::prelude::*;
 use tidings_workflows::{Message, message::Status};
 
-use crate::env::{Env, Running, activities, eventually, settings};
+use crate::env::{Env, Running, eventually, settings};
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// The recipient of [`submission`].
@@ -89,8 +89,7 @@ impl MessageEnv {
     /// # Errors
     /// When the settings name an impossible relay.
     pub fn deliveries(&self) -> Result<Deps> {
-        let Env { store, relay, settings, .. } = &self.env;
-        activities(store.clone(), &relay.url(), settings.clone())
+        self.env.activities()
     }
 
     /// Starts the worker.
@@ -109,8 +108,7 @@ impl MessageEnv {
     /// See [`Refused`].
     pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
         let renderer = Renderer::new(None)?;
-        let signers = Signers::new(&self.env.settings.streams).map_err(|error| Refused::Unsigned(error.to_string()))?;
-        submit::accept(&*self.env.store, &renderer, &signers, &self.env.settings, submission).await
+        submit::accept(&*self.env.store, &renderer, &self.env.signers, &self.env.settings, submission).await
     }
 
     /// Accepts a message and starts its workflow.

@@ -19,11 +19,11 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
 use tidings::registration;
 use tidings_model::{Key, names, settings::Settings};
 use tidings_store::{Sqlite, prelude::*};
-use tidings_workflows::{Digest, Inbound, Summary};
+use tidings_workflows::{Digest, Summary};
 use uuid::Uuid;
 
 use crate::{
-    env::{Running, activities, count, eventually, signal, sqlite},
+    env::{Running, activities, count, eventually, json_events, signal, sqlite},
     port::Port,
     relay::Relay,
 };
@@ -129,7 +129,7 @@ impl TimeSkipping {
     /// When the server does not take it.
     pub async fn emit_of(&self, key: &Key, event_id: &str, category: &str) -> Result<()> {
         let json = format!(r#"{{"event_id":"{event_id}","category":"{category}","occurred_at":1767225600}}"#);
-        signal(&self.server.client, key, Inbound::from_json_events([json.as_str()])).await
+        signal(&self.server.client, key, json_events([json.as_str()])).await
     }
 
     /// Runs a counting query in the ledger.

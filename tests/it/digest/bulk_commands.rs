@@ -6,11 +6,10 @@ use anyhow::Result;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{event, eventually, key, signal},
+    env::{event, eventually, json_events, key, signal},
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::Inbound;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const ACTIVITY_OF_ACME: &str = "tenant=acme and type=activity";
@@ -26,7 +25,7 @@ async fn started() -> Result<CliEnv> {
         client.emit(event(&key, "e1")).await?;
     }
     let bare = r#"{"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}"#;
-    signal(&temporal, &key("activity", "bare"), Inbound::from_json_events([bare])).await?;
+    signal(&temporal, &key("activity", "bare"), json_events([bare])).await?;
     eventually("visibility knows all keys", MINUTE, async || {
         let found = dry_run(&cli, "type=activity").await?;
         Ok((found.len() == 5).then_some(()))

@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp, Unit};
 use temporalio_client::{WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions};
 use tidings_harness::{
-    env::{Env, event, eventually, key, order, settings, signal},
+    env::{Env, event, eventually, json_events, key, order, settings, signal},
     relay::{Act, At, Fault, events_by_message},
 };
 use tidings_model::{
@@ -21,7 +21,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{CarriedState, Digest, Inbound, Status};
+use tidings_workflows::{CarriedState, Digest, Status};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -284,7 +284,7 @@ async fn an_urgent_event_flushes_its_window_and_its_redelivery_changes_nothing()
     env.events.emit(event(&key, "e2")).await?;
     let planned = collecting(&env, &key, 1).await?.due_at;
     let json = r#"{"event_id":"urgent","category":"comment","occurred_at":1767225600,"urgent":true}"#;
-    signal(&env.temporal, &key, Inbound::from_json_events([json])).await?;
+    signal(&env.temporal, &key, json_events([json])).await?;
     // It is looked at, and leaves.
     let plans = async || {
         let history = format!("{:?}", env.history(&key).await?);

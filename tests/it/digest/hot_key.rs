@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_harness::{
-    env::{Env, eventually, key, settings, signal},
+    env::{Env, eventually, json_events, key, settings, signal},
     relay::events_by_message,
 };
 use tidings_model::Key;
@@ -48,7 +48,7 @@ async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
                     signal(&env.temporal, key, Inbound::from(vec![broken])).await?;
                 }
                 let event = json(key, n % EVENTS);
-                signal(&env.temporal, key, Inbound::from_json_events([event.as_str()])).await
+                signal(&env.temporal, key, json_events([event.as_str()])).await
             }
         });
         let run = env.run(key).await.ok();

@@ -10,13 +10,12 @@ use tidings::registration;
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
-    env::{Env, Running, activities, event, eventually, key, settings, signal},
+    env::{Env, Running, activities, event, eventually, json_batch, json_events, key, settings, signal},
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::Store;
-use tidings_workflows::Inbound;
 
 /// More than one run takes: it continues as new, with events pending.
 const SIGNALS: usize = 1_200;
@@ -119,7 +118,7 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
     let _worker = worker(&env, bug)?;
     let key = key("activity", "ann");
     let retract = r#"{"event_id": "e1"}"#;
-    signal(&env.temporal, &key, Inbound::from_json([], [retract])).await?;
+    signal(&env.temporal, &key, json_batch([], [retract])).await?;
     idle(&env, &key).await?;
     env.events.emit(event(&key, "e1")).await?;
     idle(&env, &key).await?;
@@ -151,7 +150,7 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     let signals = ids.iter().map(|event_id| {
         let json = serde_json::to_string(&event(&key, event_id));
         let (temporal, key) = (&env.temporal, &key);
-        async move { signal(temporal, key, Inbound::from_json_events([json?.as_str()])).await }
+        async move { signal(temporal, key, json_events([json?.as_str()])).await }
     });
     stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     idle(&env, &key).await?;

@@ -13,7 +13,7 @@ use temporalio_common::protos::temporal::api::{
 use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings, signal, wait_for_emails},
+    env::{Env, event, eventually, json_events, key, settings, signal, wait_for_emails},
     postgres::{database, waits},
     relay::{Act, At, Fault, events_by_message},
 };
@@ -201,7 +201,7 @@ fn bulky(n: usize) -> Inbound {
         )
     };
     let events: Vec<_> = (0..16).map(event).collect();
-    Inbound::from_json_events(events.iter().map(String::as_str))
+    json_events(events.iter().map(String::as_str))
 }
 
 /// The claim of a run that is terminated waits for a lock, and comes through when its events were emitted again.

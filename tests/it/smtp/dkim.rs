@@ -16,7 +16,7 @@ use tidings_harness::{
     python::python,
 };
 use tidings_mail::dkim::Dkim;
-use tidings_model::{Provider, settings::DkimKey};
+use tidings_model::Provider;
 use tidings_needs::needs;
 use uuid::Uuid;
 
@@ -28,10 +28,10 @@ const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id
                       from:to:subject:date:message-id:reply-to";
 
 /// The mail of one event, as the relay got it.
-async fn digest(signing: DkimKey) -> Result<String> {
-    let mut settings = settings("instant", "instant");
-    settings.streams.bulk.dkim = Some(signing);
-    let env = Env::start(settings).await?;
+async fn digest(dkim: Dkim) -> Result<String> {
+    let mut env = Env::without_worker(settings("instant", "instant")).await?;
+    env.signers.bulk = Some(dkim);
+    env.start_worker()?;
     let ann = key("activity", "ann");
     env.events.emit(event(&ann, "event-1")).await?;
     wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await?;
@@ -93,9 +93,8 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
 
 async fn verifies_until_the_email_is_changed(pem: &str, algorithm: &str) -> Result<()> {
     let python = python()?;
-    let key = DkimKey { selector: "s1".to_owned(), domain: "tidings.example".to_owned(), pem: pem.as_bytes().to_vec() };
-    let dkim = Dkim::read(&key)?;
-    let mail = digest(key).await?;
+    let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
+    let mail = digest(dkim.clone()).await?;
     assert!(mail.starts_with(&format!("DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed;")), "{mail}");
     let header = mail.split("\r\nFrom: ").next().unwrap_or_default();
     let header: String = header.split_whitespace().collect();

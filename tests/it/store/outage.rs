@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings, signal},
+    env::{Env, event, eventually, json_events, key, settings, signal},
     postgres::database,
     proxy::{Network, Proxy},
     relay::events_by_message,
@@ -17,7 +17,6 @@ use tidings_harness::{
 use tidings_model::{Key, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::Inbound;
 
 const KEYS: usize = 100;
 /// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.
@@ -66,7 +65,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     let first_run = env.run(&flooded).await?;
     let flood = (0..FLOOD).map(|n| {
         let (event, flooded) = (bulky(&flooded, n), &flooded);
-        async move { signal(&env.temporal, flooded, Inbound::from_json_events([event.as_str()])).await }
+        async move { signal(&env.temporal, flooded, json_events([event.as_str()])).await }
     });
     stream::iter(flood).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     eventually("the flooded run continues as new", SOON, async || {

@@ -23,7 +23,7 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings_activities::retention::Retention;
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings, signal, wait_for_emails},
+    env::{Env, event, eventually, json_events, key, settings, signal, wait_for_emails},
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
@@ -36,7 +36,7 @@ use tidings_model::{
     retention::Kind,
 };
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Inbound, Message, Upkeep};
+use tidings_workflows::{Digest, Message, Upkeep};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,10 +129,10 @@ async fn record_the_shapes_of_today() -> Result<()> {
 
     let continued = key("alerts", "continued");
     let first = {
-        signal(&env.temporal, &continued, Inbound::from_json_events([EVENT])).await?;
+        signal(&env.temporal, &continued, json_events([EVENT])).await?;
         env.run(&continued).await?
     };
-    let signals = (0..1_005).map(|_| signal(&env.temporal, &continued, Inbound::from_json_events([EVENT])));
+    let signals = (0..1_005).map(|_| signal(&env.temporal, &continued, json_events([EVENT])));
     stream::iter(signals).buffer_unordered(4).try_collect::<()>().await?;
     let rolled = async || Ok((env.run(&continued).await? != first).then_some(()));
     eventually("the run continues as new", minute, rolled).await?;

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
-use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_mail::render::Renderer;
 use tidings_model::settings::Streams;
 
 use crate::{Config, error::Usage, storage::Storage};
@@ -67,7 +67,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let submission = options.submission()?;
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
-    let signers = Signers::new(&settings.streams)?;
+    let signers = config.signers()?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let accepted = submit::accept(&*store, &renderer, &signers, &settings, &submission).await.map_err(refused)?;
     let message = &accepted.message;

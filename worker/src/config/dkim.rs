@@ -10,7 +10,7 @@ use std::{
 
 use serde::Deserialize;
 use tidings_mail::dkim::Dkim;
-use tidings_model::settings::{DkimKey, Sender};
+use tidings_model::settings::Sender;
 use toml::Spanned;
 
 use super::problem::{Checks, Problem};
@@ -155,25 +155,11 @@ impl DkimConfig {
     /// # Errors
     /// The key cannot be read, or cannot sign. The error never shows the key.
     pub fn signer(&self) -> Result<Dkim, Problem> {
-        self.read().map(|(_, signer)| signer)
-    }
-
-    /// The key as data, once it is known to sign.
-    ///
-    /// # Errors
-    /// As for [`DkimConfig::signer`].
-    pub fn key(&self) -> Result<DkimKey, Problem> {
-        self.read().map(|(key, _)| key)
-    }
-
-    fn read(&self) -> Result<(DkimKey, Dkim), Problem> {
         let pem = match &self.key {
             PrivateKey::File(path) => fs::read(path).map_err(|error| self.problem(unreadable(&error)))?,
             PrivateKey::Pem(pem) => pem.clone().into_bytes(),
         };
-        let key = DkimKey { selector: self.selector.clone(), domain: self.domain.clone(), pem };
-        let signer = Dkim::read(&key).map_err(|error| self.problem(error.to_string()))?;
-        Ok((key, signer))
+        Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))
     }
 
     /// Returns the file with the key, unless the environment holds the key.

@@ -14,7 +14,7 @@ use super::{
     dkim::{self, DkimConfig},
     list::{SpannedList, parse_each},
     mail,
-    problem::{Checks, Problem},
+    problem::Checks,
     relay,
     suggest::did_you_mean,
 };
@@ -53,21 +53,9 @@ pub struct Streams {
 /// A stream whose DKIM key is not read yet.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// The settings without the signature.
     pub settings: Settings,
     /// The signature, unless the relay signs.
     pub dkim: Option<DkimConfig>,
-}
-
-impl Stream {
-    /// Returns the settings for sending, with the signature.
-    ///
-    /// # Errors
-    /// The DKIM key cannot be read, or cannot sign.
-    pub fn signed(&self) -> Result<Settings, Problem> {
-        let dkim = self.dkim.as_ref().map(DkimConfig::key).transpose()?;
-        Ok(Settings { dkim, ..self.settings.clone() })
-    }
 }
 
 /// The general settings that streams inherit.

@@ -1,7 +1,5 @@
 //! Configurations and the problems they report.
 
-use tidings_mail::dkim::Dkim;
-
 use super::*;
 
 mod retention;
@@ -217,10 +215,9 @@ fn dkim(rest: &str) -> String {
 #[test]
 fn a_signature_defaults_to_the_senders_domain_and_hides_its_key() {
     let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", KEY)]).unwrap();
-    let dkim = config.settings(UnknownRecipients::Wait).unwrap().streams.bulk.dkim.unwrap();
-    let signer = Dkim::read(&dkim).unwrap();
+    let signer = config.signers().unwrap().bulk.unwrap();
     assert_eq!((signer.record_name().as_str(), signer.algorithm()), ("s1._domainkey.mail.acme.example", "rsa-sha256"));
-    let shown = format!("{config:?} {dkim:?}");
+    let shown = format!("{config:?} {signer:?}");
     assert!(KEY.lines().skip(1).all(|line| !shown.contains(line)), "{shown}");
 }
 
@@ -246,9 +243,11 @@ fn a_domain_above_or_below_the_senders_is_aligned() {
 #[test]
 fn the_environments_key_overrides_key_file() {
     let text = dkim("key_file = \"nowhere.pem\"");
-    read(&text, &[("TIDINGS_DKIM_KEY", KEY)]).unwrap().settings(UnknownRecipients::Wait).unwrap();
+    read(&text, &[("TIDINGS_DKIM_KEY", KEY)]).unwrap().signers().unwrap();
     // Commands that sign nothing do without the file.
-    let error = read(&text, &[]).unwrap().settings(UnknownRecipients::Wait).unwrap_err().to_string();
+    let config = read(&text, &[]).unwrap();
+    config.settings(UnknownRecipients::Wait).unwrap();
+    let error = config.signers().unwrap_err().to_string();
     assert!(
         error.starts_with("tidings.toml:5: mail.dkim.key_file = \"nowhere.pem\": cannot be read (No such file"),
         "{error}"
@@ -260,7 +259,7 @@ fn an_unusable_key_is_reported_but_never_shown() {
     let small = include_str!("../../../tests/data/dkim/rsa-1024.pem");
     for (pem, said) in [("hunter2", "there is no private key in PEM"), (small, "the key is refused (TooSmall)")] {
         let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", pem)]).unwrap();
-        let error = config.settings(UnknownRecipients::Wait).unwrap_err().to_string();
+        let error = config.signers().unwrap_err().to_string();
         assert!(error.starts_with("environment: TIDINGS_DKIM_KEY = \"***\": DKIM: "), "{error}");
         assert!(error.contains(said) && !error.contains("hunter2"), "{error}");
     }

@@ -6,9 +6,11 @@ use anyhow::{Result, anyhow};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use temporalio_client::Client;
-use tidings_harness::{checker, env::signal};
+use tidings_harness::{
+    checker,
+    env::{json_events, signal},
+};
 use tidings_model::Key;
-use tidings_workflows::Inbound;
 
 use crate::Files;
 
@@ -35,7 +37,7 @@ pub async fn grow(temporal: &Client, files: &Files) -> Result<()> {
         json!({"event_id": id, "category": "comment", "occurred_at": occurred_at}).to_string()
     };
     let events: Vec<_> = (0..SIGNALS).map(event).collect();
-    let signals = events.iter().map(|event| signal(temporal, &key, Inbound::from_json_events([event.as_str()])));
+    let signals = events.iter().map(|event| signal(temporal, &key, json_events([event.as_str()])));
     stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let told: String = (0..SIGNALS).map(|number| checker::acknowledged(&key, &format!("long-{number}"))).collect();
     Ok(fs::write(files.path("acknowledged/long.ndjson"), told)?)

@@ -69,11 +69,11 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 
 /// Builds the dependencies of the renderer. Without a signature, the command needs no DKIM key.
 async fn deps(config: &Config) -> anyhow::Result<Deps> {
-    let settings = Config { dkim: None, ..config.clone() }.settings(UnknownRecipients::Wait)?;
+    let settings = config.settings(UnknownRecipients::Wait)?;
     Ok(Deps {
         store: Storage::connect(&config.database_url).await?.ready().await?,
         renderer: Arc::new(Renderer::new(config.templates.as_deref())?),
-        signers: Signers::new(&settings.streams)?,
+        signers: Signers::default(),
         relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
         settings,
     })

@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::relays::Relays;
 use tidings_mail::{
-    dkim::Signers,
     mime::{Draft, MessageKind, Party},
     smtp::{AttemptOutcome, Timeouts},
 };
 use tidings_model::{
     attempt::{AttemptClass, Phase},
-    settings::{Settings, Stream, Streams, UnknownRecipients},
+    settings::{Stream, Streams, UnknownRecipients},
 };
 use uuid::Uuid;
 
@@ -67,7 +66,7 @@ pub(super) async fn run(Options { name, to, json }: Options, config: &Config) ->
     }
     let mut ok = say("noop", true, "")?;
     if let Some(to) = to {
-        let delivery = mail(&route, &to, &name, &config.settings(UnknownRecipients::Wait)?).await?;
+        let delivery = mail(&route, &to, &name, config).await?;
         ok = say("mail", delivery.class == AttemptClass::Sent, &delivery.detail)?;
     }
     relays.close().await;
@@ -95,13 +94,13 @@ async fn mail(
     route: &tidings_activities::relays::Route<'_>,
     to: &str,
     relay: &str,
-    settings: &Settings,
+    config: &Config,
 ) -> anyhow::Result<AttemptOutcome> {
-    let Streams { bulk, transactional } = &settings.streams;
+    let Streams { bulk, transactional } = config.settings(UnknownRecipients::Wait)?.streams;
     let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
-    let (name, stream) = match (serves(bulk), serves(transactional)) {
-        (false, true) => (Streams::TRANSACTIONAL, transactional),
-        _ => (Streams::BULK, bulk),
+    let (name, stream) = match (serves(&bulk), serves(&transactional)) {
+        (false, true) => (Streams::TRANSACTIONAL, &transactional),
+        _ => (Streams::BULK, &bulk),
     };
     let sender = &stream.sender;
     let now = Timestamp::now();
@@ -119,7 +118,7 @@ async fn mail(
         message_domain: &sender.domain,
     };
     let composed = draft.compose()?;
-    let bytes = Signers::new(&settings.streams)?.sign(name, composed.bytes, now)?;
+    let bytes = config.signers()?.sign(name, composed.bytes, now)?;
     Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
