@@ -60,7 +60,8 @@ pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Clie
 }
 
 /// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
-/// line of the file that the SDK shows below the first line of its error.
+/// line of the file that temporalio-client 1.1.1 shows below the first line of its error. Its errors can be shown as they are
+/// when the test below passes with `error.to_string()`.
 #[must_use]
 pub fn unquoted(error: &ConfigError) -> String {
     match error {

@@ -158,7 +158,8 @@ fn part(kind: ContentType, content: &str) -> SinglePart {
     } else {
         ContentTransferEncoding::QuotedPrintable
     };
-    // lettre 0.11.23 converts line ends in quadratic time.
+    // lettre 0.11.23 converts line ends in quadratic time. That is fixed when `body` takes as long for a megabyte of lines that
+    // end in LF as for one of lines that end in CR LF.
     let lines = content.replace("\r\n", "\n").replace(['\r', '\n'], "\r\n");
     SinglePart::builder().header(kind).header(encoding).body(lines)
 }

@@ -23,7 +23,7 @@ use tokio_rustls::client::TlsStream;
 /// Most bytes of a reply that are kept, more than any EHLO reply has.
 const HEARD_BYTES: usize = 8 * 1024;
 /// Most bytes that a relay may send between two writes, more than any reply or certificate has. lettre 0.11.23 limits a line
-/// only after its end, and a relay may never end its line.
+/// only after its end, and a relay may never end its line. The limit can go when lettre refuses a long line before its end.
 const ANSWER_BYTES: usize = 64 * 1024;
 
 /// A handle to the socket. The socket closes with the last handle.
