@@ -27,11 +27,11 @@ use crate::metrics;
 use change::{CAS_RETRIES, report};
 
 mod bounced;
+mod breaker_command;
 mod change;
-mod order;
 
 pub(crate) use bounced::bounced;
-pub use order::Order;
+pub use breaker_command::BreakerCommand;
 
 /// Age up to which a worker trusts the breakers that it has read.
 const FRESH: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::retention::{Cutoff, CutoffsInput, Kind, Purged};
 use tidings_store::{Store, archive::Archive};
-use tidings_workflows::upkeep::activities::definitions;
+use tidings_workflows::retention::activities::definitions;
 
 use crate::{deps::now, error::Error};
 

@@ -19,12 +19,12 @@ pub fn transactional(task_queue: &str) -> String {
 }
 
 /// Workflow type of retention.
-pub const UPKEEP_WORKFLOW_TYPE: &str = "upkeep";
+pub const RETENTION_WORKFLOW_TYPE: &str = "upkeep";
 
 /// Name of the retention schedule and of its task queue, and prefix of its workflow ids, to which Temporal appends the start
 /// time. The queue is separate, so that retention uses no slot and no rate of the deliveries, and older workers ignore it.
 #[must_use]
-pub fn upkeep(task_queue: &str) -> String {
+pub fn retention(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")
 }
 

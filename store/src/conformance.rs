@@ -23,10 +23,10 @@ mod pauses;
 mod people;
 mod relays;
 mod reopen;
+mod retention;
 mod same;
 mod samples;
 mod size;
-mod upkeep;
 mod zombies;
 
 /// Runs a case and drops its store, also when it failed.
@@ -194,7 +194,7 @@ conformance! {
         of_many_changes_of_a_relay_at_once_one_counts,
         an_operators_change_of_a_relay_is_audited_when_it_counts,
     }
-    upkeep {
+    retention {
         an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again,
         what_has_no_end_or_waits_for_a_claim_is_never_touched,
         batches_end_and_digests_without_events_are_passed_over_once,

@@ -8,7 +8,7 @@ use tidings_model::Key;
 use crate::{
     commands::{
         config, consent, digest, emit, flush, messages, migrate, pauses, preferences, recipients, recover, relays,
-        retract, send, status, suppressions, template, upkeep, worker,
+        retention, retract, send, status, suppressions, template, worker,
     },
     config::Config,
     dev, log,
@@ -103,8 +103,8 @@ enum Command {
     #[command(subcommand)]
     Suppressions(suppressions::Command),
     /// Deletes old data according to [retention]
-    #[command(subcommand)]
-    Upkeep(upkeep::Command),
+    #[command(subcommand, name = "upkeep")]
+    Retention(retention::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
     /// Checks the configuration
@@ -151,7 +151,7 @@ impl Arguments {
             Command::Consent(command) => consent::run(command, &load()?).await,
             Command::Relays(command) => relays::run(command, &load()?).await,
             Command::Suppressions(command) => suppressions::run(command, &load()?).await,
-            Command::Upkeep(command) => upkeep::run(command, &load()?).await,
+            Command::Retention(command) => retention::run(command, &load()?).await,
             Command::Migrate => migrate::run(&load()?).await.map(|()| true),
             Command::Config(command) => config::run(&command, load),
             Command::Template(command) => template::run(command, &load()?),

@@ -42,7 +42,7 @@ pub async fn run(
     // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
     let (bulk, transactional) = (connect()?, connect()?);
-    let upkeep = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
+    let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
     let digests = Deps { store, renderer, signers, relays: bulk.clone(), settings };
     let messages = Deps { relays: transactional.clone(), ..digests.clone() };
@@ -50,7 +50,7 @@ pub async fn run(
     let workers = [
         registration::digests(&config.task_queue, digests)?,
         registration::transactional(&config.task_queue, messages)?,
-        registration::upkeep(&config.task_queue, upkeep)?,
+        registration::retention(&config.task_queue, retention)?,
     ];
     tracing::info!(
         temporal = config.temporal.address(),

@@ -7,10 +7,10 @@ pub mod digest;
 mod driver;
 mod inbound;
 pub mod message;
-pub mod upkeep;
+pub mod retention;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Status, Summary, activities};
 pub use inbound::Inbound;
 pub use message::Message;
-pub use upkeep::Upkeep;
+pub use retention::RetentionRun;

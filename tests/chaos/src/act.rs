@@ -18,17 +18,17 @@ pub enum Act {
     Retract { event: u32 },
     /// Hands over a single message, by its number.
     Send { number: u32 },
-    /// An order of an operator or a recipient.
-    Order(Order, Key),
-    /// An order about a digest or a message. The ledger lists them, and the number draws one.
+    /// An intervention of an operator or a recipient.
+    Intervention(Intervention, Key),
+    /// An intervention about a digest or a message. The ledger lists them, and the number draws one.
     Pick(Pick, u32),
     /// Begins or ends a fault.
     Fault(Fault),
 }
 
-/// An order about a key.
+/// An intervention about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Intervention {
     Flush,
     Hold,
     Release,
@@ -52,7 +52,7 @@ pub enum Order {
     CloseRelay(usize),
 }
 
-/// An order whose subject is drawn from the ledger.
+/// An intervention whose subject is drawn from the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     Reopen,
@@ -122,14 +122,14 @@ impl Act {
             Self::KillEmit { .. } => "kill emit",
             Self::Retract { .. } => "retract",
             Self::Send { .. } => "send",
-            Self::Order(order, _) => order.name(),
+            Self::Intervention(intervention, _) => intervention.name(),
             Self::Pick(pick, _) => pick.name(),
             Self::Fault(fault) => fault.name(),
         }
     }
 }
 
-impl Order {
+impl Intervention {
     const fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",

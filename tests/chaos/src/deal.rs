@@ -1,4 +1,4 @@
-//! Cards dealt from a seed, for orders and faults alike.
+//! Cards dealt from a seed, for interventions and faults alike.
 
 use std::time::Duration;
 

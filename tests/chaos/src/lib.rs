@@ -21,10 +21,10 @@ use tokio::{
 mod act;
 mod deal;
 mod faults;
+mod interventions;
 mod judge;
 mod load;
 mod network;
-mod orders;
 mod outcome;
 mod plan;
 mod processes;
@@ -35,7 +35,7 @@ mod store;
 mod tidings;
 pub mod upgrade;
 
-pub use act::{Act, Order};
+pub use act::{Act, Intervention};
 pub use outcome::Outcome;
 pub use plan::{Plan, WORKERS};
 pub use processes::{Effect, Processes};
@@ -46,8 +46,8 @@ pub use tidings::{Build, Builds};
 
 pub use load::Files;
 
+use interventions::Desk;
 use load::Producers;
-use orders::Desk;
 
 /// Interval between two checks of the workers.
 const LOOK: Duration = Duration::from_millis(200);
@@ -206,11 +206,11 @@ impl Run {
             Act::Send { number } => {
                 self.tasks.spawn(async move { (name, producers.send(number).await) });
             }
-            Act::Order(order, key) => {
-                if order == Order::Pause {
+            Act::Intervention(intervention, key) => {
+                if intervention == Intervention::Pause {
                     self.paused.insert(key.clone());
                 }
-                self.tasks.spawn(async move { (name, desk.order(order, &key).await) });
+                self.tasks.spawn(async move { (name, desk.intervene(intervention, &key).await) });
             }
             Act::Pick(pick, number) => {
                 self.tasks.spawn(async move { (name, desk.pick(pick, number).await) });
@@ -231,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Counts a finished act. An order may fail because of a fault, but a command must end with a documented exit code.
+    /// Counts a finished act. An intervention may fail because of a fault, but a command must end with a documented exit code.
     fn ended(&mut self, ended: Result<(&'static str, Result<bool>), tokio::task::JoinError>) {
         match ended {
             Ok((name, Ok(done))) => *self.done.entry(name).or_default() += u64::from(done),
@@ -255,7 +255,7 @@ impl Run {
             }
         }
         for _ in 0..self.tasks.len() {
-            self.troubles.push(format!("a producer or an order is not through within {within:?}"));
+            self.troubles.push(format!("a producer or an intervention is not through within {within:?}"));
         }
         self.tasks.abort_all();
     }

@@ -11,7 +11,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// Acts of each kind.
     pub acts: BTreeMap<&'static str, u64>,
-    /// Acts that had an effect, for example orders that were carried out.
+    /// Acts that had an effect, for example interventions that were carried out.
     pub done: BTreeMap<&'static str, u64>,
     /// Processes that got SIGKILL.
     pub kills: u64,

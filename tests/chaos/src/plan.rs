@@ -1,6 +1,6 @@
 //! The schedule of a run: a pure function of seed and length.
 //!
-//! Load, orders and faults are dealt from three decks of cards. Every card is dealt before a deck is shuffled again, so
+//! Load, interventions and faults are dealt from three decks of cards. Every card is dealt before a deck is shuffled again, so
 //! that even a short run has every kind of fault.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 use tidings_model::Key;
 
 use super::{
-    act::{Act, Order, Pick},
+    act::{Act, Intervention, Pick},
     deal::{dealt, every, index, jitter, one_of, pace},
     faults::faults,
     settings::{CATEGORIES, CHOICES, TENANTS, digest_type},
@@ -57,7 +57,7 @@ impl Plan {
         plan
     }
 
-    /// Makes the same load and orders without faults.
+    /// Makes the same load and interventions without faults.
     #[must_use]
     pub fn calm(seed: u64, length: Duration) -> Self {
         let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
@@ -76,7 +76,7 @@ impl Plan {
             steps: Vec::new(),
         };
         plan.load(random);
-        plan.orders(random);
+        plan.interventions(random);
         plan
     }
 
@@ -134,7 +134,7 @@ impl Plan {
         }
     }
 
-    /// A third of all events and orders is about the same few users.
+    /// A third of all events and interventions is about the same few users.
     fn key(&self, random: &mut ChaCha8Rng) -> Key {
         let hot = self.users.len() / 6;
         let users = if random.random_ratio(1, 3) { &self.users[..hot] } else { &self.users[..] };
@@ -144,9 +144,9 @@ impl Plan {
         Key { tenant, digest_type, user }
     }
 
-    /// Retracts and messages of producers, orders of operators and choices of recipients.
-    fn orders(&mut self, random: &mut ChaCha8Rng) {
-        let deck = self.deck_of_orders();
+    /// Retracts and messages of producers, interventions of operators and choices of recipients.
+    fn interventions(&mut self, random: &mut ChaCha8Rng) {
+        let deck = self.deck_of_interventions();
         let gap = pace(self.length, deck.len(), Duration::from_millis(1_500));
         for (at, card) in every(gap, self.length).zip(dealt(deck, random.random())) {
             let act = match card {
@@ -156,10 +156,10 @@ impl Plan {
                     Act::Retract { event: random.random_range(0..self.batches[self.batch_at(at + gap * 20)].end) }
                 }
                 Act::Send { .. } => Act::Send { number: random.random_range(0..=self.count() / 50) },
-                Act::Order(Order::Cadence(Some(_)), _) => {
-                    Act::Order(Order::Cadence(Some(one_of(&CHOICES, random))), self.key(random))
+                Act::Intervention(Intervention::Cadence(Some(_)), _) => {
+                    Act::Intervention(Intervention::Cadence(Some(one_of(&CHOICES, random))), self.key(random))
                 }
-                Act::Order(order, _) => Act::Order(order, self.key(random)),
+                Act::Intervention(intervention, _) => Act::Intervention(intervention, self.key(random)),
                 Act::Pick(pick, _) => Act::Pick(pick, random.random()),
                 other => other,
             };
@@ -167,13 +167,13 @@ impl Plan {
         }
     }
 
-    fn deck_of_orders(&self) -> Vec<Act> {
-        use Order::{
+    fn deck_of_interventions(&self) -> Vec<Act> {
+        use Intervention::{
             Cadence, Cancel, CloseRelay, Drop, Flush, Grant, Hold, Off, On, OpenRelay, Pause, Preview, Release,
             ReleaseTenant, Resume, Retime, Status, Terminate, Withdraw,
         };
         let anybody = &self.events[0].key;
-        let orders = [
+        let interventions = [
             Flush,
             Flush,
             Hold,
@@ -209,8 +209,9 @@ impl Plan {
             Act::Send { number: 0 },
             Act::Send { number: 0 },
         ];
-        let orders = orders.into_iter().map(|order| Act::Order(order, anybody.clone()));
-        orders.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).collect()
+        let interventions =
+            interventions.into_iter().map(|intervention| Act::Intervention(intervention, anybody.clone()));
+        interventions.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).collect()
     }
 
     fn batch_at(&self, at: Duration) -> usize {

@@ -17,9 +17,9 @@ use tidings_workflows::{Digest, Status};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    act::Order,
+    act::Intervention,
+    interventions::Desk,
     load::Files,
-    orders::Desk,
     processes::Processes,
     settings::{RELAYS, TENANTS},
 };
@@ -37,7 +37,7 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
     let keys = desk.plan.keys();
     let anybody = desk.plan.events[0].key.clone();
     for relay in 0..RELAYS.len() {
-        desk.order(Order::CloseRelay(relay), &anybody).await?;
+        desk.intervene(Intervention::CloseRelay(relay), &anybody).await?;
     }
     let deadline = Instant::now() + within;
     let open = loop {
@@ -85,7 +85,7 @@ pub async fn empty(
 ) -> Result<Vec<String>> {
     let keys = desk.plan.keys();
     for key in paused {
-        desk.order(Order::Resume, key).await?;
+        desk.intervene(Intervention::Resume, key).await?;
     }
     let deadline = Instant::now() + within;
     loop {

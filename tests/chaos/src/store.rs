@@ -145,7 +145,7 @@ impl Target {
     }
 }
 
-/// The store as Tidings opens it, to draw the subject of an order.
+/// The store as Tidings opens it, to draw the subject of an intervention.
 #[derive(Clone)]
 pub struct Place(String);
 

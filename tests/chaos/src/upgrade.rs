@@ -19,7 +19,7 @@ use tidings_model::Key;
 use tidings_workflows::Status;
 use tokio::time::Instant;
 
-use crate::{Act, Build, Builds, Order, Plan, Processes, Run, Target, WORKERS};
+use crate::{Act, Build, Builds, Intervention, Plan, Processes, Run, Target, WORKERS};
 
 mod long;
 mod outcome;
@@ -30,12 +30,12 @@ pub use tasks::Tasks;
 
 /// Builds of the rounds. Each round replaces all workers one after the other.
 const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
-/// Seed and length of load and orders. The schedule is the same in every run, and the run ends with the last round.
+/// Seed and length of load and interventions. The schedule is the same in every run, and the run ends with the last round.
 const SEED: u64 = 1;
 const LENGTH: Duration = Duration::from_mins(4);
 /// Time before the first round.
 const BEFORE: Duration = Duration::from_secs(15);
-/// Time in which an order takes effect before a round.
+/// Time in which an intervention takes effect before a round.
 const SHOWS: Duration = Duration::from_secs(3);
 /// Time between two replacements, in which both builds answer.
 const BETWEEN: Duration = Duration::from_secs(6);
@@ -143,12 +143,12 @@ fn fated() -> Result<Vec<Key>> {
 /// Puts keys into states that outlast a round.
 async fn give_fates(run: &mut Run, processes: &mut Processes, round: u32) -> Result<()> {
     for key in fated()? {
-        let order = match key.user.as_str() {
-            HELD => Order::Hold,
-            PAUSED => Order::Pause,
-            _ => Order::Cadence(Some("daily 08:00")),
+        let intervention = match key.user.as_str() {
+            HELD => Intervention::Hold,
+            PAUSED => Intervention::Pause,
+            _ => Intervention::Cadence(Some("daily 08:00")),
         };
-        run.act(&Act::Order(order, key), processes).await?;
+        run.act(&Act::Intervention(intervention, key), processes).await?;
     }
     // One message for each user in turn.
     for number in 0..SINGLES {

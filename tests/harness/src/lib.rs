@@ -13,6 +13,6 @@ pub mod process;
 pub mod proxy;
 pub mod python;
 pub mod relay;
+pub mod retention;
 pub mod server;
 pub mod time_skipping;
-pub mod upkeep;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{Deps, relays::Order};
+use tidings_activities::{Deps, relays::BreakerCommand};
 use tidings_harness::{
     env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails},
     relay::{self, Act, At, Fault, Relay},
@@ -192,7 +192,7 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         .context(text)?;
         assert_eq!(env.count("SELECT COUNT(*) FROM suppressions").await?, 0, "{text}");
         relay.heal();
-        Order::Close.carry_out(&*env.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
+        BreakerCommand::Close.carry_out(&*env.store, "default", "carol", "ticket 812", Timestamp::now()).await?;
         assert_eq!(ended(&env, &key).await.context(text)?, Outcome::Sent, "{text}");
         assert_eq!(classes(&env, &key).await?, [class, "sent"], "{text}");
         sent += 1;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use futures::future::{join_all, try_join_all};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use tidings_activities::relays::{Choice, Order, Relays, Route};
+use tidings_activities::relays::{BreakerCommand, Choice, Relays, Route};
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore},
     cli_env::CliEnv,
@@ -111,7 +111,7 @@ async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     assert_eq!(env.count("SELECT COUNT(*) FROM suppressions").await?, 0);
 
     second.heal();
-    Order::Close.carry_out(&*env.store, "second", "carol", "ticket 812", Timestamp::now()).await?;
+    BreakerCommand::Close.carry_out(&*env.store, "second", "carol", "ticket 812", Timestamp::now()).await?;
     wait_for_emails(&second, 9, 2 * MINUTE).await?;
     for key in &keys {
         env.completed(key).await?;

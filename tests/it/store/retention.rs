@@ -26,7 +26,7 @@ use tidings_harness::{
 use tidings_model::{names, retention::Kind};
 use tidings_needs::needs;
 use tidings_store::archive::Archive;
-use tidings_workflows::{Upkeep, upkeep::Report};
+use tidings_workflows::{RetentionRun, retention::Report};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -75,8 +75,8 @@ fn archived(folder: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-async fn report(upkeep: &WorkflowHandle<Client, Upkeep>) -> Result<Report> {
-    let result = upkeep.get_result(WorkflowGetResultOptions::default());
+async fn report(run: &WorkflowHandle<Client, RetentionRun>) -> Result<Report> {
+    let result = run.get_result(WorkflowGetResultOptions::default());
     Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
 }
 
@@ -87,7 +87,7 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     let client = server.client().await?;
     let missing = retention_schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
     ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
-    let schedule = client.get_schedule_handle(names::upkeep(names::TASK_QUEUE));
+    let schedule = client.get_schedule_handle(names::retention(names::TASK_QUEUE));
     let describe = async || schedule.describe(RpcOptions::default()).await;
     let (one, other) = (nightly(time(3, 30, 0, 0)), nightly(time(3, 30, 0, 0)));
     tokio::try_join!(one.ensure(&client), other.ensure(&client))?;
@@ -121,7 +121,7 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
     let mut env = Env::start(settings("after 1s", "after 1h")).await?;
     let folder = env.folder.path().join("archive");
     fs::create_dir(&folder)?;
-    let worker = env.start_upkeep(an_hour(&folder))?;
+    let worker = env.start_retention(an_hour(&folder))?;
     let (old, open) = (key("activity", "old"), key("alerts", "open"));
     env.sent_before(&old, 0, &ids(700), two_hours_ago()).await?;
     let young = ["young".to_owned()];
@@ -159,34 +159,34 @@ async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
     for (number, page) in (0..).zip(ids.chunks(1_000)) {
         env.sent_before(&key, number, page, two_hours_ago()).await?;
     }
-    let worker = env.start_upkeep(an_hour(&folder))?;
-    env.run_upkeep().await?;
+    let worker = env.start_retention(an_hour(&folder))?;
+    env.run_retention().await?;
     let begun = async || Ok((!files(&folder)?.is_empty()).then_some(()));
     eventually("the first batch is archived", MINUTE, begun).await?;
     // The disk goes away, and with it the next batch's attempts.
     fs::rename(&folder, &elsewhere)?;
     let stuck = async || {
-        let described = env.upkeep().describe(WorkflowDescribeOptions::default()).await?;
+        let described = env.retention_run().describe(WorkflowDescribeOptions::default()).await?;
         let failures = described.raw().pending_activities.iter().filter_map(|activity| activity.last_failure.clone());
         Ok(failures.map(|failure| failure.message).next())
     };
     let said = eventually("it says what is wrong", MINUTE, stuck).await?;
     ensure!(said.contains("archive") && said.contains("nothing is deleted"), "{said}");
-    let done = env.upkeep().query(Upkeep::status, (), WorkflowQueryOptions::default()).await?;
+    let done = env.retention_run().query(RetentionRun::status, (), WorkflowQueryOptions::default()).await?;
     let left = env.count("SELECT COUNT(*) FROM events").await?;
     ensure!(left > 0 && i64::try_from(done.kinds[&Kind::Events].purged)? + left == 20_000, "{done:?}, {left}");
-    env.upkeep().cancel(WorkflowCancelOptions::default()).await?;
+    env.retention_run().cancel(WorkflowCancelOptions::default()).await?;
     let cancelled = async || {
-        let status = env.upkeep().describe(WorkflowDescribeOptions::default()).await?.status();
+        let status = env.retention_run().describe(WorkflowDescribeOptions::default()).await?.status();
         Ok((status == WorkflowExecutionStatus::Canceled).then_some(()))
     };
     eventually("it is cancelled", MINUTE, cancelled).await?;
     worker.stop()?;
 
     fs::rename(&elsewhere, &folder)?;
-    let _worker = env.start_upkeep(an_hour(&folder))?;
-    env.run_upkeep().await?;
-    let report = report(&env.upkeep()).await?;
+    let _worker = env.start_retention(an_hour(&folder))?;
+    env.run_retention().await?;
+    let report = report(&env.retention_run()).await?;
     ensure!(i64::try_from(report.kinds[&Kind::Events].archived)? == left, "{report}");
     ensure!(env.count("SELECT COUNT(*) FROM events").await? == 0);
     ensure!(archived(&folder)? == ids, "each once");

@@ -36,7 +36,7 @@ use tidings_model::{
     retention::Kind,
 };
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Message, Upkeep};
+use tidings_workflows::{Digest, Message, RetentionRun};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> R
 
 fn today() -> Result<WorkflowReplayerOptions> {
     let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?;
-    Ok(options.register_workflow::<Message>()?.register_workflow::<Upkeep>()?.build())
+    Ok(options.register_workflow::<Message>()?.register_workflow::<RetentionRun>()?.build())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +140,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
 
     let commanded = key("alerts", "commanded");
     command(&env, &commanded).await?;
-    let upkeep = upkeep(&env).await?;
+    let retention = retention(&env).await?;
     let (_post, message) = message().await?;
 
     for (shape, handle) in [
@@ -149,7 +149,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("failed_send", env.run_handle(&failed, None)),
         ("continued_as_new", env.run_handle(&continued, Some(&first))),
         ("commanded", env.run_handle(&commanded, None)),
-        ("upkeep", upkeep),
+        ("upkeep", retention),
         ("message", message),
     ] {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
@@ -188,15 +188,15 @@ async fn message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)> {
     Ok((messages, handle))
 }
 
-/// An upkeep of several batches.
-async fn upkeep(env: &Env) -> Result<UntypedWorkflowHandle<Client>> {
+/// A retention run of several batches.
+async fn retention(env: &Env) -> Result<UntypedWorkflowHandle<Client>> {
     let ids: Vec<_> = (0..600).map(|n| n.to_string()).collect();
     env.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
-    let _worker = env.start_upkeep(Retention::default())?;
-    env.run_upkeep().await?;
-    let report = env.upkeep().get_result(WorkflowGetResultOptions::default()).await?;
+    let _worker = env.start_retention(Retention::default())?;
+    env.run_retention().await?;
+    let report = env.retention_run().get_result(WorkflowGetResultOptions::default()).await?;
     ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
-    Ok(run_handle(&env.temporal, names::upkeep(names::TASK_QUEUE), None))
+    Ok(run_handle(&env.temporal, names::retention(names::TASK_QUEUE), None))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

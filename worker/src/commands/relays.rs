@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_activities::relays::Order;
+use tidings_activities::relays::BreakerCommand;
 use tidings_model::breaker::Breaker;
 use tidings_store::Store;
 
@@ -70,8 +70,8 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     match command {
         Command::List { json } => list(config, json).await,
         Command::Test(options) => test::run(options, config).await,
-        Command::Open(options) => order(Order::Open, options, config).await,
-        Command::Close(options) => order(Order::Close, options, config).await,
+        Command::Open(options) => change(BreakerCommand::Open, options, config).await,
+        Command::Close(options) => change(BreakerCommand::Close, options, config).await,
     }
 }
 
@@ -93,15 +93,19 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-async fn order(order: Order, Options { name, reason, json }: Options, config: &Config) -> anyhow::Result<bool> {
+async fn change(
+    command: BreakerCommand,
+    Options { name, reason, json }: Options,
+    config: &Config,
+) -> anyhow::Result<bool> {
     let relay = named(config, &name)?;
-    let command = match order {
-        Order::Open => "tidings relays open",
-        Order::Close => "tidings relays close",
+    let typed = match command {
+        BreakerCommand::Open => "tidings relays open",
+        BreakerCommand::Close => "tidings relays close",
     };
-    let asked = reason.order(command)?;
+    let order = reason.order(typed)?;
     let now = Timestamp::now();
-    let breaker: Breaker = order.carry_out(&*store(config).await?, &name, &asked.by, &asked.why, now).await?;
+    let breaker: Breaker = command.carry_out(&*store(config).await?, &name, &order.by, &order.why, now).await?;
     let shown = RelayView::new(&name, relay, breaker, config, now);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{said}");

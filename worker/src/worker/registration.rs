@@ -8,7 +8,7 @@ use temporalio_sdk::{
 };
 use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities};
 use tidings_model::names;
-use tidings_workflows::{Digest, Message, Upkeep};
+use tidings_workflows::{Digest, Message, RetentionRun};
 
 use super::failures::Failures;
 
@@ -83,9 +83,9 @@ pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptio
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
-pub fn upkeep(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
-    Ok(WorkerOptions::new(names::upkeep(task_queue))
-        .register_workflow::<Upkeep>()?
+pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(names::retention(task_queue))
+        .register_workflow::<RetentionRun>()?
         .register_activities(activities)
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)

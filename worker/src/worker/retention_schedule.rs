@@ -15,7 +15,7 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
 use tidings_client::check_namespace;
 use tidings_model::names;
-use tidings_workflows::Upkeep;
+use tidings_workflows::RetentionRun;
 use tracing::{Instrument as _, Span, debug_span};
 
 /// The longest delay of a purge that Temporal missed. After that, the next night purges.
@@ -49,7 +49,7 @@ impl RetentionSchedule<'_> {
     /// # Errors
     /// Temporal does not answer, or has no schedules.
     pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
-        let id = names::upkeep(self.task_queue);
+        let id = names::retention(self.task_queue);
         let schedule = client.get_schedule_handle(&id);
         if !is_there(&schedule, &id).await? {
             let options =
@@ -75,9 +75,9 @@ impl RetentionSchedule<'_> {
     }
 
     fn action(&self) -> ScheduleAction {
-        let id = names::upkeep(self.task_queue);
+        let id = names::retention(self.task_queue);
         ScheduleAction::StartWorkflow {
-            workflow_type: names::UPKEEP_WORKFLOW_TYPE.to_owned(),
+            workflow_type: names::RETENTION_WORKFLOW_TYPE.to_owned(),
             task_queue: id.clone(),
             workflow_id: id,
             input: None,
@@ -92,7 +92,7 @@ impl RetentionSchedule<'_> {
 
     /// A change that changes nothing would make the server forget what it missed.
     fn is_as_wanted(&self, schedule: &Schedule) -> bool {
-        let id = names::upkeep(self.task_queue);
+        let id = names::retention(self.task_queue);
         let Some(Action::StartWorkflow(start)) = schedule.action.as_ref().and_then(|action| action.action.as_ref())
         else {
             return false;
@@ -100,7 +100,7 @@ impl RetentionSchedule<'_> {
         let (Some(spec), Some(policies)) = (&schedule.spec, &schedule.policies) else { return false };
         let is = |ranges: &[Range], value: i8| matches!(ranges, [range] if range.start == i32::from(value) && range.end <= range.start);
         start.workflow_id == id
-            && start.workflow_type.as_ref().is_some_and(|found| found.name == names::UPKEEP_WORKFLOW_TYPE)
+            && start.workflow_type.as_ref().is_some_and(|found| found.name == names::RETENTION_WORKFLOW_TYPE)
             && start.task_queue.as_ref().is_some_and(|queue| queue.name == id)
             && matches!(&spec.structured_calendar[..], [calendar]
                 if is(&calendar.hour, self.at.hour()) && is(&calendar.minute, self.at.minute()))
@@ -127,12 +127,12 @@ async fn is_there(schedule: &ScheduleHandle<Client>, id: &str) -> Result<bool, S
     }
 }
 
-/// The id of the upkeep that runs, or else of one that starts now.
+/// The id of the run that is in progress, or else of one that starts now.
 ///
 /// # Errors
 /// Temporal does not answer, or has no such namespace, or no worker has made the schedule yet.
 pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
-    let id = names::upkeep(task_queue);
+    let id = names::retention(task_queue);
     let schedule = client.get_schedule_handle(&id);
     let before = match describe(&schedule, &id).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
@@ -142,10 +142,10 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
         found => found.with_context(|| format!("schedule {id}"))?,
     };
     for running in before.running_actions() {
-        let upkeep = client.get_workflow_handle::<Upkeep>(running.workflow_id.as_str());
+        let workflow = client.get_workflow_handle::<RetentionRun>(running.workflow_id.as_str());
         // The schedule may not know yet that it is over.
         let span = call("describe", &running.workflow_id);
-        let described = upkeep.describe(WorkflowDescribeOptions::default()).instrument(span).await?;
+        let described = workflow.describe(WorkflowDescribeOptions::default()).instrument(span).await?;
         if described.status() == WorkflowExecutionStatus::Running {
             return Ok(running.workflow_id);
         }
@@ -165,5 +165,5 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     bail!("schedule {id} has started nothing within {} s; the Temporal UI says why", PATIENCE.as_secs())
 }
 
-/// One upkeep at a time.
+/// One run at a time.
 const POLICY: ScheduleOverlapPolicy = ScheduleOverlapPolicy::Skip;

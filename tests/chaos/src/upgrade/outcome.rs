@@ -10,7 +10,7 @@ pub struct Outcome {
     pub rolled: Rolled,
     /// Tasks at the end.
     pub tasks: Tasks,
-    /// The result of load, orders and checker.
+    /// The result of load, interventions and checker.
     pub judged: crate::Outcome,
 }
 

@@ -5,4 +5,4 @@ mod state;
 mod workflow;
 
 pub use state::Report;
-pub use workflow::Upkeep;
+pub use workflow::RetentionRun;

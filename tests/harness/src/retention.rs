@@ -11,7 +11,7 @@ use tidings_model::{
     step::{Closed, Outcome, Window},
 };
 use tidings_store::Store;
-use tidings_workflows::{CarriedState, Upkeep};
+use tidings_workflows::{CarriedState, RetentionRun};
 
 use crate::env::{Env, Running, event};
 
@@ -20,25 +20,25 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn start_upkeep(&self, retention: Retention) -> Result<Running> {
+    pub fn start_retention(&self, retention: Retention) -> Result<Running> {
         let activities = RetentionActivities { store: self.store.clone(), retention };
-        Running::start(self.temporal.clone(), registration::upkeep(names::TASK_QUEUE, activities)?)
+        Running::start(self.temporal.clone(), registration::retention(names::TASK_QUEUE, activities)?)
     }
 
     /// The retention workflow.
     #[must_use]
-    pub fn upkeep(&self) -> WorkflowHandle<Client, Upkeep> {
-        self.temporal.get_workflow_handle(names::upkeep(names::TASK_QUEUE))
+    pub fn retention_run(&self) -> WorkflowHandle<Client, RetentionRun> {
+        self.temporal.get_workflow_handle(names::retention(names::TASK_QUEUE))
     }
 
     /// Starts the retention workflow by hand.
     ///
     /// # Errors
     /// When it runs already or the server does not answer.
-    pub async fn run_upkeep(&self) -> Result<()> {
-        let id = names::upkeep(names::TASK_QUEUE);
+    pub async fn run_retention(&self) -> Result<()> {
+        let id = names::retention(names::TASK_QUEUE);
         let options = WorkflowStartOptions::new(id.clone(), id).build();
-        self.temporal.start_workflow(Upkeep::run, CarriedState::default(), options).await?;
+        self.temporal.start_workflow(RetentionRun::run, CarriedState::default(), options).await?;
         Ok(())
     }
 

@@ -6,10 +6,10 @@ use temporalio_macros::activity_definitions;
 use tidings_model::retention::{Cutoff, CutoffsInput, Purged};
 
 /// See each input in [`retention`](tidings_model::retention).
-pub struct UpkeepActivities;
+pub struct RetentionActivities;
 
 #[activity_definitions]
-impl UpkeepActivities {
+impl RetentionActivities {
     #[activity(name = "upkeep_cutoffs")]
     pub fn cutoffs(_: CutoffsInput) -> Result<Vec<Cutoff>, ActivityError> {
         unimplemented!()
@@ -23,5 +23,5 @@ impl UpkeepActivities {
 
 /// The definitions, for `#[activity(definition = ...)]`.
 pub mod definitions {
-    pub use super::upkeep_activities::{Cutoffs, Purge};
+    pub use super::retention_activities::{Cutoffs, Purge};
 }

@@ -1,4 +1,4 @@
-//! The retention workflow: its schedule starts one at a time. Each turn of [`Upkeep::run`] decides, and carries out the
+//! The retention workflow: its schedule starts one at a time. Each turn of [`RetentionRun::run`] decides, and carries out the
 //! decision.
 
 use temporalio_macros::{workflow, workflow_methods};
@@ -9,7 +9,7 @@ use tidings_model::retention::CutoffsInput;
 
 use super::{
     Report,
-    activities::UpkeepActivities as Activities,
+    activities::RetentionActivities as Activities,
     state::{Decision, State},
 };
 use crate::{
@@ -22,7 +22,7 @@ const STEPS_PER_RUN: u32 = 500;
 
 /// The retention workflow.
 #[workflow]
-pub struct Upkeep {
+pub struct RetentionRun {
     state: State,
     unreadable: Option<UnreadableState>,
     steps: u32,
@@ -30,7 +30,7 @@ pub struct Upkeep {
 }
 
 #[workflow_methods]
-impl Upkeep {
+impl RetentionRun {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let (state, unreadable) = carried.state(ctx);
@@ -41,7 +41,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// Cancelled. Each batch is purged as a whole or not at all, so the next run continues where this one ended.
-    #[run(name = "upkeep")] // names::UPKEEP_WORKFLOW_TYPE
+    #[run(name = "upkeep")] // names::RETENTION_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         loop {
@@ -77,7 +77,7 @@ impl Upkeep {
     }
 }
 
-impl Driven for Upkeep {
+impl Driven for RetentionRun {
     type State = State;
 
     fn state_mut(&mut self) -> Option<&mut State> {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
 use tidings_model::retention::{Cutoff, Kind};
-use tidings_workflows::{Upkeep, upkeep::Report};
+use tidings_workflows::{RetentionRun, retention::Report};
 use tracing::{Instrument as _, debug_span};
 
 use crate::{Config, Storage, worker::retention_schedule};
@@ -44,7 +44,7 @@ pub(crate) async fn run(Command::Run { dry_run, json }: Command, config: &Config
     if dry_run {
         count(config, json).await?;
     } else {
-        let report = upkeep(config).await?;
+        let report = purge(config).await?;
         let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
         anstream::println!("{shown}");
     }
@@ -80,24 +80,24 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
 }
 
 /// Starts it, unless it is under way, and waits for it.
-async fn upkeep(config: &Config) -> anyhow::Result<Report> {
+async fn purge(config: &Config) -> anyhow::Result<Report> {
     let client = config.temporal.connect().await?;
-    let upkeep = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
-    let ending = debug_span!("temporal", call = "result", id = upkeep.info().workflow_id);
+    let running = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
+    let ending = debug_span!("temporal", call = "result", id = running.info().workflow_id);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     tokio::select! {
-        report = upkeep.get_result(WorkflowGetResultOptions::default()).instrument(ending) => {
+        report = running.get_result(WorkflowGetResultOptions::default()).instrument(ending) => {
             bar.finish_and_clear();
             report.context("upkeep came to no end; what it deleted stays deleted, and the next one does the rest")
         }
-        never = show(&upkeep, &bar) => match never {},
+        never = show(&running, &bar) => match never {},
     }
 }
 
-async fn show(upkeep: &WorkflowHandle<Client, Upkeep>, bar: &ProgressBar) -> std::convert::Infallible {
+async fn show(running: &WorkflowHandle<Client, RetentionRun>, bar: &ProgressBar) -> std::convert::Infallible {
     loop {
-        let span = debug_span!("temporal", call = "status", id = upkeep.info().workflow_id);
-        let asked = upkeep.query(Upkeep::status, (), WorkflowQueryOptions::default()).instrument(span);
+        let span = debug_span!("temporal", call = "status", id = running.info().workflow_id);
+        let asked = running.query(RetentionRun::status, (), WorkflowQueryOptions::default()).instrument(span);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(report)) => bar.set_message(report.to_string().replace('\n', "; ")),
             _ => bar.set_message("no worker answers; upkeep goes on when one does"),

@@ -18,7 +18,7 @@ use tidings_workflows::Digest;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    act::{Order, Pick},
+    act::{Intervention, Pick},
     plan::Plan,
     settings::{CATEGORIES, RELAYS},
     store,
@@ -32,7 +32,7 @@ const LOOK_AT: usize = 40;
 const AGAIN: Duration = Duration::from_secs(2);
 const WHY: &str = "chaos";
 
-/// Gives orders on behalf of operators and recipients.
+/// Intervenes on behalf of operators and recipients.
 #[derive(Clone)]
 pub struct Desk {
     pub plan: Arc<Plan>,
@@ -41,27 +41,27 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Gives an order. Answers `false` if the order was not carried out, for example because of a fault.
+    /// Carries out an intervention. Answers `false` if the intervention was not carried out, for example because of a fault.
     ///
     /// # Errors
     /// When the command ends with an undocumented exit code.
-    pub async fn order(&self, order: Order, key: &Key) -> Result<bool> {
-        match order {
-            Order::Cancel => Ok(self.cancel(key).await.is_ok()),
-            Order::Terminate => match self.running(key).await {
+    pub async fn intervene(&self, intervention: Intervention, key: &Key) -> Result<bool> {
+        match intervention {
+            Intervention::Cancel => Ok(self.cancel(key).await.is_ok()),
+            Intervention::Terminate => match self.running(key).await {
                 Ok(Some(run)) => self.terminate(key, &run).await,
                 Ok(None) | Err(_) => Ok(false),
             },
-            order => {
-                let output = self.tell(&words(order, key)).await?;
+            intervention => {
+                let output = self.tell(&words(intervention, key)).await?;
                 // Orders of the plan are valid, but a fault may prevent them.
-                ensure!(output.status.code() != Some(2), "{order:?} is refused: {output:?}");
+                ensure!(output.status.code() != Some(2), "{intervention:?} is refused: {output:?}");
                 Ok(output.status.success())
             }
         }
     }
 
-    /// Draws a subject from the ledger and gives an order about it.
+    /// Draws a subject from the ledger and intervenes there.
     ///
     /// # Errors
     /// When the command ends with an undocumented exit code.
@@ -196,33 +196,33 @@ impl Desk {
     }
 }
 
-/// The words of an order on the command line.
-fn words(order: Order, key: &Key) -> Vec<String> {
+/// The words of an intervention on the command line.
+fn words(intervention: Intervention, key: &Key) -> Vec<String> {
     let named = key.to_string();
     let tenant = format!("tenant={} and type={}", key.tenant, key.digest_type);
-    let words: &[&str] = match order {
-        Order::Flush => &["flush", &named],
-        Order::Hold => &["digest", "hold", &named],
-        Order::Release => &["digest", "release", &named],
-        Order::ReleaseTenant => &["digest", "release", "--where", &tenant, "--rate", "50"],
-        Order::Drop => &["digest", "drop", &named],
-        Order::Retime => &["digest", "retime", &named, "--at", "3s"],
-        Order::Preview => &["digest", "preview", &named],
-        Order::Status => &["status", &named, "--json"],
-        Order::Cadence(Some(cadence)) => &["preferences", "set", &named, "--cadence", cadence],
-        Order::Cadence(None) => &["preferences", "set", &named, "--clear", "cadence"],
-        Order::Off => &["preferences", "set", &named, "--off", CATEGORIES[1]],
-        Order::On => &["preferences", "set", &named, "--on", CATEGORIES[1]],
-        Order::Pause => &["preferences", "set", &named, "--pause-until", "2h"],
-        Order::Resume => &["preferences", "set", &named, "--resume"],
-        Order::Withdraw => &["consent", "withdraw", &named],
-        Order::Grant => &["consent", "grant", &named],
-        Order::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
-        Order::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
+    let words: &[&str] = match intervention {
+        Intervention::Flush => &["flush", &named],
+        Intervention::Hold => &["digest", "hold", &named],
+        Intervention::Release => &["digest", "release", &named],
+        Intervention::ReleaseTenant => &["digest", "release", "--where", &tenant, "--rate", "50"],
+        Intervention::Drop => &["digest", "drop", &named],
+        Intervention::Retime => &["digest", "retime", &named, "--at", "3s"],
+        Intervention::Preview => &["digest", "preview", &named],
+        Intervention::Status => &["status", &named, "--json"],
+        Intervention::Cadence(Some(cadence)) => &["preferences", "set", &named, "--cadence", cadence],
+        Intervention::Cadence(None) => &["preferences", "set", &named, "--clear", "cadence"],
+        Intervention::Off => &["preferences", "set", &named, "--off", CATEGORIES[1]],
+        Intervention::On => &["preferences", "set", &named, "--on", CATEGORIES[1]],
+        Intervention::Pause => &["preferences", "set", &named, "--pause-until", "2h"],
+        Intervention::Resume => &["preferences", "set", &named, "--resume"],
+        Intervention::Withdraw => &["consent", "withdraw", &named],
+        Intervention::Grant => &["consent", "grant", &named],
+        Intervention::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
+        Intervention::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
         // The command line has no such command.
-        Order::Cancel | Order::Terminate => &[],
+        Intervention::Cancel | Intervention::Terminate => &[],
     };
-    let unasked = matches!(order, Order::Flush | Order::Preview | Order::Status);
+    let unasked = matches!(intervention, Intervention::Flush | Intervention::Preview | Intervention::Status);
     let reason: &[&str] = if unasked { &[] } else { &["--why", WHY] };
     words.iter().chain(reason).map(|&word| word.to_owned()).collect()
 }

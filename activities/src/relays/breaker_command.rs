@@ -8,14 +8,14 @@ use super::change::change;
 
 /// A command that opens or closes a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum BreakerCommand {
     /// Sends nothing by the relay until an operator closes the breaker.
     Open,
     /// Uses the relay at once and resets the counts.
     Close,
 }
 
-impl Order {
+impl BreakerCommand {
     /// The word in the audit trail.
     #[must_use]
     pub const fn name(self) -> &'static str {
