@@ -28,7 +28,7 @@ pub fn message_search_attributes(key: &MessageKey) -> SearchAttributes {
 /// Returns the task queue of a stream's messages; `task_queue` is the digests'.
 #[must_use]
 pub fn message_task_queue(task_queue: &str, stream: &str) -> String {
-    if stream == Streams::TRANSACTIONAL { names::transactional(task_queue) } else { task_queue.to_owned() }
+    if stream == Streams::TRANSACTIONAL { names::transactional(task_queue) } else { names::bulk(task_queue) }
 }
 
 /// Returns options that retry transient errors until the time is up.
@@ -41,4 +41,15 @@ pub(crate) fn rpc_options(time_left: Duration) -> RpcOptions {
         .max_retries(0) // No limit but the time.
         .build();
     RpcOptions::builder().timeout(time_left).retry_options(retry).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_waits_in_the_queue_of_the_digests() {
+        let queues = [Streams::TRANSACTIONAL, Streams::BULK].map(|stream| message_task_queue("tidings", stream));
+        assert_eq!(queues, ["tidings-transactional", "tidings-bulk"]);
+    }
 }

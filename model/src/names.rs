@@ -18,6 +18,13 @@ pub fn transactional(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
+/// Task queue of the single messages of the stream `bulk`. It is separate, so that digests and single messages never wait for
+/// each other.
+#[must_use]
+pub fn bulk(task_queue: &str) -> String {
+    format!("{task_queue}-bulk")
+}
+
 /// Workflow type of retention.
 pub const RETENTION_WORKFLOW_TYPE: &str = "upkeep";
 

@@ -13,6 +13,10 @@ pub(crate) mod streams;
 pub use cap::Cap;
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Sender, Stream, Streams};
 
+/// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
+/// server limits each queue by itself.
+const BULK_MESSAGES: f64 = 0.25;
+
 /// The configuration of activities.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -50,12 +54,24 @@ impl Settings {
         self.digests.keys().chain(own).cloned().collect()
     }
 
-    /// Returns the attempts per second that a stream's task queue may hand out, over all workers: the lowest rate of its
-    /// relays. `None`: no limit.
+    /// Returns the attempts per second that the task queues of a stream may hand out, over all workers: the lowest rate of
+    /// its relays. `None`: no limit.
     #[must_use]
     pub fn rate(&self, stream: &Stream) -> Option<f64> {
         let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
         relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
+    }
+
+    /// Returns the rate of the digests: the part of the stream's rate that its single messages leave.
+    #[must_use]
+    pub fn digest_rate(&self) -> Option<f64> {
+        self.rate(&self.streams.bulk).map(|rate| rate * (1.0 - BULK_MESSAGES))
+    }
+
+    /// Returns the rate of the single messages of the stream `bulk`.
+    #[must_use]
+    pub fn bulk_message_rate(&self) -> Option<f64> {
+        self.rate(&self.streams.bulk).map(|rate| rate * BULK_MESSAGES)
     }
 }
 

@@ -147,6 +147,7 @@ impl Config {
         let mut warnings: Vec<_> = signatures.into_iter().flatten().filter_map(DkimConfig::warning).collect();
         warnings.dedup();
         warnings.extend(self.retention.warning());
+        warnings.extend(self.streams.warning());
         warnings
     }
 

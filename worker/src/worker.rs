@@ -39,17 +39,19 @@ pub async fn run(
     };
     let client = config.temporal.connect().await?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    // Each worker keeps connections of its own, so that a flood of digests takes none from the messages.
+    // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
-    let (bulk, transactional) = (connect()?, connect()?);
+    let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);
     let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
     let digests = Deps { store, renderer, signers, relays: bulk.clone(), settings };
     let messages = Deps { relays: transactional.clone(), ..digests.clone() };
+    let of_bulk = Deps { relays: bulk_messages.clone(), ..digests.clone() };
     let runtime = sdk::runtime()?;
     let workers = [
         registration::digests(&config.task_queue, digests)?,
         registration::transactional(&config.task_queue, messages)?,
+        registration::bulk(&config.task_queue, of_bulk)?,
         registration::retention(&config.task_queue, retention)?,
     ];
     tracing::info!(
@@ -75,6 +77,6 @@ pub async fn run(
             running.await?;
         }
     }
-    tokio::join!(bulk.close(), transactional.close());
+    tokio::join!(bulk.close(), bulk_messages.close(), transactional.close());
     Ok(())
 }

@@ -6,13 +6,16 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
+use temporalio_client::WorkflowStartOptions;
+use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
+use tidings::registration;
 use tidings_activities::{
     Cancellable, Error,
     message::send,
     operations::submit::{Content, Refused, Submission, To},
 };
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings, wait_for_emails},
+    env::{Env, Running, event, eventually, key, settings, wait_for_emails},
     message_env::{ANN, BODY, MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault, Relay},
 };
@@ -22,6 +25,7 @@ use tidings_model::{
         command::Retry,
         contract::{Attempted, Retried, SendInput},
     },
+    names,
     records::{MessageState, Reason},
     settings::{Guarantee, RelaySettings, Streams},
     step::{Outcome, Sent},
@@ -247,5 +251,28 @@ async fn a_flood_of_digests_does_not_delay_a_message() -> Result<()> {
     let place = messages.env.relay.mails().iter().position(|mail| mail.to == [ANN]).context("no mail")?;
     println!("the message was mail {} of {}", place + 1, FLOOD + 1);
     assert!(place < FLOOD, "all digests came first");
+    messages.env.stop_worker()
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_messages_have_an_own_queue_and_earlier_ones_still_arrive() -> Result<()> {
+    let mut messages = MessageEnv { worker: None, env: Env::without_worker(waits(&[])).await? };
+    let bulk = |key: &str| Submission { stream: Streams::BULK.to_owned(), ..submission(key) };
+    // An earlier version started the workflow on the queue of the digests.
+    let before = messages.accept(&bulk("before")).await?.message;
+    let options = WorkflowStartOptions::new(names::TASK_QUEUE, of("before").workflow_id()).build();
+    let workflow = UntypedWorkflow::new(names::MESSAGE_WORKFLOW_TYPE);
+    messages.env.temporal.start_workflow(workflow, RawValue::default(), options).await?;
+    messages.send(&bulk("after")).await?;
+
+    messages.env.start_worker()?;
+    assert_eq!(messages.ended(&of("before")).await?, MessageState::Sent);
+    assert_eq!(messages.env.relay.mails().len(), 1, "the worker of the digests sends no new one");
+    let own = registration::bulk(names::TASK_QUEUE, messages.deliveries()?)?;
+    let own = Running::start(messages.env.temporal.clone(), own)?;
+    assert_eq!(messages.ended(&of("after")).await?, MessageState::Sent);
+    assert_eq!(messages.env.relay.mails()[0].header("X-Tidings-Message")?, before.id.to_string());
+    own.stop()?;
     messages.env.stop_worker()
 }

@@ -50,7 +50,7 @@ pub struct Options {
     /// The address for replies [default: the stream's]
     #[arg(long, value_name = "ADDRESS")]
     reply_to: Option<String>,
-    /// `transactional` for a message that the recipient waits for; `bulk` to send with the digests
+    /// `transactional` for a message that the recipient waits for; `bulk` for a newsletter
     #[arg(long, value_name = "STREAM", default_value = Streams::TRANSACTIONAL)]
     stream: String,
     /// Answer in JSON

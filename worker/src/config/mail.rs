@@ -12,7 +12,7 @@ use super::{
 
 /// The default sender, which is only good for trying Tidings.
 const NAME: &str = "Tidings";
-const ADDRESS: &str = "digest@localhost";
+pub(super) const ADDRESS: &str = "digest@localhost";
 
 /// The keys of `[mail]`.
 #[derive(Debug, Default, Deserialize)]

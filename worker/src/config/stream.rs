@@ -78,6 +78,24 @@ impl RawStreams {
 }
 
 impl Streams {
+    /// Warns of streams that share a relay and a sender domain (rule 29). The default sender, for a trial, needs no warning.
+    pub(super) fn warning(&self) -> Option<Problem> {
+        let [bulk, transactional] = [&self.bulk.settings, &self.transactional.settings];
+        let relay = bulk.relays.iter().find(|name| transactional.relays.contains(name))?;
+        let domain = |stream: &Settings| Some(stream.sender.address.rsplit_once('@')?.1.to_ascii_lowercase());
+        let shared = domain(bulk)?;
+        if Some(&shared) != domain(transactional).as_ref() || bulk.sender.address == mail::ADDRESS {
+            return None;
+        }
+        let problem = format!(
+            "digests and single messages share the relay {relay:?} and the sender domain {shared}, so that complaints about \
+             digests harm single messages; add [relay.NAME] with a url, and [stream.transactional] with relays = [\"NAME\"] \
+             and from = \"Acme <hello@mail.{shared}>\""
+        );
+        let (place, key, value) = ("streams".to_owned(), String::new(), String::new());
+        Some(Problem { place, key, value, problem })
+    }
+
     /// Reports relays without a stream, and rates that two streams share (rule 29).
     fn check_relays(&self, defaults: &Defaults<'_>, checks: &mut Checks<'_>) {
         let by = |stream: &Stream, name: &str| stream.settings.relays.iter().any(|relay| relay == name);

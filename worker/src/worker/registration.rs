@@ -42,12 +42,13 @@ pub fn worker_tuner() -> TunerHolder {
         .build()
 }
 
-/// Returns the worker on `task_queue`, for digests and for single messages of the stream `bulk`.
+/// Returns the worker on `task_queue`, for digests. The worker also delivers the single messages of the stream `bulk` that an
+/// earlier version put there.
 ///
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
 pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
-    let rate = deps.settings.rate(&deps.settings.streams.bulk);
+    let rate = deps.settings.digest_rate();
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
@@ -70,7 +71,21 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
 /// Never in practice: the SDK refuses a workflow that is registered twice.
 pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.rate(&deps.settings.streams.transactional);
-    Ok(WorkerOptions::new(names::transactional(task_queue))
+    messages(names::transactional(task_queue), rate, deps)
+}
+
+/// Returns the worker next to the one on `task_queue`, for single messages of the stream `bulk`. They and the digests never
+/// queue behind each other.
+///
+/// # Errors
+/// Never in practice: the SDK refuses a workflow that is registered twice.
+pub fn bulk(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+    let rate = deps.settings.bulk_message_rate();
+    messages(names::bulk(task_queue), rate, deps)
+}
+
+fn messages(task_queue: String, rate: Option<f64>, deps: Deps) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(task_queue)
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Message>()?
         .register_activities(MessageActivities { deps })

@@ -63,6 +63,23 @@ fn streams_default_to_smtp_url_and_the_general_sender() {
 }
 
 #[test]
+fn streams_that_share_a_relay_and_a_sender_domain_are_a_warning() {
+    let acme = "[mail]\nfrom = \"digest@acme.example\"\n";
+    let own_relay = "[relay.own]\nurl = \"smtp://127.0.0.1\"\n[stream.transactional]\nrelays = [\"own\"]\n";
+    let own_sender = "[stream.transactional]\nfrom = \"hello@mail.acme.example\"\n";
+    let warnings = |text: &str| read(text, &[]).unwrap().warnings();
+    let [warning] = &warnings(acme)[..] else { panic!("not one warning") };
+    let warning = warning.to_string();
+    assert!(warning.starts_with("streams: digests and single messages share the relay \"default\" and"), "{warning}");
+    for line in ["[relay.NAME]", "[stream.transactional]", "from = \"Acme <hello@mail.acme.example>\""] {
+        assert!(warning.contains(line), "{line}: {warning}");
+    }
+    for separate in [format!("{acme}{own_relay}"), format!("{acme}{own_sender}"), String::new()] {
+        assert_eq!(warnings(&separate), [], "{separate}");
+    }
+}
+
+#[test]
 fn a_table_can_describe_the_relay_of_smtp_url() {
     let text = "[relay.default]\nprovider = \"postmark\"";
     let config = read(text, &[("TIDINGS_SMTP_URL", "smtp://127.0.0.1:2")]).unwrap();
