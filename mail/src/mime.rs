@@ -21,6 +21,10 @@ use self::header::{address, host, label, one_line, opaque, raw};
 const SUBJECT_CHARS: usize = 200;
 const NAME_CHARS: usize = 80;
 
+/// The header with a message's signed token. Complaints return it with the message, while a bounce comes to an address that
+/// contains the token.
+pub const TOKEN_HEADER: &str = "X-Tidings-Token";
+
 /// A sender or recipient.
 #[derive(Clone, Copy)]
 pub struct Party<'a> {
@@ -64,6 +68,8 @@ pub struct Draft<'a> {
     pub date: Timestamp,
     /// The right side of the Message-ID: a host name of the sender.
     pub message_domain: &'a str,
+    /// The signed token by which a report about the message is believed.
+    pub token: Option<&'a str>,
 }
 
 /// A composed message.
@@ -105,6 +111,9 @@ impl Draft<'_> {
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
             .raw_header(raw("Feedback-ID", self.of.feedback_id()))
             .raw_header(raw("X-Tidings-Message", self.id.to_string()));
+        if let Some(token) = self.token {
+            builder = builder.raw_header(raw(TOKEN_HEADER, token.to_owned()));
+        }
         if let MessageKind::Digest { events, .. } = self.of {
             builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
         }

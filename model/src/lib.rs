@@ -10,6 +10,7 @@ mod event;
 mod host_name;
 mod key;
 pub mod limits;
+pub mod link_keys;
 pub mod message;
 pub mod names;
 pub mod pause;

@@ -5,13 +5,19 @@ use std::{
     time::Duration,
 };
 
-use crate::{Cadence, Key, Quiet, rules::offered_cadences::Choices};
+use uuid::Uuid;
+
+use crate::{
+    Cadence, Key, Quiet,
+    link_keys::{LinkKeys, Purpose},
+    rules::offered_cadences::Choices,
+};
 
 pub(crate) mod cap;
 pub(crate) mod streams;
 
 pub use cap::Cap;
-pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, Sender, Stream, Streams};
+pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, Streams};
 
 /// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
 /// server limits each queue by itself.
@@ -32,6 +38,8 @@ pub struct Settings {
     pub relays: BTreeMap<String, RelaySettings>,
     /// Delivery settings of both streams.
     pub streams: Streams,
+    /// The keys that sign tokens, where there are some.
+    pub link_keys: Option<LinkKeys>,
     /// Treatment of users who are not in the directory.
     pub unknown_recipients: UnknownRecipients,
 }
@@ -60,6 +68,12 @@ impl Settings {
     pub fn rate(&self, stream: &Stream) -> Option<f64> {
         let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
         relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
+    }
+
+    /// Returns the token by which reports about a message are believed; `None` without keys.
+    #[must_use]
+    pub fn report_token(&self, tenant: &str, message: Uuid) -> Option<String> {
+        self.link_keys.as_ref().map(|keys| keys.sign(Purpose::Report, tenant, message))
     }
 
     /// Returns the rate of the digests: the part of the stream's rate that its single messages leave.

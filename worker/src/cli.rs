@@ -7,8 +7,8 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        config, consent, digest, emit, flush, messages, migrate, pauses, preferences, recipients, recover, relays,
-        retention, retract, send, status, suppressions, template, worker,
+        config, consent, digest, emit, flush, keys, messages, migrate, pauses, preferences, recipients, recover,
+        relays, retention, retract, send, status, suppressions, template, worker,
     },
     config::Config,
     dev, log,
@@ -107,6 +107,9 @@ enum Command {
     Retention(retention::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
+    /// Makes keys that sign tokens
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Checks the configuration
     #[command(subcommand)]
     Config(config::Command),
@@ -153,6 +156,7 @@ impl Arguments {
             Command::Suppressions(command) => suppressions::run(command, &load()?).await,
             Command::Retention(command) => retention::run(command, &load()?).await,
             Command::Migrate => migrate::run(&load()?).await.map(|()| true),
+            Command::Keys(command) => keys::run(&command),
             Command::Config(command) => config::run(&command, load),
             Command::Template(command) => template::run(command, &load()?),
         }

@@ -5,6 +5,7 @@ pub(crate) mod consent;
 pub(crate) mod digest;
 pub mod emit;
 pub(crate) mod flush;
+pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod migrate;
 pub(crate) mod pauses;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use tidings_mail::dkim::Signers;
-use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
+use tidings_model::{
+    link_keys::LinkKeys,
+    settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients},
+};
 
 mod digest;
 mod dkim;
@@ -72,6 +75,8 @@ pub struct Config {
     pub soft_bounces: u32,
     /// The retention periods.
     pub retention: Retention,
+    /// The keys that sign tokens, if there are some.
+    pub link_keys: Option<LinkKeys>,
     /// The connection to Temporal.
     pub temporal: Temporal,
 }
@@ -98,7 +103,8 @@ impl Config {
     /// # Errors
     /// The environment lacks the address of a relay.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
-        let problems: Vec<_> = self.named_relays().filter_map(|(_, relay)| relay.settings().err()).collect();
+        let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
+        let problems: Vec<_> = relays.chain(self.return_path_problems()).collect();
         if problems.is_empty() {
             Ok(Settings { unknown_recipients, ..self.unsigned() })
         } else {
@@ -136,8 +142,15 @@ impl Config {
                 bulk: self.streams.bulk.settings.clone(),
                 transactional: self.streams.transactional.settings.clone(),
             },
+            link_keys: self.link_keys.clone(),
             unknown_recipients: UnknownRecipients::Wait,
         }
+    }
+
+    /// Returns the problems of return paths without keys. Commands that send nothing work without the keys.
+    pub fn return_path_problems(&self) -> impl Iterator<Item = Problem> {
+        let streams = [&self.streams.bulk, &self.streams.transactional];
+        streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.as_ref()))
     }
 
     /// Returns the problems that do not stop Tidings.

@@ -45,7 +45,9 @@ impl Email<'_> {
             // The reason may quote an event. `tidings template check` gives it for the sample.
             tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
         }
-        let sender = &deps.settings.streams.bulk.sender;
+        let stream = &deps.settings.streams.bulk;
+        let sender = &stream.sender;
+        let token = deps.settings.report_token(&window.key.tenant, window.digest_id);
         let draft = Draft {
             from: Party { name: &sender.name, address: &sender.address },
             to: Party { name: &recipient.name, address: &recipient.address },
@@ -62,6 +64,7 @@ impl Email<'_> {
             },
             date,
             message_domain: &sender.domain,
+            token: token.as_deref(),
         };
         let composed = match draft.compose() {
             Ok(composed) => composed,
@@ -76,7 +79,7 @@ impl Email<'_> {
             id: window.digest_id,
             origin: Origin::Digest(window.key.clone()),
             stream: Streams::BULK.to_owned(),
-            envelope_from: sender.address.clone(),
+            envelope_from: stream.envelope_from(token.as_deref()),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,

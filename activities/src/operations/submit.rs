@@ -208,6 +208,7 @@ impl Making<'_> {
         let parts = self.parts(&recipient)?;
         let date = Timestamp::now();
         let sender = &stream.sender;
+        let token = self.settings.report_token(&key.tenant, key.message_id());
         let draft = Draft {
             from: Party { name: &sender.name, address: &sender.address },
             to: Party { name: &recipient.name, address: &recipient.address },
@@ -219,6 +220,7 @@ impl Making<'_> {
             of: MessageKind::Single { tenant: &key.tenant, stream: name },
             date,
             message_domain: &sender.domain,
+            token: token.as_deref(),
         };
         let composed = draft.compose().map_err(wrong)?;
         let reasons = self.store.suppressed(&key.tenant, &composed.envelope_to).await?;
@@ -229,7 +231,7 @@ impl Making<'_> {
             id: key.message_id(),
             origin: Origin::Single { key, user, content_sha256 },
             stream: name.clone(),
-            envelope_from: sender.address.clone(),
+            envelope_from: stream.envelope_from(token.as_deref()),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,

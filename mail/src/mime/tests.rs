@@ -17,6 +17,7 @@ fn draft() -> Draft<'static> {
         of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
         date: "2026-03-02T08:00:00Z".parse().unwrap(),
         message_domain: "mail.example.com",
+        token: None,
     }
 }
 
@@ -30,6 +31,16 @@ fn a_single_message_has_no_list_id_and_may_be_plain_text() {
     let headers = header_names(&made.bytes);
     assert!(headers.contains(&"X-Tidings-Message".to_owned()), "{headers:?}");
     assert!(!headers.contains(&"X-Tidings-Events".to_owned()), "{headers:?}");
+}
+
+#[test]
+fn a_token_is_a_header_of_its_own() {
+    let parsed = |made: &Composed| {
+        let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+        parsed.header_raw(TOKEN_HEADER).map(|token| token.trim().to_owned())
+    };
+    assert_eq!(parsed(&Draft { token: Some("abc"), ..draft() }.compose().unwrap()).as_deref(), Some("abc"));
+    assert_eq!(parsed(&draft().compose().unwrap()), None);
 }
 
 fn header_names(bytes: &[u8]) -> Vec<String> {

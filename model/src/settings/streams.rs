@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Provider, RelayUrl};
+use crate::{Provider, RelayUrl, link_keys::TOKEN_CHARS};
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
 pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
@@ -49,6 +49,8 @@ pub struct Stream {
     pub guarantee: Guarantee,
     /// The sender of its messages.
     pub sender: Sender,
+    /// The address to which servers return its messages. Without it they return to the sender.
+    pub return_path: Option<ReturnPath>,
 }
 
 impl Stream {
@@ -60,6 +62,16 @@ impl Stream {
             retry_delays: RETRY_DELAYS.to_vec(),
             guarantee: Guarantee::default(),
             sender,
+            return_path: None,
+        }
+    }
+
+    /// Returns the envelope's sender (RFC 5321 MAIL FROM) of the message with this token.
+    #[must_use]
+    pub fn envelope_from(&self, token: Option<&str>) -> String {
+        match (&self.return_path, token) {
+            (Some(path), Some(token)) => format!("{}+{token}@{}", path.local, path.domain),
+            _ => self.sender.address.clone(),
         }
     }
 
@@ -82,6 +94,25 @@ pub struct Sender {
     pub reply_to: Option<String>,
     /// Right-hand side of `Message-ID` and `List-Id`.
     pub domain: String,
+}
+
+/// An address that receives reports about messages. A token between its parts tells which message came back (VERP).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReturnPath {
+    /// The part before the token, without `+`.
+    pub local: String,
+    pub domain: String,
+}
+
+impl ReturnPath {
+    /// Bytes of `local`: with `+` and the token they fill the 64 of RFC 5321.
+    pub const LOCAL_BYTES: usize = 64 - 1 - TOKEN_CHARS;
+}
+
+impl fmt::Display for ReturnPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.local, self.domain)
+    }
 }
 
 /// The promise of a stream after an ambiguous attempt (rule 26).

@@ -70,6 +70,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
             bulk: Stream::new(&["default"], sender.clone()),
             transactional: Stream::new(&["default"], sender),
         },
+        link_keys: None,
         unknown_recipients: UnknownRecipients::Invent,
     }
 }

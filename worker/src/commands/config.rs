@@ -85,6 +85,7 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     });
     let (streams, unsigned) = streams::streams(config);
     problems.extend(unsigned);
+    problems.extend(config.return_path_problems());
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }

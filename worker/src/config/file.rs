@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use serde::Deserialize;
 use tidings_model::{
+    link_keys::{LinkKeys, VARIABLE, WrongKeys},
     names,
     settings::{Cap, Settings},
     words,
@@ -90,6 +91,7 @@ impl RawConfig {
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
         let retention = self.retention.check(checks);
         let temporal = checks.accept(temporal);
+        let link_keys = checks.variable(VARIABLE).and_then(|keys| checks.accept(link_keys(&keys)));
         Some(Config {
             database_url: database_url?,
             relays: relays?,
@@ -104,6 +106,7 @@ impl RawConfig {
             cap,
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
             retention,
+            link_keys,
             temporal: temporal?,
         })
     }
@@ -121,6 +124,16 @@ impl RawConfig {
         }
         named.into_iter().collect()
     }
+}
+
+/// Parses the keys that sign tokens. The problem does not show them.
+fn link_keys(text: &str) -> Result<LinkKeys, Problem> {
+    text.parse().map_err(|wrong: WrongKeys| Problem {
+        place: "environment".to_owned(),
+        key: VARIABLE.to_owned(),
+        value: "***".to_owned(),
+        problem: wrong.to_string(),
+    })
 }
 
 fn database_url(text: &str) -> Result<SecretUrl, String> {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tidings_model::{
-    settings::{Guarantee, Sender, Stream as Settings},
+    link_keys::{LinkKeys, VARIABLE},
+    settings::{Guarantee, ReturnPath, Sender, Stream as Settings},
     words,
 };
 use toml::Spanned;
@@ -14,7 +15,7 @@ use super::{
     dkim::{self, DkimConfig},
     list::{SpannedList, parse_each},
     mail,
-    problem::Checks,
+    problem::{Checks, Problem},
     relay,
     suggest::did_you_mean,
 };
@@ -39,6 +40,7 @@ struct RawStream {
     reply_to: Option<Spanned<String>>,
     domain: Option<Spanned<String>>,
     dkim: Option<dkim::RawDkim>,
+    return_path: Option<Spanned<String>>,
 }
 
 /// Both streams.
@@ -56,6 +58,15 @@ pub struct Stream {
     pub settings: Settings,
     /// The signature, unless the relay signs.
     pub dkim: Option<DkimConfig>,
+    /// The problem of a return path without keys.
+    unsigned_return_path: Option<Problem>,
+}
+
+impl Stream {
+    /// Returns the problem of a return path whose tokens no key can sign.
+    pub(super) fn return_path_problem(&self, keys: Option<&LinkKeys>) -> Option<Problem> {
+        self.unsigned_return_path.clone().filter(|_| keys.is_none())
+    }
 }
 
 /// The general settings that streams inherit.
@@ -137,14 +148,22 @@ impl RawStream {
         let guarantee = checks.value(&key("guarantee"), self.guarantee.as_ref(), guarantee);
         let sender = self.sender(table, defaults.sender, checks)?;
         let dkim = self.dkim(dkim, &sender, defaults, checks);
+        let return_path = checks.value(&key("return_path"), self.return_path.as_ref(), return_path);
+        let unsigned_return_path = self.return_path.as_ref().map(|raw| Problem {
+            place: checks.place_of(raw),
+            key: key("return_path"),
+            value: raw.as_ref().clone(),
+            problem: format!("needs a key that signs its tokens; set {VARIABLE} to what `tidings keys new` prints"),
+        });
         let usual = Settings::new(&[relay::DEFAULT], sender);
         let settings = Settings {
             relays: named.unwrap_or(Some(usual.relays))?,
             retry_delays: delays.unwrap_or(Some(usual.retry_delays))?,
             guarantee: guarantee.unwrap_or(usual.guarantee),
+            return_path,
             ..Settings::new(&[], usual.sender)
         };
-        Some(Stream { settings, dkim })
+        Some(Stream { settings, dkim, unsigned_return_path })
     }
 
     /// Checks the sender. An address of the stream's own brings a domain of its own.
@@ -205,4 +224,23 @@ fn guarantee(text: &str) -> Result<Guarantee, String> {
     let known = [Guarantee::AtLeastOnce, Guarantee::AtMostOnce];
     let right = "write \"at_least_once\" to send again after an unknown outcome, or \"at_most_once\"";
     known.into_iter().find(|known| known.name() == text).ok_or_else(|| format!("is not a guarantee; {right}"))
+}
+
+/// Parses an address for returned messages. The token must fit before the `@`.
+fn return_path(text: &str) -> Result<ReturnPath, String> {
+    let address = mail::address(text)?;
+    let wrong = || {
+        let most = ReturnPath::LOCAL_BYTES;
+        format!(
+            "needs 1 to {most} lower-case letters, digits, '.', '_' or '-' before the @, and a host name in ASCII; write for \
+             example \"bounce@mail.acme.example\""
+        )
+    };
+    let (local, domain) = address.rsplit_once('@').ok_or_else(wrong)?;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-');
+    if local.len() > ReturnPath::LOCAL_BYTES || !local.chars().all(fits) {
+        return Err(wrong());
+    }
+    let domain = mail::host(domain).map_err(|_| wrong())?;
+    Ok(ReturnPath { local: local.to_owned(), domain })
 }

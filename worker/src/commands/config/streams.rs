@@ -57,6 +57,8 @@ struct StreamView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    return_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dkim: Option<DkimView<'a>>,
 }
 
@@ -93,6 +95,7 @@ impl<'a> StreamView<'a> {
             from: differs((&own.name, &own.address) == (&usual.name, &usual.address)).map(|()| from(own)),
             reply_to: own.reply_to.as_deref().filter(|reply_to| usual.reply_to.as_deref() != Some(*reply_to)),
             domain: differs(own.domain == usual.domain).map(|()| own.domain.as_str()),
+            return_path: settings.return_path.as_ref().map(ToString::to_string),
             dkim,
         }
     }

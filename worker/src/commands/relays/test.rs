@@ -116,6 +116,7 @@ async fn mail(
         of: MessageKind::Single { tenant: "tidings", stream: "test" },
         date: now,
         message_domain: &sender.domain,
+        token: None,
     };
     let composed = draft.compose()?;
     let bytes = config.signers()?.sign(name, composed.bytes, now)?;

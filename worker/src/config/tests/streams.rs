@@ -79,6 +79,33 @@ fn streams_that_share_a_relay_and_a_sender_domain_are_a_warning() {
     }
 }
 
+const LINK_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const RETURN_PATH: &str = "[stream.bulk]\nreturn_path = \"bounce@mail.acme.example\"\n";
+
+#[test]
+fn a_return_path_holds_the_signed_token_of_each_message() {
+    let settings = settings(RETURN_PATH, &[("TIDINGS_LINK_KEYS", LINK_KEY)]);
+    let token = settings.report_token("acme", uuid::Uuid::from_u128(7)).unwrap();
+    let from = settings.streams.bulk.envelope_from(Some(&token));
+    assert_eq!(from, format!("bounce+{token}@mail.acme.example"));
+    assert_eq!(settings.streams.transactional.envelope_from(Some(&token)), "digest@localhost");
+}
+
+#[test]
+fn a_return_path_without_keys_stops_only_sending_and_names_the_remedy() {
+    let config = read(RETURN_PATH, &[]).unwrap();
+    let error = config.settings(UnknownRecipients::Wait).unwrap_err().to_string();
+    let said = "tidings.toml:2: stream.bulk.return_path = \"bounce@mail.acme.example\": needs a key that signs its tokens; \
+                set TIDINGS_LINK_KEYS to what `tidings keys new` prints";
+    assert_eq!(error, said);
+    let wrong = read("", &[("TIDINGS_LINK_KEYS", "hunter2")]).unwrap_err().to_string();
+    assert!(wrong.starts_with("environment: TIDINGS_LINK_KEYS = \"***\": is no list of keys"), "{wrong}");
+    for address in ["bounce", "Bounce@acme.example", "b+c@acme.example", "bounces-of-acme-@acme.example", "b@x y"] {
+        let found = problems_of(&RETURN_PATH.replace("bounce@mail.acme.example", address));
+        assert!(found.starts_with("tidings.toml:2: stream.bulk.return_path = "), "{address}: {found}");
+    }
+}
+
 #[test]
 fn a_table_can_describe_the_relay_of_smtp_url() {
     let text = "[relay.default]\nprovider = \"postmark\"";

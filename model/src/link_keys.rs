@@ -1,0 +1,247 @@
+//! Keys that sign tokens: what Tidings puts into a message and later believes when it comes back (RFC 2104).
+//!
+//! A token says which message it is about, and the signature also covers its purpose and the tenant. A token for one purpose or
+//! tenant is nothing for another. Tokens for mail servers are in base32, because servers may change the case of an address.
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    digest::{SHA256, digest},
+    hmac,
+    rand::{SecureRandom, SystemRandom},
+};
+use uuid::Uuid;
+
+/// The environment variable with the keys.
+pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+/// Starts all that is signed, so that a key which also signs something else signs nothing alike.
+const CONTEXT: &[u8] = b"tidings/link/v1/";
+/// The first byte of a token.
+const VERSION: u8 = 1;
+/// Bytes of the signature in a token: 96 bits of HMAC-SHA256. RFC 2104 allows 80 and more.
+const MAC_BYTES: usize = 12;
+/// Version, key id, message and signature.
+const TOKEN_BYTES: usize = 2 + 16 + MAC_BYTES;
+/// Characters of a token. With a separator they leave 15 of the 64 octets of a local part (RFC 5321 4.5.3.1.1).
+pub const TOKEN_CHARS: usize = TOKEN_BYTES * 8 / 5;
+/// The digits of base32 (RFC 4648), in lower case.
+const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// The use of a token, as one signed byte. The bytes never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// A report about a message: in its return path and its header.
+    Report = b'r',
+}
+
+/// The keys: the first one signs, and all verify.
+#[derive(Clone)]
+pub struct LinkKeys(Vec<Key>);
+
+#[derive(Clone)]
+struct Key {
+    id: u8,
+    mac: hmac::Key,
+}
+
+/// The reason why a text is no list of keys. It never shows the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is no list of keys with spaces between them; `tidings keys new` prints a key")]
+pub struct WrongKeys;
+
+impl LinkKeys {
+    /// Makes a new key, as [`VARIABLE`] holds it. `None`: the system has no randomness.
+    #[must_use]
+    pub fn generate() -> Option<String> {
+        let mut bytes = [0; KEY_BYTES];
+        SystemRandom::new().fill(&mut bytes).ok()?;
+        Some(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Returns the token of a tenant's message, in lower case.
+    #[must_use]
+    pub fn sign(&self, purpose: Purpose, tenant: &str, message: Uuid) -> String {
+        let Some(key) = self.0.first() else { return String::new() };
+        let mut bytes = [&[VERSION, key.id][..], message.as_bytes()].concat();
+        let mac = hmac::sign(&key.mac, &signed(purpose, tenant, &bytes));
+        bytes.extend(&mac.as_ref()[..MAC_BYTES]);
+        base32(&bytes)
+    }
+
+    /// Reports, in constant time, if one of the keys signed the token for this purpose and tenant.
+    #[must_use]
+    pub fn verify(&self, purpose: Purpose, tenant: &str, token: &Token) -> bool {
+        let (said, mac) = token.0.split_at(TOKEN_BYTES - MAC_BYTES);
+        let signed = signed(purpose, tenant, said);
+        let by = |key: &&Key| {
+            let right = hmac::sign(&key.mac, &signed);
+            let differs = right.as_ref().iter().zip(mac).fold(0, |differs, (right, mac)| differs | (right ^ mac));
+            std::hint::black_box(differs) == 0
+        };
+        self.0.iter().filter(|key| key.id == token.0[1]).any(|key| by(&key))
+    }
+}
+
+/// Splits at spaces, commas and line ends.
+impl FromStr for LinkKeys {
+    type Err = WrongKeys;
+
+    fn from_str(text: &str) -> Result<Self, WrongKeys> {
+        let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+        let keys = words.map(|word| {
+            let bytes = URL_SAFE_NO_PAD.decode(word).ok().filter(|bytes| bytes.len() == KEY_BYTES).ok_or(WrongKeys)?;
+            Ok(Key { id: digest(&SHA256, &bytes).as_ref()[0], mac: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
+        });
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() { Err(WrongKeys) } else { Ok(Self(keys)) }
+    }
+}
+
+/// Never shows a key.
+impl fmt::Debug for LinkKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LinkKeys({})", self.0.len())
+    }
+}
+
+/// A token that is not verified yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token([u8; TOKEN_BYTES]);
+
+impl Token {
+    /// Finds the words of a text that have the form of a token, in upper or lower case.
+    pub fn find(text: &str) -> impl Iterator<Item = Self> {
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(Self::read)
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        if word.len() != TOKEN_CHARS {
+            return None;
+        }
+        let bytes: [u8; TOKEN_BYTES] = from_base32(word)?.try_into().ok()?;
+        (bytes[0] == VERSION).then_some(Self(bytes))
+    }
+
+    /// The message that the token says it is about.
+    #[must_use]
+    pub fn message(&self) -> Uuid {
+        Uuid::from_slice(&self.0[2..18]).unwrap_or_default()
+    }
+}
+
+/// The bytes under a signature. The tenant comes last, because its length varies.
+fn signed(purpose: Purpose, tenant: &str, said: &[u8]) -> Vec<u8> {
+    [CONTEXT, &[purpose as u8], said, tenant.as_bytes()].concat()
+}
+
+/// Encodes whole groups of five bytes.
+fn base32(bytes: &[u8]) -> String {
+    let group = |group: &[u8]| {
+        let number = group.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        (0..8).rev().map(move |place| char::from(DIGITS[usize::try_from(number >> (5 * place) & 31).unwrap_or(0)]))
+    };
+    bytes.chunks_exact(5).flat_map(group).collect()
+}
+
+fn from_base32(word: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| DIGITS.iter().position(|digit| *digit == byte.to_ascii_lowercase());
+    let digits = word.bytes().map(digit).collect::<Option<Vec<_>>>()?;
+    let group = |group: &[usize]| {
+        let number = group.iter().fold(0_u64, |number, digit| number << 5 | *digit as u64);
+        number.to_be_bytes().into_iter().skip(3)
+    };
+    Some(digits.chunks_exact(8).flat_map(group).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+    const MESSAGE: Uuid = Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef);
+
+    fn keys(text: &str) -> LinkKeys {
+        text.parse().unwrap()
+    }
+
+    fn token(text: &str) -> Token {
+        Token::find(text).next().unwrap()
+    }
+
+    #[test]
+    fn the_form_of_a_token_never_changes() {
+        let signed = keys(OLD).sign(Purpose::Report, "acme", MESSAGE);
+        // Made with Python's hmac and base64.
+        assert_eq!(signed, "aftaci2fm6e2wxppqerukz4jvpg66vn3bth7kacbdfa53qdy");
+        assert_eq!(signed.len(), TOKEN_CHARS);
+        assert_eq!(token(&signed).message(), MESSAGE);
+    }
+
+    #[test]
+    fn the_first_key_signs_and_all_verify() {
+        let old = token(&keys(OLD).sign(Purpose::Report, "acme", MESSAGE));
+        let both = keys(&format!("{NEW} {OLD}\n"));
+        let new = token(&both.sign(Purpose::Report, "acme", MESSAGE));
+        assert_ne!(old, new);
+        let verify = |keys: &LinkKeys, token| keys.verify(Purpose::Report, "acme", token);
+        assert!(verify(&both, &old) && verify(&both, &new) && verify(&keys(NEW), &new));
+        assert!(!verify(&keys(NEW), &old) && !verify(&keys(OLD), &new));
+    }
+
+    #[test]
+    fn a_changed_token_is_refused_and_another_case_is_not() {
+        let keys = keys(OLD);
+        let signed = keys.sign(Purpose::Report, "acme", MESSAGE);
+        assert!(keys.verify(Purpose::Report, "acme", &token(&signed.to_ascii_uppercase())));
+        assert!(!keys.verify(Purpose::Report, "other", &token(&signed)));
+        for bit in 8..TOKEN_BYTES * 8 {
+            let mut changed = token(&signed);
+            changed.0[bit / 8] ^= 1 << (bit % 8);
+            assert!(!keys.verify(Purpose::Report, "acme", &changed), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_in_an_address_and_nothing_else_is() {
+        let signed = keys(OLD).sign(Purpose::Report, "acme", MESSAGE);
+        for address in [
+            format!("<bounce+{signed}@mail.acme.example>"),
+            format!("SRS0=x=y=acme.example=bounce-{signed}@forwarder.example"),
+        ] {
+            assert_eq!(Token::find(&address).map(|token| token.message()).collect::<Vec<_>>(), [MESSAGE], "{address}");
+        }
+        let zeros = "a".repeat(TOKEN_CHARS);
+        for text in ["", "bounce@mail.acme.example", &signed[1..], &format!("{signed}a"), &zeros, &"1".repeat(48)] {
+            assert_eq!(Token::find(text).count(), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_new_key_is_valid_and_a_wrong_one_is_never_shown() {
+        let new = LinkKeys::generate().unwrap();
+        assert!(new.parse::<LinkKeys>().is_ok());
+        for wrong in ["", " ", "hunter2", &new[1..], &format!("{new} hunter2")] {
+            assert_eq!(wrong.parse::<LinkKeys>().err(), Some(WrongKeys), "{wrong}");
+        }
+        assert_eq!(format!("{:?}", keys(OLD)), "LinkKeys(1)");
+    }
+
+    proptest! {
+        #[test]
+        fn base32_loses_nothing(bytes: [u8; TOKEN_BYTES]) {
+            prop_assert_eq!(from_base32(&base32(&bytes)), Some(bytes.to_vec()));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: String) {
+            Token::find(&text).for_each(drop);
+        }
+    }
+}

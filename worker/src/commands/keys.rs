@@ -1,0 +1,25 @@
+//! `tidings keys`: makes keys that sign tokens.
+
+use anyhow::Context as _;
+use tidings_model::link_keys::LinkKeys;
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Prints a new key for `TIDINGS_LINK_KEYS`
+    #[command(after_help = "Examples:\n  \
+        export TIDINGS_LINK_KEYS=$(tidings keys new)\n  \
+        export TIDINGS_LINK_KEYS=\"$(tidings keys new) $TIDINGS_LINK_KEYS\"\n\n\
+        The first key signs, and all verify. Keep an old key for as long as messages of it may come back.")]
+    New,
+}
+
+/// Runs the command, without any configuration.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn run(Command::New: &Command) -> anyhow::Result<bool> {
+    let key = LinkKeys::generate().context("the system's source of randomness does not answer")?;
+    anstream::println!("{key}");
+    Ok(true)
+}
