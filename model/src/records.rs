@@ -17,11 +17,13 @@ use crate::{
     },
 };
 
+mod erasure;
 mod message;
 mod page;
 mod person;
 mod suppression;
 
+pub use erasure::Erased;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{

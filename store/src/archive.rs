@@ -13,6 +13,10 @@ use ring::digest::{SHA256, digest};
 use tidings_model::retention::Kind;
 use uuid::Uuid;
 
+mod forget;
+
+pub use forget::LinesAbout;
+
 /// A folder that exists already: one that upkeep made could be the place where a disk is to be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
@@ -109,15 +113,19 @@ fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Pre
     let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
     let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
     let prepared = Prepared { file: folder.join(name), part };
-    // Addresses and bodies are in it.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&prepared.part)?;
+    pack(&prepared.part, lines)?;
+    Ok(prepared)
+}
+
+/// Writes a new file that is on disk when this returns. Addresses and bodies are in it.
+fn pack(path: &Path, lines: &[String]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut encoder = GzEncoder::new(io::BufWriter::new(file), Compression::default());
     for line in lines {
         encoder.write_all(line.as_bytes())?;
         encoder.write_all(b"\n")?;
     }
-    encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    Ok(prepared)
+    encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 /// A name is on disk when its folder is.

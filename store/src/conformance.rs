@@ -15,6 +15,7 @@ mod cap;
 mod contents;
 mod delivery_events;
 mod directory;
+mod erasure;
 mod ledger;
 mod left_behind;
 mod messages;
@@ -78,6 +79,15 @@ conformance! {
         pages_of_recipients_neither_repeat_nor_leave_out_a_row,
         what_is_held_about_a_person_is_complete_in_pages_of_any_size,
         a_message_without_a_user_belongs_to_the_person_with_the_address,
+    }
+    erasure {
+        an_erasure_leaves_no_text_of_a_person_and_all_of_others,
+        an_erasure_goes_on_after_a_crash_between_any_two_steps,
+        a_suppression_holds_for_an_erased_address_that_comes_back,
+        nothing_under_way_brings_an_erased_address_back,
+        an_erased_digest_or_message_is_not_sent_again,
+        an_address_that_another_person_has_stays_theirs,
+        the_archive_loses_the_lines_of_a_person,
     }
     ledger {
         an_event_is_written_once_and_the_first_wins,

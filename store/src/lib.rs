@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`Directory`] | recipients, preferences, consent |
 //! | [`People`] | the listing of recipients, and everything that is held about a person |
+//! | [`Erasure`] | the erasure of a person |
 //! | [`Suppressions`] | addresses that a tenant must not email |
 //! | [`Ledger`] | digests, their events and their ends |
 //! | [`Claims`] | the step from a due window to a digest with contents |
@@ -39,11 +40,13 @@ mod claims;
 #[cfg(test)]
 mod conformance;
 mod directory;
+mod erasure;
 mod error;
 mod ledger;
 mod outbox;
 mod pauses;
 mod people;
+pub mod pseudonym;
 mod reports;
 mod retention;
 mod retries;
@@ -56,6 +59,7 @@ pub use self::{
     breakers::Breakers,
     claims::Claims,
     directory::Directory,
+    erasure::Erasure,
     error::{Error, Result},
     ledger::Ledger,
     outbox::Outbox,
@@ -71,8 +75,8 @@ pub use self::{
 /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
 pub mod prelude {
     pub use crate::{
-        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Ledger as _, Outbox as _,
-        Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
+        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Ledger as _,
+        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
     };
 }
 
@@ -80,6 +84,7 @@ pub mod prelude {
 pub trait Store:
     Directory
     + People
+    + Erasure
     + Suppressions
     + Ledger
     + Claims
@@ -97,6 +102,7 @@ pub trait Store:
 impl<S> Store for S where
     S: Directory
         + People
+        + Erasure
         + Suppressions
         + Ledger
         + Claims

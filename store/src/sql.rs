@@ -8,10 +8,10 @@ use std::{io, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{Pool, Transaction};
-use tokio::time::timeout;
+use tokio::{sync::OnceCell, time::timeout};
 
 use self::{dialect::Dialect, group_commit::GroupCommit};
-use crate::{Error, Result};
+use crate::{Error, Result, pseudonym::Pseudonyms};
 
 mod attempts;
 mod audit;
@@ -23,6 +23,7 @@ mod dialect;
 mod digest;
 mod directory;
 mod ending;
+mod erasure;
 mod events;
 mod exclusion;
 mod group_commit;
@@ -40,6 +41,8 @@ mod schema;
 mod sqlite;
 mod suppressions;
 
+pub use suppressions::folded;
+
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;
 /// A store in a PostgreSQL database.
@@ -52,6 +55,8 @@ pub struct Sql<D: Dialect> {
     /// Connections for all other statements.
     reader: Pool<D>,
     past_the_dot: GroupCommit,
+    /// Read when the first pseudonym is needed.
+    pseudonyms: OnceCell<Pseudonyms>,
 }
 
 impl<D: Dialect> Sql<D> {

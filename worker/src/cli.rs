@@ -87,7 +87,7 @@ enum Command {
     Messages(messages::Command),
     /// Recovers the events of a terminated run
     Recover(recover::Options),
-    /// Imports, lists, shows and exports recipients
+    /// Imports, lists, shows, exports and erases recipients
     #[command(subcommand)]
     Recipients(recipients::Command),
     /// Reads and changes what a recipient chose for a digest type

@@ -51,6 +51,45 @@ impl Bench {
         value.unwrap_or_default()
     }
 
+    /// All rows of all tables, as text.
+    pub async fn dump(&self) -> String {
+        let tables = match &self.behind {
+            Behind::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+            Behind::Postgres { .. } => {
+                "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()"
+            }
+        };
+        let mut dump = Vec::new();
+        for table in self.column(tables.to_owned()).await.into_iter().filter(|table| table != "_sqlx_migrations") {
+            let rows = match &self.behind {
+                Behind::Sqlite { .. } => {
+                    let names = self.column(format!("SELECT name FROM pragma_table_info('{table}')")).await;
+                    let texts: Vec<_> =
+                        names.iter().map(|name| format!("COALESCE(CAST({name} AS TEXT), '')")).collect();
+                    format!("SELECT {} FROM {table}", texts.join(" || '|' || "))
+                }
+                // Bytes would be in hex.
+                Behind::Postgres { .. } if table == "messages" => {
+                    format!("SELECT t::text || encode(bytes, 'escape') FROM {table} t")
+                }
+                Behind::Postgres { .. } => format!("SELECT t::text FROM {table} t"),
+            };
+            dump.push(format!("-- {table}"));
+            dump.extend(self.column(rows).await);
+        }
+        dump.join("\n")
+    }
+
+    /// The first column of all rows.
+    async fn column(&self, sql: String) -> Vec<String> {
+        let sql = sqlx::AssertSqlSafe(sql);
+        let rows: Vec<(String,)> = match &self.behind {
+            Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_all(pool).await.unwrap(),
+            Behind::Postgres { pool, .. } => sqlx::query_as(sql).fetch_all(pool).await.unwrap(),
+        };
+        rows.into_iter().map(|(text,)| text).collect()
+    }
+
     pub async fn finish(self) {
         if let Behind::Postgres { pool, schema } = self.behind {
             let drop = sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));

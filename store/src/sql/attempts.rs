@@ -28,8 +28,10 @@ pub const END_ATTEMPT: &str = "
 UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6
 WHERE message = $1 AND number = $2 AND class IS NULL";
 
+/// Without the relay's words if the recipient was erased.
 pub const LATE_END: &str = "
-UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, late_reply = $6
+UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5,
+    late_reply = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1 AND erased_at IS NOT NULL) THEN '' ELSE $6 END
 WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
 
 pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id = $1 AND sent_at IS NULL";

@@ -4,7 +4,7 @@ use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::suppressions::folded;
 use super::{Sql, json, number, within_timeout};
-use crate::{Directory, Result};
+use crate::{Directory, Result, pseudonym::Pseudonyms};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,21 +19,21 @@ use tracing::instrument;
 /// `$1` JSON array of recipients, `$2` now.
 pub const PUT_RECIPIENTS: Variants = Variants {
     sqlite: "
-INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
-SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
+INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym', value->>'name',
+       value->>'zone', value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
 FROM jsonb_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
-    name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
     zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
     zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END",
     postgres: "
-INSERT INTO recipients (tenant, user_id, address, address_lower, name, zone, locale, zone_revision, zone_changed_at)
-SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'name', value->>'zone',
-       value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
+INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym', value->>'name',
+       value->>'zone', value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
 FROM jsonb_array_elements($1::jsonb)
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
-    name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
     zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
     zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END",
 };
@@ -77,7 +77,7 @@ WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_
 pub const FACTS: &str = "
 SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
        p.changed_at, c.consent,
-       (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower = r.address_lower
+       (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower IN (r.address_lower, r.pseudonym)
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        (SELECT MAX(sent_at) FROM digests
         WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at,
@@ -97,7 +97,8 @@ impl<D: Dialect> Directory for Sql<D> {
         within_timeout(async {
             // One statement cannot replace a row twice: of one person's entries the last counts.
             let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
-            let rows: Vec<_> = last.into_values().map(row).collect();
+            let pseudonyms = self.secret().await?;
+            let rows: Vec<_> = last.into_values().map(|recipient| row(recipient, &pseudonyms)).collect();
             let mut tx = self.write().await?;
             for page in rows.chunks(BATCH_EVENTS) {
                 query(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
@@ -207,10 +208,12 @@ pub struct RecipientRow<'a> {
     #[serde(flatten)]
     pub recipient: &'a Recipient,
     pub address_lower: String,
+    pub pseudonym: String,
 }
 
-fn row(recipient: &Recipient) -> RecipientRow<'_> {
-    RecipientRow { recipient, address_lower: folded(&recipient.address) }
+fn row<'a>(recipient: &'a Recipient, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
+    let address_lower = folded(&recipient.address);
+    RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
 }
 
 row! {

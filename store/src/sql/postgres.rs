@@ -7,7 +7,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
     raw_sql,
 };
-use tokio::time::timeout;
+use tokio::{sync::OnceCell, time::timeout};
 
 use super::{
     Sql,
@@ -48,7 +48,12 @@ impl Sql<sqlx::Postgres> {
             })
         });
         let pool = pool.connect_with(options).await?;
-        Ok(Self { writer: pool.clone(), reader: pool, past_the_dot: GroupCommit::default() })
+        Ok(Self {
+            writer: pool.clone(),
+            reader: pool,
+            past_the_dot: GroupCommit::default(),
+            pseudonyms: OnceCell::new(),
+        })
     }
 
     /// Brings the tables to this version.

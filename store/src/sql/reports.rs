@@ -6,7 +6,7 @@ use super::dialect::{Dialect, Variants};
 use super::message::{LockedMessage, MESSAGE_RECORD, RecordRow};
 use super::suppressions::{LIFT, folded};
 use super::{Sql, within_timeout};
-use crate::{Error, Reports, Result};
+use crate::{Error, Reports, Result, pseudonym::PREFIX};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::error::BoxDynError;
@@ -77,6 +77,7 @@ impl<D: Dialect> Reports for Sql<D> {
             let locked = Self::lock_message(&mut tx, id).await?;
             let row: RecordRow = query_as(MESSAGE_RECORD).bind(id.to_string()).fetch_one(&mut *tx).await?;
             let message = MessageRecord::from(row);
+            let event = &spoken_of(&message, event);
             let withdrawn = match (&message.origin, event.report.kind) {
                 (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
                 _ => None,
@@ -181,8 +182,9 @@ impl<D: Dialect> Sql<D> {
         }
         if effects.forgiven {
             let forgive = query(LIFT).bind(message.origin.tenant().to_owned());
-            let forgive = forgive.bind(folded(&message.envelope_to));
-            forgive.bind(Reason::SoftBounces.name().to_owned()).execute(&mut *tx).await?;
+            let address = folded(&message.envelope_to);
+            let forgive = forgive.bind(address.clone()).bind(Reason::SoftBounces.name().to_owned()).bind(address);
+            forgive.execute(&mut *tx).await?;
         }
         if let Some(suppression) = &effects.suppress {
             Self::write_suppression(&mut *tx, suppression).await?;
@@ -224,6 +226,15 @@ impl<D: Dialect> Sql<D> {
         let rows: Vec<ReportRow> = statement.fetch_all(connection).await?;
         rows.into_iter().map(ReportRecord::try_from).collect()
     }
+}
+
+/// The event, without the provider's words if the recipient was erased: they may name the recipient.
+fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
+    let mut event = event.clone();
+    if message.envelope_to.starts_with(PREFIX) {
+        event.report.diagnostic = String::new();
+    }
+    event
 }
 
 row! {

@@ -38,6 +38,10 @@ pub const WAS_RETURNED: &str = "SELECT returned_at FROM digests WHERE digest_id 
 
 pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND sent_at IS NOT NULL";
 
+/// Answers with a row when the recipient of the digest or message was erased.
+pub const WAS_ERASED: &str = "SELECT erased_at FROM messages WHERE id = $1 AND erased_at IS NOT NULL
+UNION SELECT erased_at FROM digests WHERE digest_id = $1 AND erased_at IS NOT NULL";
+
 /// Answers with a row when something of the digest is gone.
 pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";
 
@@ -104,6 +108,8 @@ impl<D: Dialect> Retries for Sql<D> {
             query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
             let why = if locked.sent {
                 Some("the relay took it".to_owned())
+            } else if Self::finds(&mut tx, WAS_ERASED, key.message_id()).await? {
+                Some("its recipient was erased".to_owned())
             } else {
                 locked.closed.as_ref().and_then(message_over)
             };
@@ -140,6 +146,9 @@ impl<D: Dialect> Sql<D> {
         }
         if Self::finds(&mut *connection, WAS_SENT, id).await? {
             return Ok(Some(format!("digest {id} was sent: the relay took its mail after all")));
+        }
+        if Self::finds(&mut *connection, WAS_ERASED, id).await? {
+            return Ok(Some(format!("digest {id} cannot be sent again: its recipient was erased")));
         }
         if Self::finds(&mut *connection, WAS_PURGED, id).await? {
             let why = "its events or its mail were too old to be kept, and upkeep deleted them";

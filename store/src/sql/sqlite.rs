@@ -14,6 +14,7 @@ use sqlx::{
     Connection as _,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous},
 };
+use tokio::sync::OnceCell;
 
 use super::{
     Sql,
@@ -51,7 +52,7 @@ impl Sql<sqlx::Sqlite> {
         };
         let writer = pool().max_connections(1).connect_with(options.clone()).await?;
         let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-        Ok(Self { writer, reader, past_the_dot: GroupCommit::default() })
+        Ok(Self { writer, reader, past_the_dot: GroupCommit::default(), pseudonyms: OnceCell::new() })
     }
 
     /// Brings the tables to this version.

@@ -17,18 +17,21 @@ ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.deta
 WHERE suppressions.suppressed_at > excluded.suppressed_at
    OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
 
-/// `$1` tenant, `$2` address; each may be empty. `$3` limit.
+/// `$1` tenant, `$2` address; each may be empty. `$3` limit, `$4` pseudonym of the address.
 pub const SUPPRESSIONS: &str = "
 SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
-WHERE (tenant = $1 OR $1 = '') AND (address_lower = $2 OR $2 = '')
+WHERE (tenant = $1 OR $1 = '') AND (address_lower IN ($2, $4) OR $2 = '')
 ORDER BY suppressed_at DESC, tenant, address_lower, reason LIMIT $3";
 
-pub const SUPPRESSED: &str =
-    "SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";
+/// `$2` address, `$3` its pseudonym.
+pub const SUPPRESSED: &str = "
+SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower IN ($2, $3)
+GROUP BY reason ORDER BY MIN(suppressed_at), reason";
 
 pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
 
-pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2 AND reason = $3";
+/// `$2` address, `$3` reason, `$4` pseudonym of the address.
+pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower IN ($2, $4) AND reason = $3";
 
 #[async_trait]
 impl<D: Dialect> Suppressions for Sql<D> {
@@ -68,8 +71,9 @@ impl<D: Dialect> Suppressions for Sql<D> {
     ) -> Result<Vec<Reason>> {
         within_timeout(async {
             let address = folded(address);
+            let pseudonym = self.secret().await?.of(tenant, &address);
             let mut tx = self.write().await?;
-            let rows = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address.clone());
+            let rows = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address.clone()).bind(pseudonym.clone());
             let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
             let reasons: Vec<_> = rows
                 .iter()
@@ -78,7 +82,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
                 .collect();
             for reason in &reasons {
                 let lift = query(LIFT).bind(tenant.to_owned()).bind(address.clone());
-                lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
+                lift.bind(reason.name().to_owned()).bind(pseudonym.clone()).execute(&mut *tx).await?;
                 Self::audit_address(&mut tx, tenant, &address, *reason, entry).await?;
             }
             tx.commit().await?;
@@ -91,10 +95,17 @@ impl<D: Dialect> Suppressions for Sql<D> {
     async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
         within_timeout(async {
             let SuppressionFilter { tenant, address, limit } = filter;
+            let address = folded(address.as_deref().unwrap_or_default());
+            // A pseudonym needs a tenant.
+            let pseudonym = match tenant {
+                Some(tenant) => self.secret().await?.of(tenant, &address),
+                None => address.clone(),
+            };
             let rows = query_as(SUPPRESSIONS)
                 .bind(tenant.clone().unwrap_or_default())
-                .bind(folded(address.as_deref().unwrap_or_default()))
-                .bind(i64::from(*limit));
+                .bind(address)
+                .bind(i64::from(*limit))
+                .bind(pseudonym);
             let rows: Vec<SuppressionRow> = rows.fetch_all(&self.reader).await?;
             Ok(rows.into_iter().map(Suppression::from).collect())
         })
@@ -104,7 +115,9 @@ impl<D: Dialect> Suppressions for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         within_timeout(async {
-            let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(folded(address));
+            let address = folded(address);
+            let pseudonym = self.secret().await?.of(tenant, &address);
+            let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address).bind(pseudonym);
             let rows: Vec<ReasonRow> = statement.fetch_all(&self.reader).await?;
             Ok(rows.into_iter().map(|row| row.reason).collect())
         })

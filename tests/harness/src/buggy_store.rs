@@ -22,17 +22,17 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
-        AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, DigestRecord,
-        Facts, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId,
-        Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression,
-        SuppressionFilter,
+        AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, Cursor,
+        DigestRecord, Erased, Facts, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
+        Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace,
+        Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Ledger, Outbox, Pauses, People, Reports, Result, Retention,
-    Retries, Sqlite, Suppressions, archive::Archive,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Outbox, Pauses, People, Reports, Result,
+    Retention, Retries, Sqlite, Suppressions, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -170,6 +170,17 @@ forward! { People {
     fn recipients(filter: &RecipientFilter) -> Listed<ListedRecipient, RecipientPlace>;
     fn person(person: &PersonId) -> Person;
     fn held(key: &Key, addresses: &BTreeSet<String>, part: Part, page: &Page<RowPlace>) -> Listed<Value, RowPlace>;
+} }
+
+forward! { Erasure {
+    fn pseudonyms() -> Pseudonyms;
+    fn own_addresses(person: &PersonId, addresses: &BTreeSet<String>) -> BTreeSet<String>;
+    fn erasable(person: &PersonId, types: &BTreeSet<String>, addresses: &BTreeSet<String>) -> Erased;
+    fn erase_addresses(person: &PersonId, addresses: &BTreeSet<String>) -> Erased;
+    fn erase_digests(key: &Key, now: Timestamp) -> Erased;
+    fn erase_messages(person: &PersonId, addresses: &BTreeSet<String>, page: &Page<RowPlace>, now: Timestamp) -> (Erased, Option<Cursor<RowPlace>>);
+    fn erase_choices(person: &PersonId, types: &BTreeSet<String>) -> Erased;
+    fn erase_recipient(person: &PersonId) -> Erased;
 } }
 
 forward! { Suppressions {

@@ -6,6 +6,7 @@ use tidings_model::records::PersonId;
 
 use crate::Config;
 
+mod erase;
 mod export;
 mod import;
 mod list;
@@ -17,6 +18,7 @@ Examples:
   tidings recipients list --tenant acme --suppressed
   tidings recipients show acme/ann
   tidings recipients export acme/ann --out ann.json
+  tidings recipients erase acme/ann --why 'request of 24 November' --dry-run
 
 In a part of TENANT/USER, / is written %2F and % is written %25.";
 
@@ -57,6 +59,13 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Erases a person: directory, choices, addresses, messages, texts of events, archives; suppressions go on holding
+    #[command(after_help = "Examples:\n  \
+        tidings recipients erase acme/ann --why 'request of 24 November' --dry-run\n  \
+        tidings recipients erase acme/ann --why 'request of 24 November'\n\n\
+        Stop the producers first. Pending events are dropped, and need a worker. After a crash, run the command again.\n\
+        Events about the person that other people received stay; see docs/recipients.md.")]
+    Erase(erase::Options),
 }
 
 /// Carries out the command. `false`: a line was refused, or nothing is held about the person.
@@ -68,6 +77,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Import { file, json } => import::run(&file, json, config).await,
         Command::List(options) => list::run(options, config).await,
         Command::Show(options) => show::run(options, config).await,
+        Command::Erase(options) => erase::run(options, config).await,
         Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
 }

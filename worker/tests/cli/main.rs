@@ -73,6 +73,10 @@ fn help_teaches_by_example() {
         (&["recipients", "list", "--help"], "tidings recipients list --tenant acme --zone Europe/Berlin --limit 500"),
         (&["recipients", "show", "--help"], "Example: tidings recipients show acme/ann --json"),
         (&["recipients", "export", "--help"], "tidings recipients export acme/ann | jq .events"),
+        (
+            &["recipients", "erase", "--help"],
+            "tidings recipients erase acme/ann --why 'request of 24 November' --dry-run",
+        ),
         (&["suppressions", "import", "--help"], "tidings suppressions import sendgrid-bounces.csv --tenant acme"),
         (
             &["suppressions", "add", "--help"],

@@ -117,7 +117,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Ids in lists of their own: of the key's digests, which are those of their messages, or of single messages.
-    pub(super) async fn messages_about(
+    pub(in crate::sql) async fn messages_about(
         connection: &mut D::Connection,
         key: &Key,
         addresses: &BTreeSet<String>,

@@ -14,7 +14,7 @@ use crate::Result;
 pub const RECIPIENTS: &str = "
 SELECT * FROM (
     SELECT r.tenant, r.user_id, r.address, r.name, r.zone, r.locale,
-           (SELECT s.reason FROM suppressions s WHERE s.tenant = r.tenant AND s.address_lower = r.address_lower
+           (SELECT s.reason FROM suppressions s WHERE s.tenant = r.tenant AND s.address_lower IN (r.address_lower, r.pseudonym)
             ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed
     FROM recipients r
     WHERE (r.tenant = $1 OR $1 = '') AND (r.address_lower = $2 OR $2 = '') AND (r.zone = $3 OR $3 = '')

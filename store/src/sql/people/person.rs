@@ -27,7 +27,9 @@ SELECT digest_type, consent, changed_at FROM consents WHERE tenant = $1 AND user
 
 pub const SUPPRESSIONS_OF: &str = "
 SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
-WHERE tenant = $1 AND address_lower = $2 ORDER BY suppressed_at, reason";
+WHERE tenant = $1 AND (address_lower = $2 OR address_lower IN
+    (SELECT r.pseudonym FROM recipients r WHERE r.tenant = $1 AND r.address_lower = $2))
+ORDER BY suppressed_at, reason";
 
 pub const TYPES_OF: &str = "
 SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2

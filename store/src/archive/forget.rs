@@ -1,0 +1,227 @@
+//! Lines of a person leave the archive (GDPR, article 17).
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader},
+    path::{Path, PathBuf},
+};
+
+use flate2::bufread::MultiGzDecoder;
+use serde_json::Value;
+use tidings_model::records::PersonId;
+use uuid::Uuid;
+
+use super::{Archive, Error, blocking, pack, sync};
+use crate::{pseudonym::Pseudonyms, sql::folded};
+
+/// The lines of the archive that are about a person.
+pub struct LinesAbout {
+    pub person: PersonId,
+    /// Workflows of the person's keys.
+    pub workflows: BTreeSet<String>,
+    /// Addresses that only this person has, or their pseudonyms.
+    pub addresses: BTreeSet<String>,
+    /// Digests and single messages of the person.
+    pub messages: BTreeSet<String>,
+    pub pseudonyms: Pseudonyms,
+}
+
+impl LinesAbout {
+    fn has(&self, line: &Value) -> bool {
+        match text(&line["kind"]) {
+            "event" | "retract" => self.names(line),
+            "message" => self.has_message(line),
+            "delivery_event" => {
+                self.messages.contains(text(&line["message"]))
+                    || self.is_tenants(line) && self.has_address(text(&line["address"]))
+            }
+            "dead_letter" => self.workflows.contains(text(&line["workflow_id"])),
+            _ => false,
+        }
+    }
+
+    fn has_message(&self, line: &Value) -> bool {
+        let (digest, single) = (&line["origin"]["digest"], &line["origin"]["single"]);
+        let nobodys = single.is_object() && single["user"].is_null() && self.is_tenants(single);
+        self.names(digest) || self.names(single) || nobodys && self.has_address(text(&line["envelope_to"]))
+    }
+
+    fn names(&self, row: &Value) -> bool {
+        self.is_tenants(row) && text(&row["user"]) == self.person.user
+    }
+
+    fn is_tenants(&self, row: &Value) -> bool {
+        text(&row["tenant"]) == self.person.tenant
+    }
+
+    fn has_address(&self, address: &str) -> bool {
+        let folded = folded(address);
+        self.addresses.contains(&folded) || self.addresses.contains(&self.pseudonyms.of(&self.person.tenant, &folded))
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+impl Archive {
+    /// Counts the lines about a person.
+    ///
+    /// # Errors
+    /// The folder is missing, or a file cannot be read.
+    pub async fn count(&self, about: LinesAbout) -> Result<u64, Error> {
+        self.each_file(move |file| Ok(read(file, &about)?.removed)).await
+    }
+
+    /// Replaces each file that has lines about a person by one without them, as a whole, and returns the number of these lines. A
+    /// crash leaves each file as it was or without the lines.
+    ///
+    /// # Errors
+    /// The folder is missing, a file cannot be read, or the disk is full.
+    pub async fn forget(&self, about: LinesAbout) -> Result<u64, Error> {
+        self.each_file(move |file| rewrite(file, &about)).await
+    }
+
+    async fn each_file(&self, work: impl Fn(&Path) -> io::Result<u64> + Send + 'static) -> Result<u64, Error> {
+        let folder = self.folder().to_owned();
+        blocking(folder.clone(), move || {
+            let mut sum = 0;
+            for day in entries(&folder)?.into_iter().filter(|day| day.is_dir()) {
+                for file in entries(&day)?.iter().filter(|file| is_archive(file)) {
+                    let done = work(file);
+                    sum +=
+                        done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
+                }
+            }
+            Ok(sum)
+        })
+        .await
+    }
+}
+
+struct Split {
+    kept: Vec<String>,
+    removed: u64,
+}
+
+fn read(file: &Path, about: &LinesAbout) -> io::Result<Split> {
+    let mut split = Split { kept: Vec::new(), removed: 0 };
+    for line in BufReader::new(MultiGzDecoder::new(BufReader::new(File::open(file)?))).lines() {
+        let line = line?;
+        if serde_json::from_str(&line).is_ok_and(|line| about.has(&line)) {
+            split.removed += 1;
+        } else {
+            split.kept.push(line);
+        }
+    }
+    Ok(split)
+}
+
+fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
+    let Split { kept, removed } = read(file, about)?;
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+        return Ok(0);
+    };
+    if removed == 0 {
+        return Ok(0);
+    }
+    if kept.is_empty() {
+        fs::remove_file(file)?;
+    } else {
+        let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
+        let written = pack(&part, &kept).and_then(|()| fs::rename(&part, file));
+        if written.is_err() {
+            // The disk may be full: the half of a file is in the way.
+            fs::remove_file(&part).ok();
+        }
+        written?;
+    }
+    sync(folder)?;
+    Ok(removed)
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Files whose name begins with a dot are incomplete ones.
+fn is_archive(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".ndjson.gz") && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use serde_json::json;
+    use tidings_model::retention::Kind;
+
+    use super::*;
+    use crate::archive::Batch;
+
+    fn about() -> LinesAbout {
+        LinesAbout {
+            person: PersonId { tenant: "acme".into(), user: "ann".into() },
+            workflows: ["digest/acme/activity/ann".to_owned()].into(),
+            addresses: ["ann@example.com".to_owned()].into(),
+            messages: ["m1".to_owned()].into(),
+            pseudonyms: Pseudonyms::new(b"secret"),
+        }
+    }
+
+    #[test]
+    fn lines_belong_to_a_person_by_key_message_or_address() {
+        let key = json!({"tenant": "acme", "digest_type": "activity", "user": "ann"});
+        let to = |origin: Value, to: &str| json!({"kind": "message", "origin": origin, "envelope_to": to});
+        let single = |user: Value| json!({"single": {"tenant": "acme", "key": "welcome", "user": user}});
+        for (line, expected) in [
+            (json!({"kind": "event", "tenant": "acme", "user": "ann"}), true),
+            (json!({"kind": "event", "tenant": "other", "user": "ann"}), false),
+            (json!({"kind": "retract", "tenant": "acme", "user": "bo"}), false),
+            (to(json!({"digest": key}), "old@example.com"), true),
+            (to(single("ann".into()), "old@example.com"), true),
+            (to(single(Value::Null), "Ann@example.com"), true),
+            (to(single("bo".into()), "ann@example.com"), false),
+            (json!({"kind": "delivery_event", "tenant": "acme", "message": "m1", "address": "x@y.example"}), true),
+            (json!({"kind": "delivery_event", "tenant": "acme", "message": "m2", "address": "ann@example.com"}), true),
+            (
+                json!({"kind": "delivery_event", "tenant": "other", "message": "m2", "address": "ann@example.com"}),
+                false,
+            ),
+            (json!({"kind": "dead_letter", "workflow_id": "digest/acme/activity/ann"}), true),
+            (json!({"kind": "dead_letter", "workflow_id": "digest/acme/activity/bo"}), false),
+        ] {
+            assert_eq!(about().has(&line), expected, "{line}");
+        }
+        // After a crash only the pseudonym is known.
+        let pseudonym = about().pseudonyms.of("acme", "ann@example.com");
+        let resumed = LinesAbout { addresses: [pseudonym].into(), ..about() };
+        assert!(resumed.has(&to(single(Value::Null), "Ann@example.com")));
+    }
+
+    #[tokio::test]
+    async fn files_lose_the_lines_of_a_person_and_empty_ones_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::new(folder.path().to_owned());
+        let anns = json!({"kind": "event", "tenant": "acme", "user": "ann"}).to_string();
+        let bos = json!({"kind": "event", "tenant": "acme", "user": "bo"}).to_string();
+        for (since, lines) in [("T03:30:00Z", vec![anns.clone(), bos.clone()]), ("T03:31:00Z", vec![anns])] {
+            let since = format!("2026-08-23{since}").parse().unwrap();
+            archive.prepare(Batch { kind: Kind::Events, since, lines }).await.unwrap().publish().await.unwrap();
+        }
+        assert_eq!(archive.count(about()).await.unwrap(), 2);
+        for forgotten in [2, 0] {
+            assert_eq!(archive.forget(about()).await.unwrap(), forgotten);
+        }
+        let files = entries(&folder.path().join("2026-08-23")).unwrap();
+        let [file] = &files[..] else { panic!("{files:?}") };
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(read(file, &about()).unwrap().kept, [bos]);
+        let missing = Archive::new(folder.path().join("missing"));
+        assert!(missing.forget(about()).await.unwrap_err().to_string().contains("missing"));
+    }
+}

@@ -1,0 +1,43 @@
+//! The secret of the database's pseudonyms.
+
+use jiff::Timestamp;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use sqlx::{query, query_as};
+
+use super::super::Sql;
+use super::super::dialect::Dialect;
+use crate::{Error, Result, pseudonym::Pseudonyms};
+
+/// The name of the secret.
+const ADDRESSES: &str = "addresses";
+const BYTES: usize = 32;
+
+/// The first one stays.
+pub const PUT_SECRET: &str = "INSERT INTO secrets (name, value, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+pub const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
+
+impl<D: Dialect> Sql<D> {
+    /// Reads the secret, or draws it. A transaction must not be open: SQLite has one connection that writes.
+    pub(in crate::sql) async fn secret(&self) -> Result<Pseudonyms> {
+        let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
+            if let Some(secret) = self.read_secret().await? {
+                return Ok(secret);
+            }
+            let mut drawn = [0; BYTES];
+            let drawn = SystemRandom::new().fill(&mut drawn).map(|()| drawn);
+            let drawn = drawn.map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
+            let hex: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
+            let put = query(PUT_SECRET).bind(ADDRESSES.to_owned()).bind(hex);
+            put.bind(Timestamp::now().as_millisecond()).execute(&self.writer).await?;
+            // Another process may have been first.
+            self.read_secret().await?.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
+        });
+        pseudonyms.await.cloned()
+    }
+
+    async fn read_secret(&self) -> Result<Option<Pseudonyms>> {
+        let row = query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(&self.writer).await?;
+        Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))
+    }
+}

@@ -1,0 +1,152 @@
+//! `tidings recipients erase`: takes everything that is held about a person (GDPR, article 17).
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use tidings_activities::operations::erase::{Answer, Erasure};
+use tidings_client::Commands;
+use tidings_model::records::{Erased, PersonId};
+
+use crate::{Config, Storage, args::Reason, error::Usage};
+
+/// The person, the operator and the reason.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The person
+    #[arg(value_name = "TENANT/USER")]
+    person: PersonId,
+    #[command(flatten)]
+    reason: Reason,
+    /// Only counts what would be erased
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Erases the person, or counts what would be erased. `false`: nothing was erased, or something is left.
+///
+/// # Errors
+/// The store, Temporal or a worker does not answer, or the archive cannot be written. Another run goes on.
+pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Options { person, reason, dry_run, yes, json } = options;
+    let order = reason.order()?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let types = config.unsigned().digest_types(&person.tenant);
+    let archive = config.retention.settings.archive.as_ref();
+    let erasure = Erasure { store: &*store, archive, person: &person, types };
+    if dry_run {
+        let erasable = erasure.count().await?;
+        let text = format!("{person}: would be erased:{}", lines(&erasable));
+        anstream::println!("{}", if json { json!({ "erasable": erasable }).to_string() } else { text });
+        return Ok(true);
+    }
+    if !yes && !confirmed(&person)? {
+        anstream::eprintln!("nothing was erased");
+        return Ok(false);
+    }
+    let temporal = config.temporal.connect().await?;
+    let commands = Commands::new(temporal.clone(), &config.task_queue);
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    let progress = |erased: &Erased| {
+        bar.set_message(lines(erased).replace("\n ", ""));
+        bar.tick();
+    };
+    let answer = erasure.run(&temporal, &commands, &order, linger(config), progress).await;
+    bar.finish_and_clear();
+    let answer = answer.map_err(|error| {
+        anyhow::Error::from(error).context(format!("{person} is not erased; run the command again"))
+    })?;
+    anstream::println!("{}", if json { json!(answer).to_string() } else { in_words(&person, &answer) });
+    if !answer.left.is_nothing() {
+        anstream::eprintln!("something came meanwhile: stop the producers of {person}, then run the command again");
+    }
+    Ok(answer.left.is_nothing())
+}
+
+/// Asks on a terminal.
+fn confirmed(person: &PersonId) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Err(Usage(
+            "--yes: is required, because there is no terminal to ask on; --dry-run shows what would be erased"
+                .to_owned(),
+        )
+        .into());
+    }
+    anstream::eprint!("Erase everything about {person}? Nothing brings it back. Type {person} to go on: ");
+    io::stderr().flush()?;
+    let mut typed = String::new();
+    io::stdin().read_line(&mut typed)?;
+    Ok(typed.trim() == person.to_string())
+}
+
+/// The longest time for which a run stays open after its last digest.
+fn linger(config: &Config) -> Duration {
+    let tenants = config.tenants.values().flat_map(|digests| digests.values());
+    config.digests.values().chain(tenants).filter_map(|digest| digest.linger).max().unwrap_or_default()
+}
+
+fn lines(erased: &Erased) -> String {
+    let counts = erased.counts().into_iter().filter(|(_, count)| *count > 0);
+    let lines: String = counts.map(|(name, count)| format!("\n  {count} {}", name.replace('_', " "))).collect();
+    if lines.is_empty() { " nothing".to_owned() } else { lines }
+}
+
+fn in_words(person: &PersonId, answer: &Answer) -> String {
+    let Answer { dropped, erased, left, shared_addresses, histories_until } = answer;
+    let mut parts = vec![format!("{person}: erased:{}", lines(erased))];
+    if *dropped > 0 {
+        parts.push(format!("  {dropped} pending events, dropped first"));
+    }
+    parts.push(
+        "kept: audit entries, which have no address; ids, times and ends of digests, events and messages;\n  \
+         a keyed hash of the address, so that suppressions hold if it comes back"
+            .to_owned(),
+    );
+    if *shared_addresses > 0 {
+        parts.push(format!(
+            "kept: {shared_addresses} of the addresses, because other people in the directory have them"
+        ));
+    }
+    parts.push(match histories_until {
+        Some(until) => format!("kept: events in Temporal's histories, until {until:.0} at the latest"),
+        None => "kept: events in Temporal's histories, until the namespace's retention has passed".to_owned(),
+    });
+    if !left.is_nothing() {
+        parts.push(format!("left:{}", lines(left)));
+    }
+    parts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_what_is_erased_kept_and_left() {
+        let person = PersonId { tenant: "acme".into(), user: "ann".into() };
+        let answer = Answer {
+            dropped: 2,
+            erased: Erased { events: 3, delivery_events: 1, ..Erased::default() },
+            left: Erased { events: 1, ..Erased::default() },
+            shared_addresses: 1,
+            histories_until: Some("2026-12-01T00:00:00Z".parse().unwrap()),
+        };
+        let text = in_words(&person, &answer);
+        for said in [
+            "acme/ann: erased:\n  3 events\n  1 delivery events\n  2 pending events, dropped first\nkept:",
+            "\nkept: 1 of the addresses, because other people",
+            "until 2026-12-01T00:00:00Z at the latest\nleft:\n  1 events",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+    }
+}
