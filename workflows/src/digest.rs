@@ -36,6 +36,7 @@ mod pending;
 mod plan;
 mod render;
 mod reopen;
+mod requests;
 mod retract;
 mod send;
 #[cfg(test)]
@@ -52,6 +53,7 @@ use activities::DigestActivities as Activities;
 use deadline::deadline;
 use decide::clear_finished_commands;
 use decide::{Decision, decide};
+use requests::Reopening;
 pub(crate) use state::State;
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
@@ -230,8 +232,8 @@ impl Digest {
         if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen, now)) {
             return refused;
         }
-        wait_until(ctx, |w| w.state.reopening.is_none()).await;
-        ctx.state_mut(|w| w.state.reopened.take()).unwrap_or_default()
+        wait_until(ctx, |w| !Reopening::is_asked(w.state.reopen.as_ref())).await;
+        ctx.state_mut(|w| w.state.reopen.take()?.answer).unwrap_or_default()
     }
 
     #[update_validator(flush)]

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use tidings_model::step::{Ending, LoadInput, Loaded};
 
-use super::state::{Delivering, State, count};
+use super::{
+    requests::Preferences,
+    state::{Delivering, State, count},
+};
 
 /// The input, if a planned window is open.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<LoadInput> {
@@ -43,7 +46,7 @@ pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Tim
                 plan.pause = pause;
             }
         }
-        Loaded::Changed => state.preferences_changed = true,
+        Loaded::Changed => state.preferences = Preferences::Changed,
         Loaded::Claimed { items, groups, taken } => {
             state.close_window(taken);
             state.delivering = Some(Delivering::new(asked.window.clone(), items, groups));

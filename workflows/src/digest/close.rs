@@ -10,7 +10,7 @@ use super::state::State;
 
 /// The input. Opens the window if pending events have none.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
-    let (by, why) = match &state.dropping {
+    let (by, why) = match state.drop.as_ref().map(|drop| &drop.order) {
         Some(Order { by, why }) => (by.clone(), why.clone()),
         None => (String::new(), "cancelled".to_owned()),
     };

@@ -8,6 +8,7 @@ use tidings_model::{
 
 use super::{
     deadline::{deadline, moved, why},
+    requests::{Drop, Preferences},
     state::State,
 };
 
@@ -48,8 +49,7 @@ pub(super) fn release(state: &mut State, order: Order, now: Timestamp) -> Releas
 pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
     let dropped = Dropped { events: state.collected(), delivering: state.delivering_id() };
     if dropped != Dropped::default() {
-        state.dropping = Some(order);
-        state.dropping_events = Some(state.pending.len());
+        state.drop = Some(Drop { order, events: state.pending.len() });
         state.hold = None;
         state.flushed = false;
     }
@@ -93,7 +93,8 @@ pub(super) fn due(state: &State) -> Option<Due> {
 /// Asks for a digest to be resumed. Answers at once if the digest cannot be resumed now.
 pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
     let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
-    if let Some(digest) = state.delivering_id().or_else(|| state.reopening.as_ref().map(|other| other.digest_id)) {
+    let asked = state.reopen.as_ref().filter(|other| other.answer.is_none()).map(|other| other.request.digest_id);
+    if let Some(digest) = state.delivering_id().or(asked) {
         return refused(format!("digest {digest} is being delivered; try again when it has ended"));
     }
     // A workflow task that was lost may have claimed the window that is still to be opened.
@@ -103,14 +104,16 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
     if state.winds_down() {
         return refused("the workflow is being cancelled; try again when that is done".to_owned());
     }
-    state.reopening = Some(reopen);
+    state.reopen = Some(reopen.into());
     None
 }
 
 /// Records that the store has something new for the key: the recipient's preferences changed, or a pause began or ended. The
 /// open window is planned again, and a digest that waits for a pause looks again.
 pub(super) fn facts_changed(state: &mut State, now: Timestamp) {
-    state.preferences_changed = state.open.is_some() || !state.pending.is_empty();
+    if state.open.is_some() || !state.pending.is_empty() {
+        state.preferences = Preferences::Changed;
+    }
     if let Some(digest) = &mut state.delivering {
         digest.look_again(now);
     }

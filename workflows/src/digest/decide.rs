@@ -6,6 +6,7 @@ use tidings_model::step::Plan;
 use super::{
     claim::event_limit,
     deadline::due_at,
+    requests::{Preferences, Reopening},
     state::{Open, State},
 };
 
@@ -38,13 +39,11 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
     state.idle_since = state.idle_since.or(Some(now)).filter(|_| idle);
     if state.open.is_none() || state.cancelled {
         state.retiming = None;
-        state.preferences_changed = false;
-        state.replan_requested = false;
+        state.preferences = Preferences::Current;
     }
-    let dropped = state.delivering.is_none() && state.open.is_none() && state.dropping_events == Some(0);
-    if idle || dropped {
-        state.dropping = None;
-        state.dropping_events = None;
+    let dropped = state.drop.as_ref().is_some_and(|drop| drop.events == 0);
+    if idle || (dropped && state.delivering.is_none() && state.open.is_none()) {
+        state.drop = None;
     }
     if idle {
         state.hold = None;
@@ -90,7 +89,7 @@ fn chore(state: &State) -> Option<Decision> {
     } else if !state.retracts.is_empty() {
         // Before any claim: a claim leaves out the events that the ledger knows to be withdrawn.
         Some(Decision::Retract)
-    } else if state.delivering.is_none() && state.reopening.is_some() {
+    } else if state.delivering.is_none() && Reopening::is_asked(state.reopen.as_ref()) {
         Some(Decision::Reopen)
     } else if state.delivering.is_none() && must_plan(state) {
         Some(Decision::Plan)
@@ -106,7 +105,7 @@ fn wind_down(state: &State) -> Decision {
     let doomed = state.doomed() > 0 && !state.pending.is_empty();
     if state.delivering.is_some() {
         Decision::Close
-    } else if state.reopening.is_some() {
+    } else if Reopening::is_asked(state.reopen.as_ref()) {
         // The ledger may have resumed the digest already, which then needs another end.
         Decision::Reopen
     } else if must_stash(state) && (doomed || state.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
@@ -130,8 +129,7 @@ fn must_plan(state: &State) -> bool {
     let Some(seen) = open.planned_from.as_ref().filter(|_| open.plan.is_some()) else { return true };
     let came = open.urgent_at.or_else(|| state.pending.urgent_at(usize::MAX));
     let urgent = seen.urgent_at.is_none() && came.is_some();
-    state.preferences_changed
-        || state.replan_requested
+    state.preferences != Preferences::Current
         || state.retiming.is_some()
         || urgent
         || (has_slid(state) && must_stash(state))

@@ -8,7 +8,7 @@ use tidings_model::{
     step::{PauseWait, Plan, PlanInput, Signs},
 };
 
-use super::{deadline, decide::is_due, state::State};
+use super::{deadline, decide::is_due, requests::Preferences, state::State};
 use crate::driver::after;
 
 /// The input, if events are pending. Marks a reported change of preferences as being planned for.
@@ -17,7 +17,9 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
         return None;
     }
     let signs = deadline_inputs(state, asked_at)?;
-    state.replan_requested |= std::mem::take(&mut state.preferences_changed);
+    if state.preferences == Preferences::Changed {
+        state.preferences = Preferences::Planning;
+    }
     let open = state.open.as_ref();
     Some(PlanInput {
         asked_at: Some(asked_at),
@@ -51,7 +53,9 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Times
     };
     note_new_deadline(state, asked.anew_at.is_some(), before, &plan, now);
     state.queued_behind_delivery = false;
-    state.replan_requested = false;
+    if state.preferences == Preferences::Planning {
+        state.preferences = Preferences::Current;
+    }
     state.ensure_open(now);
     let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
     state.linger = plan.linger;

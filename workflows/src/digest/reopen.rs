@@ -10,17 +10,19 @@ use super::state::{Delivering, State};
 
 /// The input, if an operator asked for it.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
-    Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopening.clone()? })
+    Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopen.as_ref()?.request.clone() })
 }
 
 /// Starts the delivery of the resumed digest, and keeps the answer for the operator.
 pub(super) fn apply(state: &mut State, _: &ReopenInput, answer: Resumed, _: Timestamp) {
-    state.reopening = None;
-    state.reopened = Some(match answer {
+    let answer = match answer {
         Resumed::Claimed { window, items, groups } => {
             state.delivering = Some(Delivering::new(window, items, groups));
             Reopened { events: items, refused: None }
         }
         Resumed::Refused { why } => Reopened { events: 0, refused: Some(why) },
-    });
+    };
+    if let Some(reopening) = &mut state.reopen {
+        reopening.answer = Some(answer);
+    }
 }

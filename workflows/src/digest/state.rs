@@ -10,12 +10,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
-    command::{Hold, Order, Reopen, Reopened},
+    command::{Hold, Order},
     step::{Closed, DeadLetter, Note, PauseWait, Plan, Signs, Window},
 };
 use uuid::Uuid;
 
-use super::pending::{Arrival, Pending};
+use super::{
+    pending::{Arrival, Pending},
+    requests::{Drop, Preferences, Reopening, drop_fields},
+};
 use crate::driver::after;
 
 /// Bytes of pending events that a run hands to the next run. Above that, the run hands over a pointer to its own history.
@@ -46,31 +49,21 @@ pub(crate) struct State {
     /// An operator wants nothing sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The recipient's preferences changed after the open window was planned.
-    #[serde(rename = "changed", default, skip_serializing_if = "std::ops::Not::not")]
-    pub preferences_changed: bool,
-    /// The preferences changed before a plan was asked for whose answer has not counted yet.
-    #[serde(rename = "unanswered", default, skip_serializing_if = "std::ops::Not::not")]
-    pub replan_requested: bool,
+    /// The recipient's preferences, as far as the open window's plan follows them.
+    #[serde(flatten)]
+    pub preferences: Preferences,
     /// An operator wants the open window planned again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retiming: Option<Order>,
     /// An operator wants a digest resumed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reopening: Option<Reopen>,
-    /// The result of reopening, until the command answers with it.
-    #[serde(skip)]
-    pub reopened: Option<Reopened>,
+    #[serde(rename = "reopening", default, skip_serializing_if = "Reopening::is_over")]
+    pub reopen: Option<Reopening>,
     /// Retracts that the ledger does not have yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retracts: BTreeSet<Retract>,
     /// An operator wants everything to end without a message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropping: Option<Order>,
-    /// The number of pending events that the drop ends, from the first on. Later events are not dropped, unless a run had to
-    /// leave all of them behind ([`State::leave_behind`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropping_events: Option<usize>,
+    #[serde(flatten, with = "drop_fields")]
+    pub drop: Option<Drop>,
     /// Commands that the audit trail does not have yet.
     #[serde(rename = "notes", default, skip_serializing_if = "Vec::is_empty")]
     pub audit_notes: Vec<Note>,
@@ -225,14 +218,11 @@ impl State {
             queued_behind_delivery: false,
             flushed: false,
             hold: None,
-            preferences_changed: false,
-            replan_requested: false,
+            preferences: Preferences::Current,
             retiming: None,
-            reopening: None,
-            reopened: None,
+            reopen: None,
             retracts: BTreeSet::new(),
-            dropping: None,
-            dropping_events: None,
+            drop: None,
             audit_notes: Vec::new(),
             dead_letters: Vec::new(),
             malformed: 0,
@@ -280,12 +270,12 @@ impl State {
 
     /// Reports a cancel or a drop: everything ends without a message.
     pub const fn winds_down(&self) -> bool {
-        self.cancelled || self.dropping.is_some()
+        self.cancelled || self.drop.is_some()
     }
 
     /// The number of pending events that end with the cancel or the drop, from the first on.
     pub fn doomed(&self) -> usize {
-        self.dropping_events.filter(|_| !self.cancelled).unwrap_or(usize::MAX)
+        self.drop.as_ref().filter(|_| !self.cancelled).map_or(usize::MAX, |drop| drop.events)
     }
 
     /// The window of the pending events, opened or still to be opened.
@@ -345,14 +335,17 @@ impl State {
     /// Removes the first `count` pending events.
     pub fn drop_head(&mut self, count: usize) {
         self.pending.drop_head(count);
-        self.dropping_events = self.dropping_events.map(|left| left.saturating_sub(count));
+        if let Some(drop) = &mut self.drop {
+            drop.events = drop.events.saturating_sub(count);
+        }
     }
 
     /// Removes the pending events with these ids.
     pub fn forget(&mut self, event_ids: &[String]) {
-        let dropped = self.dropping_events.map(|left| left - self.pending.count_in_head(left, event_ids));
+        if let Some(drop) = &mut self.drop {
+            drop.events -= self.pending.count_in_head(drop.events, event_ids);
+        }
         self.pending.forget(event_ids);
-        self.dropping_events = dropped;
     }
 
     /// Prepares the state for the next run. A state that is too large loses its events, and keeps a pointer to this run.
@@ -377,3 +370,6 @@ impl State {
 pub(super) fn count(taken: u64) -> usize {
     usize::try_from(taken).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,7 +86,7 @@ fn name(state: &State, now: Timestamp) -> &'static str {
     if state.cancelled {
         return "cancelling";
     }
-    if state.dropping.is_some() {
+    if state.drop.is_some() {
         return "dropping";
     }
     if state.held_until(now).is_some() {
