@@ -47,7 +47,7 @@ mod status;
 
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
 pub use state::{Ended, Summary};
-pub use status::{Delivery, Status};
+pub use status::{Delivery, Stage, Status};
 
 use activities::DigestActivities as Activities;
 use deadline::deadline;

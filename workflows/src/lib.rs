@@ -10,7 +10,7 @@ pub mod message;
 pub mod retention;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
-pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Status, Summary, activities};
+pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
 pub use inbound::Inbound;
 pub use message::Message;
 pub use retention::RetentionRun;

@@ -16,6 +16,7 @@ use tidings_harness::{
 };
 use tidings_model::Key;
 use tidings_store::Postgres;
+use tidings_workflows::Stage;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -155,7 +156,7 @@ fn milliseconds(since: Instant) -> f64 {
 async fn cancel(env: &Env<Postgres>, key: &Key) -> Result<f64> {
     let asked = Instant::now();
     env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
-    let seen = async || Ok((env.status(key).await?.state == "cancelling").then_some(()));
+    let seen = async || Ok((env.status(key).await?.state == Stage::Cancelling).then_some(()));
     eventually("the cancel is seen", PATIENCE, seen).await?;
     Ok(milliseconds(asked))
 }

@@ -13,7 +13,7 @@ use temporalio_client::{
     errors::{WorkflowInteractionError, WorkflowQueryError},
 };
 use tidings_model::{Key, names};
-use tidings_workflows::{Digest, Status};
+use tidings_workflows::{Digest, Stage, Status};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -64,10 +64,10 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
 
 /// Answers `true` if the key may be open. The checker judges for itself; this only decides when to run it.
 fn waits(status: &Status, now: Timestamp) -> bool {
-    match status.state.as_str() {
-        "idle" => true,
-        "held" => status.hold.is_some(),
-        "collecting" => status.due_at.is_some_and(|due_at| due_at > now),
+    match status.state {
+        Stage::Idle => true,
+        Stage::Held => status.hold.is_some(),
+        Stage::Collecting => status.due_at.is_some_and(|due_at| due_at > now),
         _ => false,
     }
 }

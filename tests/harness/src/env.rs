@@ -32,7 +32,7 @@ use tidings_model::{
 };
 use tidings_proto::v1;
 use tidings_store::{Sqlite, Store};
-use tidings_workflows::{Digest, Inbound, Status, Summary};
+use tidings_workflows::{Digest, Inbound, Stage, Status, Summary};
 use tokio::time::Instant;
 
 use crate::{
@@ -250,12 +250,12 @@ impl<S: Store> Env<S> {
         eventually(what, MINUTE, met).await
     }
 
-    /// Waits until the key is in this state.
+    /// Waits until the key is at this stage.
     ///
     /// # Errors
     /// As for [`Env::status_when`].
-    pub async fn reaches(&self, key: &Key, state: &str) -> Result<()> {
-        self.status_when(key, state, |status| status.state == state).await.map(drop)
+    pub async fn reaches(&self, key: &Key, stage: Stage) -> Result<()> {
+        self.status_when(key, stage.name(), |status| status.state == stage).await.map(drop)
     }
 
     /// Runs an update of the key's latest run, for example `Digest::flush`.

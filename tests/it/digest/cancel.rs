@@ -15,6 +15,7 @@ use tidings_harness::{
 use tidings_model::{Key, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
+use tidings_workflows::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// The relay's delay of its reply to the final dot: longer than a cancel takes to arrive.
@@ -57,7 +58,7 @@ async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> R
     let mut env = Env::start(settings("after 5s", "after 1h")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "collecting").await?;
+    env.reaches(&key, Stage::Collecting).await?;
     env.stop_worker()?;
     // With no worker both wait for the same workflow task.
     env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
@@ -82,29 +83,29 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
     env.start_worker()?;
     let mut ledger = PgConnection::connect(&url).await?;
     // Readers pass a lock in SHARE mode, writers wait.
-    for (state, lock) in [
-        ("claiming", "LOCK TABLE events IN SHARE MODE"),
-        ("rendering", "LOCK TABLE messages IN SHARE MODE"),
-        ("sending", "LOCK TABLE attempts IN SHARE MODE"),
+    for (stage, lock) in [
+        (Stage::Claiming, "LOCK TABLE events IN SHARE MODE"),
+        (Stage::Rendering, "LOCK TABLE messages IN SHARE MODE"),
+        (Stage::Sending, "LOCK TABLE attempts IN SHARE MODE"),
     ] {
-        let key = key("activity", state);
+        let key = key("activity", stage.name());
         let mut holding = ledger.begin().await?;
         holding.execute(lock).await?;
         env.events.emit(event(&key, "e1")).await?;
-        env.reaches(&key, state).await?;
+        env.reaches(&key, stage).await?;
         env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
-        if state == "sending" {
+        if stage == Stage::Sending {
             learned(&env, &key).await?;
         } else {
             seen(&env, &key).await?;
         }
         holding.rollback().await?;
-        is_over(&env, &key).await.context(state)?;
+        is_over(&env, &key).await.context(stage)?;
 
         let digests = env.store.digests(&key, 10).await?;
-        let [digest] = &digests[..] else { panic!("{state}: {digests:?}") };
-        assert_eq!(digest.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{state}: {digest:?}");
-        assert_eq!(digest.items, 1, "{state}: {digest:?}");
+        let [digest] = &digests[..] else { panic!("{stage}: {digests:?}") };
+        assert_eq!(digest.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{stage}: {digest:?}");
+        assert_eq!(digest.items, 1, "{stage}: {digest:?}");
     }
     assert!(env.relay.mails().is_empty());
     Ok(())

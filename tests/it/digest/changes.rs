@@ -21,13 +21,14 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{CarriedState, Digest, Status};
+use tidings_workflows::{CarriedState, Digest, Stage, Status};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
-    env.status_when(key, "it collects", |s| s.state == "collecting" && s.pending == events && s.due_at.is_some()).await
+    env.status_when(key, "it collects", |s| s.state == Stage::Collecting && s.pending == events && s.due_at.is_some())
+        .await
 }
 
 /// The recipient chooses in the store, as `tidings preferences set` does; the signal is up to the test.
@@ -234,7 +235,7 @@ async fn a_dropped_digest_can_be_reopened_and_a_sent_one_cannot() -> Result<()> 
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.status_when(&key, "it is retried", |s| s.state == "retrying").await?;
+    env.status_when(&key, "it is retried", |s| s.state == Stage::Retrying).await?;
     env.update(&key, Digest::discard, order()).await?;
     env.completed(&key).await?;
     let digest_id = env.store.digests(&key, 1).await?[0].digest_id;

@@ -18,7 +18,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::Digest;
+use tidings_workflows::{Digest, Stage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -36,7 +36,7 @@ async fn a_cancel_while_collecting_keeps_the_events_and_sends_nothing() -> Resul
     for event_id in ["e1", "e2"] {
         env.events.emit(event(&key, event_id)).await?;
     }
-    env.reaches(&key, "collecting").await?;
+    env.reaches(&key, Stage::Collecting).await?;
     cancelled(&env, &key).await?;
 
     let digests = env.store.digests(&key, 10).await?;
@@ -54,7 +54,7 @@ async fn a_cancel_between_attempts_ends_the_digest_without_another_attempt() -> 
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "retrying").await?;
+    env.reaches(&key, Stage::Retrying).await?;
     env.events.emit(event(&key, "e2")).await?;
     cancelled(&env, &key).await?;
 
@@ -72,7 +72,7 @@ async fn a_flush_sends_a_window_before_it_is_due() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "collecting").await?;
+    env.reaches(&key, Stage::Collecting).await?;
     let flushed = env.update(&key, Digest::flush, order()).await?;
     assert_eq!(flushed.events, 1);
     let summary = env.completed(&key).await?;
@@ -90,7 +90,7 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     env.events.emit(event(&key, "e1")).await?;
     let held = env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
     assert_eq!(held.events, 1);
-    env.reaches(&key, "held").await?;
+    env.reaches(&key, Stage::Held).await?;
     env.events.emit(event(&key, "e2")).await?;
     let due = env.status(&key).await?.due_at.context("the window is planned, and everybody sees when it was due")?;
     eventually("the window is overdue", MINUTE, async || Ok((Timestamp::now() > due).then_some(()))).await?;
@@ -115,7 +115,7 @@ async fn a_drop_ends_the_retrying_digest_and_the_window_behind_it() -> Result<()
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "retrying").await?;
+    env.reaches(&key, Stage::Retrying).await?;
     env.events.emit(event(&key, "e2")).await?;
     let dropped = env.update(&key, Digest::discard, order()).await?;
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));

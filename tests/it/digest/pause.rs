@@ -24,7 +24,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_store::{Store, prelude::*};
-use tidings_workflows::Digest;
+use tidings_workflows::{Digest, Stage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -76,17 +76,17 @@ async fn a_paused_key_collects_past_flush_urgency_and_a_restart() -> Result<()> 
         env.events.emit(event(key, "e1")).await?;
     }
     env.completed(&activity).await?;
-    env.reaches(&alerts, "paused").await?;
+    env.reaches(&alerts, Stage::Paused).await?;
     assert_eq!(env.status(&alerts).await?.pause, Some(paused));
 
     assert_eq!(env.update(&alerts, Digest::flush, order()).await?.events, 1);
     let urgent = tidings_proto::v1::Event { urgent: true, ..event(&alerts, "e2") };
     env.events.emit(urgent).await?;
-    env.status_when(&alerts, "the urgent event waits", |status| status.pending == 2 && status.state == "paused")
+    env.status_when(&alerts, "the urgent event waits", |status| status.pending == 2 && status.state == Stage::Paused)
         .await?;
     env.stop_worker()?;
     env.start_worker()?;
-    env.reaches(&alerts, "paused").await?;
+    env.reaches(&alerts, Stage::Paused).await?;
     assert_eq!(env.relay.mails().len(), 1, "the other digest type");
 
     resume(&*env.store, &env.temporal, &alerts).await?;
@@ -105,14 +105,14 @@ async fn a_signal_shows_the_pause_of_an_open_window() -> Result<()> {
     let env = Env::start(settings).await?;
     let key = key("alerts", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "collecting").await?;
+    env.reaches(&key, Stage::Collecting).await?;
     let due_at = env.status(&key).await?.due_at;
     pause(&*env.store, None).await?;
     choices::signal(&env.temporal, key.workflow_id()).await?;
-    env.reaches(&key, "paused").await?;
+    env.reaches(&key, Stage::Paused).await?;
     assert_eq!(env.status(&key).await?.due_at, due_at);
     resume(&*env.store, &env.temporal, &key).await?;
-    env.reaches(&key, "collecting").await?;
+    env.reaches(&key, Stage::Collecting).await?;
     assert_eq!(env.status(&key).await?.due_at, due_at);
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn a_pause_with_an_end_ends_without_a_signal() -> Result<()> {
     let until = Timestamp::now() + Duration::from_secs(4);
     pause(&*env.store, Some(until)).await?;
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, "paused").await?;
+    env.reaches(&key, Stage::Paused).await?;
     let digest_id = env.completed(&key).await?.last.context("no digest")?.digest_id;
     let attempts = env.store.attempts(digest_id).await?;
     assert_eq!(attempts.len(), 1);

@@ -20,7 +20,7 @@ use tidings_harness::{
 use tidings_model::{Key, command::Order, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::Inbound;
+use tidings_workflows::{Inbound, Stage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// Bytes of signals after which a run continues as new.
@@ -51,7 +51,7 @@ async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    let retrying = async || Ok((env.status(&key).await?.state == "retrying").then_some(()));
+    let retrying = async || Ok((env.status(&key).await?.state == Stage::Retrying).then_some(()));
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
     for event_id in ["e2", "e3", "e4"] {
         env.events.emit(event(&key, event_id)).await?;
@@ -104,7 +104,7 @@ async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
     let env = Env::start(settings("after 1s", "after 1h")).await?;
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
     let key = key("activity", "ann");
-    let retrying = async || Ok((env.status(&key).await?.state == "retrying").then_some(()));
+    let retrying = async || Ok((env.status(&key).await?.state == Stage::Retrying).then_some(()));
     env.events.emit(event(&key, "e1")).await?;
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
     let run_id = env.run(&key).await?;

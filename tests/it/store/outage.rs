@@ -17,6 +17,7 @@ use tidings_harness::{
 use tidings_model::{Key, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
+use tidings_workflows::Stage;
 
 const KEYS: usize = 100;
 /// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.
@@ -81,7 +82,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     // The run sees the cancel at once and ends when the ledger can be written.
     env.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
     eventually("the cancel is under way", SOON, async || {
-        Ok((env.status(&cancelled).await?.state == "cancelling").then_some(()))
+        Ok((env.status(&cancelled).await?.state == Stage::Cancelling).then_some(()))
     })
     .await?;
 
@@ -124,5 +125,5 @@ fn started_with(history: &[HistoryEvent]) -> usize {
 }
 
 async fn collecting<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
-    eventually("collecting", SOON, async || Ok((env.status(key).await?.state == "collecting").then_some(()))).await
+    eventually("collecting", SOON, async || Ok((env.status(key).await?.state == Stage::Collecting).then_some(()))).await
 }

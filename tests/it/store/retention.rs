@@ -26,7 +26,7 @@ use tidings_harness::{
 use tidings_model::{names, retention::Kind};
 use tidings_needs::needs;
 use tidings_store::archive::Archive;
-use tidings_workflows::{RetentionRun, retention::Report};
+use tidings_workflows::{RetentionRun, Stage, retention::Report};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -127,7 +127,7 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
     let young = ["young".to_owned()];
     env.sent_before(&old, 1, &young, Timestamp::now()).await?;
     env.events.emit(event(&open, "pending")).await?;
-    let collecting = async || Ok((env.status(&open).await?.state == "collecting").then_some(()));
+    let collecting = async || Ok((env.status(&open).await?.state == Stage::Collecting).then_some(()));
     eventually("the window is open", MINUTE, collecting).await?;
 
     nightly(time(3, 30, 0, 0)).ensure(&env.temporal).await?;
@@ -141,7 +141,7 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
     ensure!(archived(&folder)? == ids(700), "each once");
     ensure!(env.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
     ensure!(env.count("SELECT COUNT(*) FROM events").await? == 1);
-    ensure!(env.status(&open).await?.state == "collecting", "the window goes on");
+    ensure!(env.status(&open).await?.state == Stage::Collecting, "the window goes on");
     let report = by_hand().await?;
     ensure!(report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
     worker.stop()?;

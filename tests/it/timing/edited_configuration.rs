@@ -11,7 +11,7 @@ use tidings_harness::{
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Status};
+use tidings_workflows::{Digest, Stage, Status};
 
 async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
     let temporal = cli.server.client().await?;
@@ -19,7 +19,8 @@ async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
     eventually("the key collects", Duration::from_mins(1), async || {
         // The query fails while no worker runs.
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
-        Ok(status.filter(|status| status.state == "collecting" && status.pending == events && status.due_at.is_some()))
+        Ok(status
+            .filter(|status| status.state == Stage::Collecting && status.pending == events && status.due_at.is_some()))
     })
     .await
 }

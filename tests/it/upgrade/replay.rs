@@ -36,7 +36,7 @@ use tidings_model::{
     retention::Kind,
 };
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Message, RetentionRun};
+use tidings_workflows::{Digest, Message, RetentionRun, Stage};
 
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -124,7 +124,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("failed@dev.invalid").times(1));
     let failed = key("activity", "failed");
     env.events.emit(event(&failed, "e1")).await?;
-    let retrying = async || Ok((env.status(&failed).await?.state == "retrying").then_some(()));
+    let retrying = async || Ok((env.status(&failed).await?.state == Stage::Retrying).then_some(()));
     eventually("the send is retried", minute, retrying).await?;
 
     let continued = key("alerts", "continued");

@@ -16,9 +16,8 @@ use super::{
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// `idle`, `planning`, `collecting`, `held`, `paused`, `claiming`, `rendering`, `sending`, `retrying`, `dropping` or
-    /// `cancelling`.
-    pub state: String,
+    /// The present step.
+    pub state: Stage,
     /// Events that wait for a claim.
     pub pending: u64,
     /// The digest that they will be part of, once their window is open.
@@ -41,6 +40,34 @@ pub struct Status {
     pub trouble: Option<String>,
 }
 
+/// The present step of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Nothing is pending and nothing undelivered.
+    Idle,
+    /// The pending events' window gets its deadline.
+    Planning,
+    /// The window waits for its deadline.
+    Collecting,
+    /// An operator's hold stops everything that is due.
+    Held,
+    /// An operator's pause of the tenant or the digest type stops everything that is due.
+    Paused,
+    /// The due window becomes a digest.
+    Claiming,
+    /// The digest's message is made.
+    Rendering,
+    /// An attempt is under way.
+    Sending,
+    /// The next attempt waits for its time.
+    Retrying,
+    /// An operator's drop ends everything without a message.
+    Dropping,
+    /// A cancel ends everything without a message.
+    Cancelling,
+}
+
 /// A digest in delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
@@ -61,7 +88,7 @@ impl Status {
     pub(crate) fn new(state: &State, trouble: Option<String>, now: Timestamp) -> Self {
         let open = state.open.as_ref();
         Self {
-            state: name(state, now).to_owned(),
+            state: Stage::new(state, now),
             pending: state.collected(),
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
@@ -82,27 +109,55 @@ impl Status {
     }
 }
 
-fn name(state: &State, now: Timestamp) -> &'static str {
-    if state.cancelled {
-        return "cancelling";
+impl Stage {
+    fn new(state: &State, now: Timestamp) -> Self {
+        if state.cancelled {
+            return Self::Cancelling;
+        }
+        if state.drop.is_some() {
+            return Self::Dropping;
+        }
+        if state.held_until(now).is_some() {
+            return Self::Held;
+        }
+        match decide(state, now) {
+            Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
+            Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
+            Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
+            Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => {
+                Self::Collecting
+            }
+            Decision::Plan => Self::Planning,
+            Decision::Load | Decision::Reopen => Self::Claiming,
+            Decision::Render => Self::Rendering,
+            Decision::Send => Self::Sending,
+            Decision::Close => Self::Cancelling,
+            Decision::Finish => Self::Idle,
+        }
     }
-    if state.drop.is_some() {
-        return "dropping";
+
+    /// The word in JSON, in the Temporal UI and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Planning => "planning",
+            Self::Collecting => "collecting",
+            Self::Held => "held",
+            Self::Paused => "paused",
+            Self::Claiming => "claiming",
+            Self::Rendering => "rendering",
+            Self::Sending => "sending",
+            Self::Retrying => "retrying",
+            Self::Dropping => "dropping",
+            Self::Cancelling => "cancelling",
+        }
     }
-    if state.held_until(now).is_some() {
-        return "held";
-    }
-    match decide(state, now) {
-        Decision::Wait(_) if state.pause(now).is_some() => "paused",
-        Decision::Wait(_) if state.delivering.is_some() => "retrying",
-        Decision::Wait(_) if state.idle_since.is_some() => "idle",
-        Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => "collecting",
-        Decision::Plan => "planning",
-        Decision::Load | Decision::Reopen => "claiming",
-        Decision::Render => "rendering",
-        Decision::Send => "sending",
-        Decision::Close => "cancelling",
-        Decision::Finish => "idle",
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::digest::{
     commands,
     decide::{Decision, decide},
     plan, send,
-    status::Status,
+    status::{Stage, Status},
 };
 
 const PAUSE: Step = Step::Pause { minutes: None, signalled: false };
@@ -55,7 +55,7 @@ fn a_window_planned_during_a_pause_says_so_and_asks_rarely() {
     world.add(1, 0);
     world.act(false, Answer::Good);
     let told = status(&world);
-    assert_eq!(told.state, "paused");
+    assert_eq!(told.state, Stage::Paused);
     assert!(told.to_string().contains("The key is paused by ann since 1970-01-01T00:00:00Z: because"), "{told}");
     let day = world.now + 24.hours();
     let activities = activities_until(&mut world, day);
@@ -71,7 +71,7 @@ fn a_signal_shows_a_pause_at_once_and_a_resume_ends_it() {
     world.take(&Step::Pause { minutes: None, signalled: true });
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
     world.act(false, Answer::Good);
-    assert_eq!(status(&world).state, "paused");
+    assert_eq!(status(&world).state, Stage::Paused);
     world.take(&Step::Tick { minutes: 40 });
     world.take(&RESUME);
     world.act(false, Answer::Good);
@@ -131,7 +131,7 @@ fn a_digest_in_delivery_waits_and_goes_out_after_the_resume() {
     reach(&mut world, Decision::Send);
     world.take(&PAUSE);
     world.act(false, Answer::Good);
-    assert_eq!(status(&world).state, "paused");
+    assert_eq!(status(&world).state, Stage::Paused);
     let Decision::Wait(look_at) = decide(&world.state, world.now) else { panic!("not paused") };
     assert!(look_at.duration_since(world.now).as_mins() >= 30);
     world.take(&RESUME);
