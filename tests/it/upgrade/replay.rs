@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use jiff::Timestamp;
 use temporalio_client::{
     Client, UntypedWorkflowHandle, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHistory,
@@ -36,6 +36,7 @@ use tidings_model::{
     retention::Kind,
 };
 use tidings_needs::needs;
+use tidings_proto::v1;
 use tidings_workflows::{Digest, Message, RetentionRun, Stage};
 
 /// A replay that hangs is a failure, too.
@@ -67,7 +68,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 7, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 8, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -127,6 +128,13 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let retrying = async || Ok((env.status(&failed).await?.state == Stage::Retrying).then_some(()));
     eventually("the send is retried", minute, retrying).await?;
 
+    env.relay.fault(Fault::new(At::Dot, Act::Reply("552 5.3.4 too big".into())).to("large@dev.invalid").times(1));
+    let large = key("activity", "large");
+    let lines =
+        (0..9).map(|n| env.events.emit(v1::Event { entity_id: n.to_string(), ..event(&large, &n.to_string()) }));
+    try_join_all(lines).await?;
+    env.completed(&large).await?;
+
     let continued = key("alerts", "continued");
     let first = {
         signal(&env.temporal, &continued, json_events([EVENT])).await?;
@@ -147,6 +155,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("completed", env.run_handle(&completed, None)),
         ("open", env.run_handle(&open, None)),
         ("failed_send", env.run_handle(&failed, None)),
+        ("too_large", env.run_handle(&large, None)),
         ("continued_as_new", env.run_handle(&continued, Some(&first))),
         ("commanded", env.run_handle(&commanded, None)),
         ("upkeep", retention),

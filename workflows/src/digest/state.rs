@@ -26,7 +26,6 @@ const CARRY_BYTES: usize = 512 * 1024;
 
 /// Everything that one run hands to the next. Older and newer workers read the same JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "runs of every released version read and write these fields")]
 pub(crate) struct State {
     /// `None`: the workflow id is not a key, and every signal is refused.
     pub key: Option<Key>,
