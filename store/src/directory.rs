@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Facts, Preferences, PreferencesPut, Recipient},
+    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient},
 };
 
 use crate::Result;
@@ -10,8 +10,9 @@ use crate::Result;
 /// Recipients, their preferences and their consent.
 #[async_trait]
 pub trait Directory: Send + Sync + 'static {
-    /// Adds or replaces recipients. The last entry of a recipient counts. A change of the zone raises [`Facts::revision`].
-    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()>;
+    /// Adds or replaces recipients. The last entry of a recipient counts. A change of the zone raises [`Facts::revision`]. Returns
+    /// the people whose zone changed, except for new ones.
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
 
     /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
     /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated

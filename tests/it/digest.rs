@@ -10,6 +10,7 @@ mod hot_key;
 mod metrics;
 mod outcomes;
 mod pause;
+mod people;
 mod queries;
 mod spans;
 mod spike;

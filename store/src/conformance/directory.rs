@@ -53,7 +53,8 @@ pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
             (4, "", 3, Some(4)),
         ]
     {
-        bench.store.put_recipients(&[living(zone)], at(seconds)).await.unwrap();
+        let moved = bench.store.put_recipients(&[living(zone)], at(seconds)).await.unwrap();
+        assert_eq!(moved.len(), usize::from(changed == Some(seconds)), "{zone:?}: {moved:?}");
         let facts = bench.store.facts(&key("ann")).await.unwrap();
         assert_eq!((facts.revision, facts.changed_at), (revision, changed.map(at)), "{zone:?}");
     }

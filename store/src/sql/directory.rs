@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tidings_model::Key;
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
-use tidings_model::records::{AuditEntry, Facts, Preferences, PreferencesPut, Reason, Recipient};
+use tidings_model::records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reason, Recipient};
 use tracing::instrument;
 
 /// `$1` JSON array of recipients, `$2` now.
@@ -26,7 +26,8 @@ FROM jsonb_each($1) WHERE TRUE
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
     zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
-    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END",
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END
+RETURNING tenant, user_id, zone_changed_at",
     postgres: "
 INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
 SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym', value->>'name',
@@ -35,7 +36,8 @@ FROM jsonb_array_elements($1::jsonb)
 ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
     pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
     zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
-    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END",
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END
+RETURNING tenant, user_id, zone_changed_at",
 };
 
 /// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the row's revision, 0 for no row, -1 for any. Changes a row of that
@@ -93,17 +95,23 @@ LEFT JOIN pauses o ON o.pause_id = (
 #[async_trait]
 impl<D: Dialect> Directory for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(count = recipients.len()), err(level = "debug"))]
-    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<()> {
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
         within_timeout(async {
             // One statement cannot replace a row twice: of one person's entries the last counts.
             let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
             let pseudonyms = self.secret().await?;
             let rows: Vec<_> = last.into_values().map(|recipient| row(recipient, &pseudonyms)).collect();
+            let mut moved = Vec::new();
             let mut tx = self.write().await?;
             for page in rows.chunks(BATCH_EVENTS) {
-                query(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+                let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
+                let put: Vec<PutRow> = put.fetch_all(&mut *tx).await?;
+                let now = Some(now.as_millisecond());
+                let changed = put.into_iter().filter(|row| row.zone_changed_at.map(Timestamp::as_millisecond) == now);
+                moved.extend(changed.map(|row| PersonId { tenant: row.tenant, user: row.user_id }));
             }
-            Ok(tx.commit().await?)
+            tx.commit().await?;
+            Ok(moved)
         })
         .await
     }
@@ -214,6 +222,15 @@ pub struct RecipientRow<'a> {
 fn row<'a>(recipient: &'a Recipient, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
     let address_lower = folded(&recipient.address);
     RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
+}
+
+row! {
+/// Columns of [`PUT_RECIPIENTS`].
+pub struct PutRow {
+    tenant: String,
+    user_id: String,
+    zone_changed_at: Option<Timestamp>,
+}
 }
 
 row! {

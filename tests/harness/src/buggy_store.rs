@@ -160,7 +160,7 @@ impl Breakers for BuggyStore {
 }
 
 forward! { Directory {
-    fn put_recipients(recipients: &[Recipient], now: Timestamp) -> ();
+    fn put_recipients(recipients: &[Recipient], now: Timestamp) -> Vec<PersonId>;
     fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
     fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();
     fn facts(key: &Key) -> Facts;

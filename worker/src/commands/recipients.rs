@@ -10,6 +10,7 @@ mod erase;
 mod export;
 mod import;
 mod list;
+mod moved;
 mod show;
 
 const EXAMPLES: &str = "\
@@ -29,11 +30,15 @@ pub enum Command {
     /// Adds people, or replaces what is known of them; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,user,address are required, \
         name,zone,locale are not.\n\n  tenant,user,address,name,zone,locale\n  \
-        acme,ann,ann@acme.example,Ann,Europe/Berlin,de")]
+        acme,ann,ann@acme.example,Ann,Europe/Berlin,de\n\n\
+        Open windows of people with another zone than before follow at once.")]
     Import {
         /// CSV file (RFC 4180, UTF-8), gzipped or not; `-` is standard input
         #[arg(value_name = "FILE.csv")]
         file: PathBuf,
+        /// Keys a second that hear of another zone
+        #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rate: u32,
         /// Print the rejected lines and the summary as JSON
         #[arg(long)]
         json: bool,
@@ -74,7 +79,7 @@ pub enum Command {
 /// A file cannot be read or written, or the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Import { file, json } => import::run(&file, json, config).await,
+        Command::Import { file, rate, json } => import::run(&file, rate, json, config).await,
         Command::List(options) => list::run(options, config).await,
         Command::Show(options) => show::run(options, config).await,
         Command::Erase(options) => erase::run(options, config).await,

@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tidings_model::{Key, records::Recipient};
+use tidings_model::{
+    Key,
+    records::{PersonId, Recipient},
+};
 use tidings_store::Store;
 
+use super::moved;
 use crate::{
     Config, Storage,
     config::{address, zone},
@@ -22,30 +26,34 @@ const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
 ///
 /// # Errors
 /// The file cannot be read or lacks a column, or the store does not answer.
-pub(super) async fn run(file: &Path, json: bool, config: &Config) -> anyhow::Result<bool> {
+pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> anyhow::Result<bool> {
     let (bar, input) = line_input::open(file)?;
     let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
+    let mut people = Vec::new();
     while let Some(line) = table.next() {
         match line?.and_then(|row| recipient(&row)) {
             Ok(recipient) => batch.push(recipient),
             Err(rejection) => report.rejected(&rejection),
         }
         if batch.len() == BATCH {
-            put(&*store, &mut batch, &mut report).await?;
+            people.extend(put(&*store, &mut batch, &mut report).await?);
         }
     }
-    put(&*store, &mut batch, &mut report).await?;
-    Ok(report.end("recipients"))
+    people.extend(put(&*store, &mut batch, &mut report).await?);
+    let done = report.end("recipients");
+    moved::tell(&people, rate, json, config).await?;
+    Ok(done)
 }
 
-async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report) -> anyhow::Result<()> {
+/// Answers with the people whose zone changed.
+async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report) -> anyhow::Result<Vec<PersonId>> {
     let recipients = std::mem::take(batch);
-    store.put_recipients(&recipients, Timestamp::now()).await?;
+    let moved = store.put_recipients(&recipients, Timestamp::now()).await?;
     report.accepted(recipients.len().try_into()?);
-    Ok(())
+    Ok(moved)
 }
 
 fn recipient(row: &Row) -> Result<Recipient, Rejection> {

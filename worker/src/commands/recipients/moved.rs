@@ -1,0 +1,82 @@
+//! After an import: signals to the keys of people whose zone is another one, so that open windows follow at once (rule 15).
+//!
+//! A crash before a signal is harmless: admission finds the changed revision when the window is due. Keys are made of the configured
+//! digest types, and not asked for in visibility, which is a moment behind. A signal starts no workflow.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use serde_json::json;
+use tidings_activities::choices;
+use tidings_model::{Key, records::PersonId};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{Config, phrases::counted};
+
+/// Signals that may be under way at once before the others wait.
+const IN_FLIGHT: usize = 32;
+
+/// Signals every key of these people, at `rate` keys a second, and prints the number of keys. Failures are warnings only.
+///
+/// # Errors
+/// The progress cannot be shown.
+pub(super) async fn tell(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
+    let settings = config.unsigned();
+    let keys = people.iter().flat_map(|person| {
+        settings.digest_types(&person.tenant).into_iter().map(move |digest_type| person.key(&digest_type))
+    });
+    let keys: Vec<Key> = keys.collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let untold = signal(&keys, rate, config).await?;
+    let told = keys.len().saturating_sub(untold) as u64;
+    if as_json {
+        anstream::println!("{}", json!({ "moved": people.len(), "signalled": told, "not_signalled": untold }));
+    } else {
+        let people = counted(people.len() as u64, "person");
+        anstream::println!("another zone: {people}, {} told", counted(told, "key"));
+    }
+    Ok(())
+}
+
+/// Returns the number of keys that could not be signalled.
+async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usize> {
+    let temporal = match config.temporal.connect().await {
+        Ok(temporal) => temporal,
+        Err(error) => {
+            warn(&error.to_string());
+            return Ok(keys.len());
+        }
+    };
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys told of another zone, {eta} left")?;
+    let bar = ProgressBar::new(keys.len() as u64).with_style(style);
+    let mut turn = interval(Duration::from_secs(1) / rate);
+    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut keys, mut untold, mut first) = (keys.iter(), 0, None);
+    let mut under_way = FuturesUnordered::new();
+    while keys.len() > 0 || !under_way.is_empty() {
+        tokio::select! {
+            _ = turn.tick(), if keys.len() > 0 && under_way.len() < IN_FLIGHT => {
+                under_way.extend(keys.next().map(|key| choices::tell(&temporal, key)));
+            }
+            Some(answer) = under_way.next() => {
+                bar.inc(1);
+                if let Err(error) = answer {
+                    untold += 1;
+                    first.get_or_insert(error.to_string());
+                }
+            }
+        }
+    }
+    bar.finish_and_clear();
+    if let Some(error) = first {
+        warn(&format!("{} keys were not told ({error})", HumanCount(untold as u64)));
+    }
+    Ok(untold)
+}
+
+fn warn(problem: &str) {
+    anstream::eprintln!("warning: {problem}; the zones are stored, and open windows follow them when they are due");
+}
