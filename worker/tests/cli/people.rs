@@ -169,6 +169,25 @@ async fn an_address_is_suppressed_by_hand() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_of_an_erasure_counts_and_an_erasure_needs_temporal() {
+    let (folder, store) = choosing().await;
+    fs::write(folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@acme.example\n").unwrap();
+    assert_eq!(run(folder.path(), &["recipients", "import", "people.csv"], "").0, 0);
+    let erase = ["recipients", "erase", "acme/ann", "--why", "request 812", "--by", "carol"];
+    let (code, out, error) = run(folder.path(), &[&erase[..], &["--dry-run"]].concat(), "");
+    assert_eq!((code, out.as_str()), (0, "acme/ann: would be erased:\n  1 recipients\n"), "{error}");
+    for (arguments, code, said) in [
+        (&[][..], 2, "--yes: is required, because there is no terminal to ask on"),
+        (&["--yes"], 1, "Temporal at http://127.0.0.1:1 does not answer"),
+    ] {
+        let (found, out, error) = run(folder.path(), &[&erase[..], arguments].concat(), "");
+        assert_eq!((found, out.as_str(), error.contains(said)), (code, "", true), "{error}");
+    }
+    let key = "acme/activity/ann".parse().unwrap();
+    assert!(store.facts(&key).await.unwrap().recipient.is_some(), "nothing was erased");
+}
+
 const CHOICES: &str = "[digest.activity]\ncadence = \"daily 08:00\"\nchoices = [\"instant\", \"daily\", \"weekly mon 08:00\"]\n\
                        [tenant.acme]\nzone = \"Europe/Berlin\"\nquiet = [\"22:00-07:00\"]";
 
