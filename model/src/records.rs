@@ -13,6 +13,7 @@ use crate::{
     settings::cap::Cap,
     step::{
         outcome::{Closed, Outcome},
+        planned::Planned,
         window::Window,
     },
 };
@@ -133,6 +134,8 @@ pub struct ClaimLimits<'a> {
     pub cap: Option<Cap>,
     /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
+    /// The window's plan in words, for the ledger.
+    pub planned: Option<&'a Planned>,
 }
 
 /// The answer to a claim.
@@ -200,6 +203,8 @@ pub struct Closing<'a> {
     /// The operator who wants it, for the audit trail; empty: Tidings itself.
     pub by: &'a str,
     pub return_events: bool,
+    /// The plan in words of a window that ends without a claim.
+    pub planned: Option<&'a Planned>,
     pub now: Timestamp,
 }
 
@@ -234,8 +239,14 @@ pub struct DigestRecord {
     pub state: String,
     pub closed: Option<Closed>,
     pub closed_at: Option<Timestamp>,
-    /// Events under it.
+    /// Events of the digest. The number stays after the events are purged or returned to the key.
     pub items: u64,
+    /// The reason for the time, in words. Empty: the window is not claimed yet, or a former version claimed it.
+    pub plan_why: String,
+    /// The cadence in the syntax of `tidings.toml`, as planned.
+    pub cadence: String,
+    /// IANA name of the zone, as planned.
+    pub zone: String,
     /// Attempts so far.
     pub attempts: u32,
     /// Those among them that ended past the dot without an answer: each may have made a mail.

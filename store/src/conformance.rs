@@ -206,6 +206,8 @@ conformance! {
     }
     retention {
         an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again,
+        the_plan_and_the_number_of_events_outlast_the_events,
+        an_event_that_came_after_the_end_counts_after_the_purge,
         what_has_no_end_or_waits_for_a_claim_is_never_touched,
         batches_end_and_digests_without_events_are_passed_over_once,
         an_archive_has_each_row_once_also_after_a_crash_before_the_rows_were_deleted,

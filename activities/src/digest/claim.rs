@@ -33,7 +33,7 @@ pub async fn run(deps: &Deps, input: &LoadInput) -> Result<Loaded, Error> {
         Admission::Refused(closed) => Ok(Loaded::Nothing(close(deps, input, &closed, &input.events, now).await?)),
         Admission::Admitted => {
             let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
-            let terms = ClaimLimits { cap, off: &facts.preferences.off };
+            let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
             match deps.store.claim(window, &input.events, &terms, now).await? {
                 Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until), pause: None }),
                 Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
@@ -56,7 +56,15 @@ async fn close(
     events: &[Event],
     now: Timestamp,
 ) -> Result<Ending, Error> {
-    let closing = Closing { window: &input.window, events, closed, by: "", return_events: false, now };
+    let closing = Closing {
+        window: &input.window,
+        events,
+        closed,
+        by: "",
+        return_events: false,
+        planned: input.planned.as_ref(),
+        now,
+    };
     Ok(deps.store.close(closing).await?)
 }
 

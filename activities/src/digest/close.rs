@@ -15,7 +15,8 @@ use crate::{
 /// # Errors
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
-    let CloseInput { asked_at, window, events, closed, by } = input;
-    let closing = Closing { window, events, closed, by, return_events: false, now: now(*asked_at) };
+    let CloseInput { asked_at, window, events, closed, by, planned } = input;
+    let closing =
+        Closing { window, events, closed, by, return_events: false, planned: planned.as_ref(), now: now(*asked_at) };
     Ok(deps.store.close(closing).await?)
 }

@@ -40,7 +40,7 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
         },
     };
     let closed = Closed { outcome: Outcome::Failed, why };
-    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, now };
+    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
     alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(Rendered::Nothing(closed))

@@ -21,7 +21,8 @@ pub async fn run(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let window = Window { digest_id: retracted(window), ..window.clone() };
     let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
     let events = &input.events;
-    let closing = Closing { window: &window, events, closed: &closed, by: "", return_events: false, now };
+    let closing =
+        Closing { window: &window, events, closed: &closed, by: "", return_events: false, planned: None, now };
     deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

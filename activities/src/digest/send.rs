@@ -77,7 +77,7 @@ fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option
 }
 
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
-    let closing = Closing { window, events: &[], closed, by: "", return_events: false, now };
+    let closing = Closing { window, events: &[], closed, by: "", return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
     alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(closed)

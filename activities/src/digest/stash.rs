@@ -53,7 +53,8 @@ async fn stash_or_return(deps: &Deps, input: &StashInput, page: &[Event]) -> Res
     let window = Window { digest_id, ..window.clone() };
     let why = "their window had its mail, or its end, before they were read back".to_owned();
     let closed = Closed { outcome: Outcome::Skipped, why };
-    let closing = Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, now };
+    let closing =
+        Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, planned: None, now };
     deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{close::Ending, pause::PauseWait, window::Window};
+use super::{close::Ending, pause::PauseWait, planned::Planned, window::Window};
 use crate::Event;
 
 /// The input of `load`.
@@ -23,6 +23,9 @@ pub struct LoadInput {
     /// The revision that the plan is made from; see [`Plan::revision`](super::Plan::revision).
     #[serde(default)]
     pub revision: u64,
+    /// The window's plan in words, for the ledger. A former version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
 }
 
 /// The answer of `load`.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, window::Window};
+use super::{outcome::Closed, planned::Planned, window::Window};
 use crate::Event;
 
 /// The input of `close`.
@@ -20,6 +20,9 @@ pub struct CloseInput {
     /// The operator's login for the audit trail; empty: the workflow was cancelled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// The plan of a window that is not claimed in words, for the ledger. A former version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
 }
 
 /// The answer of `close`.

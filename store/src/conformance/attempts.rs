@@ -104,7 +104,15 @@ pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
     assert!(!bench.dot(&window, first).await);
     let (second, _) = bench.begin(&window).await;
     let closed = closed(Outcome::Dropped);
-    let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
+    let closing = Closing {
+        window: &window,
+        events: &[],
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(5),
+    };
     bench.store.close(closing).await.unwrap();
     assert!(!bench.dot(&window, second).await);
     assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == AttemptStart::Closed(closed));
@@ -211,7 +219,15 @@ pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledg
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
     let closed = closed(Outcome::Dropped);
-    let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
+    let closing = Closing {
+        window: &window,
+        events: &[],
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(5),
+    };
     assert_eq!(bench.store.close(closing).await.unwrap().closed.outcome, Outcome::Ambiguous);
     bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));

@@ -114,7 +114,7 @@ impl Bench {
         now: Timestamp,
     ) -> Result<Claim, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
-        match self.store.claim(window, events, &ClaimLimits { cap, off: &off }, now).await.unwrap() {
+        match self.store.claim(window, events, &ClaimLimits { cap, off: &off, planned: None }, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
             Claimed::Capped { until } => Err(until),
         }

@@ -27,7 +27,15 @@ async fn claim(bench: &Bench, n: i64, seconds: i64) -> Result<u64, i64> {
 
 async fn close(bench: &Bench, n: i64, outcome: Outcome) {
     let (window, closed) = (of_type("ann", n), closed(outcome));
-    let closing = Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(50) };
+    let closing = Closing {
+        window: &window,
+        events: &[],
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(50),
+    };
     bench.store.close(closing).await.unwrap();
 }
 

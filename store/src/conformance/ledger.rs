@@ -13,7 +13,8 @@ use crate::Error;
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
     let (events, closed) = (events(ids), closed(outcome));
-    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events, now: at(300) };
+    let closing =
+        Closing { window, events: &events, closed: &closed, by: "", return_events, planned: None, now: at(300) };
     bench.store.close(closing).await.unwrap().closed
 }
 
@@ -59,8 +60,15 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
     assert_eq!(bench.claim(&window, &again, at(3)).await.taken, 2);
     assert_eq!(bench.store.stash(&window, &again, None, at(3)).await.unwrap(), 2);
     let closed = closed(Outcome::Dropped);
-    let closing =
-        Closing { window: &window, events: &again, closed: &closed, by: "", return_events: false, now: at(4) };
+    let closing = Closing {
+        window: &window,
+        events: &again,
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(4),
+    };
     assert_eq!(bench.store.close(closing).await.unwrap().taken, 2);
     assert_eq!(
         bench.store.stash(&super::window(1), &again, None, at(5)).await.unwrap(),
@@ -232,7 +240,7 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         }
     };
     let (events, off) = (events(&["a"]), BTreeSet::new());
-    let terms = ClaimLimits { cap: None, off: &off };
+    let terms = ClaimLimits { cap: None, off: &off, planned: None };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");

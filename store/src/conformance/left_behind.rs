@@ -68,8 +68,15 @@ pub async fn a_preview_leaves_it_alone_because_it_may_be_on_its_way(bench: &Benc
 pub async fn a_drop_takes_it_over(bench: &Bench) {
     let left = left_behind(bench, window(0)).await;
     let (events, closed) = (events(&["a"]), closed(Outcome::Dropped));
-    let closing =
-        Closing { window: &window(1), events: &events, closed: &closed, by: "", return_events: false, now: at(2) };
+    let closing = Closing {
+        window: &window(1),
+        events: &events,
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(2),
+    };
     assert_eq!(bench.store.close(closing).await.unwrap().taken, 1);
     went_on(bench, &left, &window(1)).await;
 }
@@ -77,8 +84,15 @@ pub async fn a_drop_takes_it_over(bench: &Bench) {
 async fn take_back(bench: &Bench, ids: &[&str], delivering: Option<Uuid>) -> u64 {
     let (window, events, closed) = (window(1), events(ids), closed(Outcome::Skipped));
     let window = Window { digest_id: retracted(&window), ..window };
-    let closing =
-        Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at(2) };
+    let closing = Closing {
+        window: &window,
+        events: &events,
+        closed: &closed,
+        by: "",
+        return_events: false,
+        planned: None,
+        now: at(2),
+    };
     bench.store.exclude(closing, delivering).await.unwrap().taken
 }
 
@@ -129,7 +143,15 @@ pub async fn a_late_call_takes_no_events_that_a_failed_digest_returned(bench: &B
     let failed = bench.rendered(0).await;
     left_behind(bench, window(2)).await;
     let closed = closed(Outcome::Failed);
-    let closing = Closing { window: &failed, events: &[], closed: &closed, by: "", return_events: true, now: at(2) };
+    let closing = Closing {
+        window: &failed,
+        events: &[],
+        closed: &closed,
+        by: "",
+        return_events: true,
+        planned: None,
+        now: at(2),
+    };
     bench.store.close(closing).await.unwrap();
     assert_eq!(bench.claim(&window(1), &events(&["a", "b"]), at(3)).await.items, 0);
     assert_eq!(bench.joins(&window(3), at(4)).await, 2);

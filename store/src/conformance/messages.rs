@@ -179,8 +179,15 @@ pub async fn a_digests_message_has_its_digests_end(bench: &Bench) {
         bench.begin(&window).await;
         assert!(!past || bench.dot(&window, 1).await);
         let closed = closed(Outcome::Dropped);
-        let closing =
-            Closing { window: &window, events: &[], closed: &closed, by: "", return_events: false, now: at(5) };
+        let closing = Closing {
+            window: &window,
+            events: &[],
+            closed: &closed,
+            by: "",
+            return_events: false,
+            planned: None,
+            now: at(5),
+        };
         bench.store.close(closing).await.unwrap();
         let record = async || bench.store.message(window.digest_id).await.unwrap().unwrap();
         assert_eq!((record().await.state, record().await.closed_at), (outcome, Some(at(5))));

@@ -143,7 +143,8 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
     let failed = window_of(key, 3);
     bench.claim(&failed, &told(&["e4"]), at(3)).await;
     let end = closed(Outcome::Failed);
-    let closing = Closing { window: &failed, events: &[], closed: &end, by: "", return_events: true, now: at(4) };
+    let closing =
+        Closing { window: &failed, events: &[], closed: &end, by: "", return_events: true, planned: None, now: at(4) };
     bench.store.close(closing).await.unwrap();
     let single = MessageKey { tenant: key.tenant.clone(), key: format!("welcome {}", key.user) };
     let (id, user) = (single.message_id(), Some(key.user.clone()));

@@ -39,7 +39,7 @@ async fn resumed(bench: &Bench, window: &Window, may_duplicate: bool, state: &st
 
 async fn close(bench: &Bench, window: &Window, outcome: Outcome, return_events: bool) {
     let closed = closed(outcome);
-    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events, now: at(300) };
+    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events, planned: None, now: at(300) };
     bench.store.close(closing).await.unwrap();
 }
 

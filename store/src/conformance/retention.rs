@@ -1,6 +1,6 @@
 //! Retention: rows past their age leave the store, into the archive if there is one, and no other row does.
 
-use std::{fs, io, path::Path};
+use std::{collections::BTreeSet, fs, io, path::Path};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use tidings_model::{
     MessageKey, Retract,
     command::{Order, Reopen},
-    records::{AttemptEnd, Closing, Message, Origin},
+    records::{AttemptEnd, ClaimLimits, Closing, Message, Origin},
     retention::{Cutoff, Kind, Purged},
-    step::{BuryInput, DeadLetter, Outcome, ReopenInput, Resumed, Window},
+    step::{BuryInput, Closed, DeadLetter, Outcome, Planned, ReopenInput, Resumed, Window},
 };
 
 use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
@@ -26,7 +26,8 @@ fn old(kind: Kind, seconds: i64) -> Cutoff {
 async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
     let (events, closed) = (events(ids), closed(outcome));
     let now = at(CLOSED);
-    let closing = Closing { window, events: &events, closed: &closed, by: "", return_events: false, now };
+    let closing =
+        Closing { window, events: &events, closed: &closed, by: "", return_events: false, planned: None, now };
     bench.store.close(closing).await.unwrap();
 }
 
@@ -108,9 +109,60 @@ pub async fn an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_
     assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await, Purged::default());
     let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], None).await.unwrap();
     assert_eq!(known, Vec::<String>::new());
-    // The digest itself stays.
+    // The digest itself stays, with the number of its events.
     let digest = bench.store.digest(window(0).digest_id).await.unwrap().unwrap();
-    assert_eq!((digest.closed.unwrap().outcome, digest.items), (Outcome::Sent, 0));
+    assert_eq!((digest.closed.unwrap().outcome, digest.items), (Outcome::Sent, 2));
+}
+
+pub async fn the_plan_and_the_number_of_events_outlast_the_events(bench: &Bench) {
+    let planned = |why: &str| Planned { why: why.into(), cadence: "daily 09:00".into(), zone: "Europe/Berlin".into() };
+    let (first, second) = (planned("daily 09:00 -> nine; then quiet -> ten"), planned("daily 09:00 -> another day"));
+    let off = BTreeSet::new();
+    for plan in [&first, &second] {
+        let limits = ClaimLimits { cap: None, off: &off, planned: Some(plan) };
+        bench.store.claim(&window(0), &events(&["a", "b"]), &limits, at(1)).await.unwrap();
+    }
+    over(bench, &window(0), &[], Outcome::Sent).await;
+    let end = closed(Outcome::Dropped);
+    let dropped = events(&["c"]);
+    let closing = Closing {
+        window: &window(1),
+        events: &dropped,
+        closed: &end,
+        by: "ann",
+        return_events: false,
+        planned: Some(&second),
+        now: at(1),
+    };
+    bench.store.close(closing).await.unwrap();
+    purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await;
+    for (window, items, plan) in [(window(0), 2, first), (window(1), 1, second)] {
+        let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
+        assert_eq!(bench.items(&window).await, 0, "the events are gone");
+        assert_eq!((digest.items, &digest.plan_why), (items, &plan.why));
+        assert_eq!((digest.cadence, digest.zone), (plan.cadence, plan.zone));
+    }
+}
+
+pub async fn an_event_that_came_after_the_end_counts_after_the_purge(bench: &Bench) {
+    for ids in [&["a"][..], &["b"]] {
+        let end = Closed { outcome: Outcome::Skipped, why: "retracted".into() };
+        let late = events(ids);
+        let closing = Closing {
+            window: &window(0),
+            events: &late,
+            closed: &end,
+            by: "",
+            return_events: false,
+            planned: None,
+            now: at(1),
+        };
+        bench.store.exclude(closing, None).await.unwrap();
+    }
+    assert_eq!(bench.store.digest(window(0).digest_id).await.unwrap().unwrap().items, 2);
+    purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await;
+    assert_eq!(bench.items(&window(0)).await, 0);
+    assert_eq!(bench.store.digest(window(0).digest_id).await.unwrap().unwrap().items, 2);
 }
 
 pub async fn what_has_no_end_or_waits_for_a_claim_is_never_touched(bench: &Bench) {

@@ -46,8 +46,15 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
         Call::End => bench.ended(window, number, ends("sent", Outcome::Sent)).await,
         Call::Close => {
             let (events, closed) = (events(&["c"]), closed(Outcome::Dropped));
-            let closing =
-                Closing { window, events: &events, closed: &closed, by: "", return_events: false, now: at(5) };
+            let closing = Closing {
+                window,
+                events: &events,
+                closed: &closed,
+                by: "",
+                return_events: false,
+                planned: None,
+                now: at(5),
+            };
             bench.store.close(closing).await.unwrap();
         }
     }
@@ -113,8 +120,15 @@ pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Ben
         bench.ended(&failed, number, failure.clone()).await;
         bench.ended(&failed, number, end("deferred")).await;
         let closed = closed(Outcome::Failed);
-        let closing =
-            Closing { window: &failed, events: &again, closed: &closed, by: "", return_events: true, now: at(8) };
+        let closing = Closing {
+            window: &failed,
+            events: &again,
+            closed: &closed,
+            by: "",
+            return_events: true,
+            planned: None,
+            now: at(8),
+        };
         bench.store.close(closing).await.unwrap();
         assert!(!bench.dot(&failed, number).await);
     }

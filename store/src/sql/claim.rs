@@ -43,7 +43,7 @@ impl<D: Dialect> Claims for Sql<D> {
     ) -> Result<Claimed> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            let digest = Self::collect(&mut tx, window, events, None, now).await?;
+            let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
             Self::exclude_unwanted(&mut tx, window, &digest, limits.off, now).await?;
             let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
@@ -75,7 +75,7 @@ impl<D: Dialect> Claims for Sql<D> {
         within_timeout(async {
             let mut tx = self.write().await?;
             // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
-            let digest = Self::collect(&mut tx, window, events, None, window.due_at).await?;
+            let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
             Self::exclude_unwanted(&mut tx, window, &digest, off, window.due_at).await?;
             let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;
             tx.rollback().await?;

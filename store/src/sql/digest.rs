@@ -21,7 +21,9 @@ pub const LOCK_DIGEST: Variants = Variants {
 macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
-                d.closed_at, (SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id) AS items,
+                d.closed_at, d.plan_why, d.cadence, d.zone,
+                (SELECT CASE WHEN COUNT(*) < d.event_count THEN d.event_count ELSE COUNT(*) END
+                 FROM events e WHERE e.digest_id = d.digest_id) AS items,
                 (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id) AS attempts,
                 (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id AND a.class = 'ambiguous') AS ambiguous
          FROM digests d "
@@ -100,6 +102,9 @@ pub struct DigestRow {
     outcome: Option<Outcome>,
     why: Option<String>,
     closed_at: Option<Timestamp>,
+    plan_why: Option<String>,
+    cadence: Option<String>,
+    zone: Option<String>,
     items: u64,
     attempts: u32,
     ambiguous: u32,
@@ -117,6 +122,9 @@ impl From<DigestRow> for DigestRecord {
             closed: closed(row.outcome, row.why),
             closed_at: row.closed_at,
             items: row.items,
+            plan_why: row.plan_why.unwrap_or_default(),
+            cadence: row.cadence.unwrap_or_default(),
+            zone: row.zone.unwrap_or_default(),
             attempts: row.attempts,
             ambiguous: row.ambiguous,
         }

@@ -10,8 +10,10 @@ use tidings_model::records::{Closing, MessageState};
 use tidings_model::step::{Closed, Ending, Outcome};
 use uuid::Uuid;
 
+/// Fixes the digest's number of events. Until its end a digest may take more events, and lose them.
 pub const CLOSE_DIGEST: &str = "
 UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4,
+    event_count = (SELECT COUNT(*) FROM events WHERE events.digest_id = $1),
     sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
 WHERE digest_id = $1 AND state <> 'closed'";
 
@@ -38,9 +40,9 @@ pub enum Adoption {
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn close_window(&self, closing: Closing<'_>, adoption: Adoption) -> Result<Ending> {
-        let Closing { window, events, closed, by, return_events, now } = closing;
+        let Closing { window, events, closed, by, return_events, planned, now } = closing;
         let mut tx = self.write().await?;
-        let mut digest = Self::collect(&mut tx, window, events, Some(closed), now).await?;
+        let mut digest = Self::collect(&mut tx, window, planned, events, Some(closed), now).await?;
         let only = match adoption {
             Adoption::All => None,
             Adoption::TheseExceptFrom(delivering) => {

@@ -3,21 +3,24 @@
 use super::columns::row;
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
-use super::{Sql, json};
+use super::{Sql, json, no_nul};
 use crate::Result;
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::step::{Closed, Window};
+use tidings_model::step::{Closed, Planned, Window};
 use tidings_model::{Event, Key};
 use uuid::Uuid;
 
-/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction.
+/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
+/// stay.
 pub const OPEN_DIGEST: &str = "
-INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state)
-VALUES ($1, $2, $3, $4, $5, $6, 'open') ON CONFLICT (digest_id) DO UPDATE SET digest_id = excluded.digest_id
+INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone)
+VALUES ($1, $2, $3, $4, $5, $6, 'open', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''))
+ON CONFLICT (digest_id) DO UPDATE SET plan_why = COALESCE(digests.plan_why, excluded.plan_why),
+    cadence = COALESCE(digests.cadence, excluded.cadence), zone = COALESCE(digests.zone, excluded.zone)
 RETURNING state, outcome, why";
 
 /// `$1` digest, `$2` JSON array of events, `$3` now.
@@ -63,11 +66,13 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn collect(
         connection: &mut D::Connection,
         window: &Window,
+        planned: Option<&Planned>,
         events: &[Event],
         end: Option<&Closed>,
         now: Timestamp,
     ) -> Result<LockedDigest> {
         let Window { key, digest_id, opened_at, due_at } = window;
+        let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
         let row = query_as(OPEN_DIGEST)
             .bind(&key.tenant)
             .bind(&key.digest_type)
@@ -75,6 +80,9 @@ impl<D: Dialect> Sql<D> {
             .bind(digest_id.to_string())
             .bind(opened_at.as_millisecond())
             .bind(due_at.as_millisecond())
+            .bind(no_nul(&why))
+            .bind(cadence)
+            .bind(zone)
             .fetch_one(&mut *connection)
             .await?;
         let mut locked = LockedDigest::new(row);

@@ -33,8 +33,9 @@ macro_rules! covered_by_a_retract {
 
 /// Opens and ends the digest `$2` of excluded events for the digest `$1`; `$3` now, `$4` reason.
 pub const OPEN_EXCLUDED: &str = "
-INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why)
-SELECT $2, tenant, digest_type, user_id, opened_at, due_at, 'closed', $3, 'skipped', $4
+INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why,
+                     plan_why, cadence, zone)
+SELECT $2, tenant, digest_type, user_id, opened_at, due_at, 'closed', $3, 'skipped', $4, plan_why, cadence, zone
 FROM digests WHERE digest_id = $1
 ON CONFLICT (digest_id) DO UPDATE SET closed_at = excluded.closed_at, emptied_at = NULL";
 

@@ -51,7 +51,7 @@ impl<D: Dialect> Ledger for Sql<D> {
     async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            let mut digest = Self::collect(&mut tx, window, events, None, now).await?;
+            let mut digest = Self::collect(&mut tx, window, None, events, None, now).await?;
             digest.elsewhere.retain(|id| Some(*id) != delivering);
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
             tx.commit().await?;

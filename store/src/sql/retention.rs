@@ -12,6 +12,7 @@ use crate::archive::{Archive, Batch};
 use crate::{Result, Retention};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::retention::{Cutoff, Kind, Purged};
 use tracing::instrument;
@@ -38,8 +39,12 @@ pub const DELETE_REPORTS: &str =
 
 pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
 
-pub const MARK_PURGED: &str =
-    "UPDATE digests SET purged_at = COALESCE(purged_at, $2) WHERE digest_id IN (SELECT value->>0 FROM {each})";
+/// Keeps the number of events before the first of them goes: some came after the digest's end, or a former version wrote it.
+pub const MARK_PURGED: &str = "
+UPDATE digests SET purged_at = COALESCE(purged_at, $2),
+    event_count = (SELECT CASE WHEN COUNT(*) < digests.event_count THEN digests.event_count ELSE COUNT(*) END
+                   FROM events e WHERE e.digest_id = digests.digest_id)
+WHERE digest_id IN (SELECT value->>0 FROM {each})";
 
 pub const MARK_EMPTIED: &str = "
 UPDATE digests SET emptied_at = $2
@@ -70,8 +75,9 @@ impl<D: Dialect> Retention for Sql<D> {
                 _ => None,
             };
             // Before the file gets its name: a connection that broke meanwhile lost its locks, and another call may have the rows.
+            Self::mark(&mut tx, MARK_PURGED, &retired.digests, now).await?;
             Self::delete(&mut tx, kind, &retired).await?;
-            Self::mark(&mut tx, &retired, now).await?;
+            Self::mark(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
             let archived = if prepared.is_some() { purged } else { 0 };
             if let Some(prepared) = prepared {
                 prepared.publish().await?;
@@ -114,12 +120,15 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn mark(connection: &mut D::Connection, retired: &Expired, now: Timestamp) -> Result<()> {
-        for (statement, digests) in [(MARK_PURGED, &retired.digests), (MARK_EMPTIED, &retired.visited)] {
-            if !digests.is_empty() {
-                let mark = query(Self::each(statement)).bind(json(digests)?).bind(now.as_millisecond());
-                mark.execute(&mut *connection).await?;
-            }
+    async fn mark(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        digests: &[Value],
+        now: Timestamp,
+    ) -> Result<()> {
+        if !digests.is_empty() {
+            let mark = query(Self::each(statement)).bind(json(&digests)?).bind(now.as_millisecond());
+            mark.execute(&mut *connection).await?;
         }
         Ok(())
     }

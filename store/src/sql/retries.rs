@@ -20,7 +20,8 @@ SELECT number FROM attempts
 WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
 
 pub const REOPEN_DIGEST: &str = "
-UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, claimed_at = COALESCE(claimed_at, $2),
+UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, event_count = NULL,
+    claimed_at = COALESCE(claimed_at, $2),
     state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
 WHERE digest_id = $1";
 
@@ -41,6 +42,8 @@ pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND
 /// Answers with a row when the recipient of the digest or message was erased.
 pub const WAS_ERASED: &str = "SELECT erased_at FROM messages WHERE id = $1 AND erased_at IS NOT NULL
 UNION SELECT erased_at FROM digests WHERE digest_id = $1 AND erased_at IS NOT NULL";
+
+pub const HAS_EVENTS: &str = "SELECT recorded_at FROM events WHERE digest_id = $1 LIMIT 1";
 
 /// Answers with a row when something of the digest is gone.
 pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";
@@ -154,7 +157,7 @@ impl<D: Dialect> Sql<D> {
             let why = "its events or its mail were too old to be kept, and upkeep deleted them";
             return Ok(Some(format!("digest {id} cannot be sent again: {why}")));
         }
-        if digest.items == 0 {
+        if !Self::finds(&mut *connection, HAS_EVENTS, id).await? {
             let returned = Self::finds(&mut *connection, WAS_RETURNED, id).await?;
             let why = if returned { "its events went on to a later digest" } else { "it has no events" };
             return Ok(Some(format!("digest {id} cannot be sent again: {why}")));

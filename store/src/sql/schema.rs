@@ -18,6 +18,7 @@ macro_rules! migrations {
             (1, "tidings", include_str!(concat!("../../migrations/", $database, "/0001_tidings.sql"))),
             (2, "pauses", include_str!(concat!("../../migrations/", $database, "/0002_pauses.sql"))),
             (3, "erasure", include_str!(concat!("../../migrations/", $database, "/0003_erasure.sql"))),
+            (4, "plans", include_str!(concat!("../../migrations/", $database, "/0004_plans.sql"))),
         ]
     };
 }
@@ -26,7 +27,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

@@ -52,8 +52,15 @@ impl<S: Store> Env<S> {
         let read = |id: &String| Event::from_wire(event(key, id), None).map(|(_, event)| event);
         let events = ids.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|invalid| anyhow!("{invalid:?}"))?;
         let closed = Closed { outcome: Outcome::Sent, why: String::new() };
-        let closing =
-            Closing { window: &window, events: &events, closed: &closed, by: "", return_events: false, now: at };
+        let closing = Closing {
+            window: &window,
+            events: &events,
+            closed: &closed,
+            by: "",
+            return_events: false,
+            planned: None,
+            now: at,
+        };
         self.store.close(closing).await?;
         Ok(())
     }

@@ -171,7 +171,15 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let asked_at = window.opened_at;
 
     let events = digest.events.clone();
-    let load = LoadInput { asked_at, window: window.clone(), events, flushed: false, urgent: false, revision: 0 };
+    let load = LoadInput {
+        asked_at,
+        window: window.clone(),
+        events,
+        flushed: false,
+        urgent: false,
+        revision: 0,
+        planned: None,
+    };
     let loaded = step(&mut dice, &mut late_attempts, || {
         let load = load.clone();
         Box::pin(async move { claim::run(activities, &load).await })

@@ -83,6 +83,9 @@ mod tests {
             closed: outcome.map(|outcome| Closed { outcome, why: String::new() }),
             closed_at: None,
             items,
+            plan_why: String::new(),
+            cadence: String::new(),
+            zone: String::new(),
             attempts: 1,
             ambiguous: 0,
         }

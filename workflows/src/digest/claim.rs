@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tidings_model::step::{Ending, LoadInput, Loaded};
 
 use super::{
+    deadline::planned,
     requests::Preferences,
     state::{Delivering, State, count},
 };
@@ -20,6 +21,7 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<LoadInput> {
         flushed: state.flushed,
         urgent: plan.urgent,
         revision: plan.revision,
+        planned: planned(state),
     })
 }
 

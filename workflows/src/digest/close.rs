@@ -6,7 +6,7 @@ use tidings_model::{
     step::{CloseInput, Closed, Ending, Outcome},
 };
 
-use super::state::State;
+use super::{deadline::planned, state::State};
 
 /// The input. Opens the window if pending events have none.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
@@ -16,11 +16,25 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput
     };
     let closed = Closed { outcome: Outcome::Dropped, why };
     if let Some(digest) = &state.delivering {
-        return Some(CloseInput { asked_at, window: digest.window.clone(), events: Vec::new(), closed, by });
+        return Some(CloseInput {
+            asked_at,
+            window: digest.window.clone(),
+            events: Vec::new(),
+            closed,
+            by,
+            planned: None,
+        });
     }
     state.ensure_open(asked_at);
     let events = state.pending.head(state.pending.page_len(state.doomed()));
-    Some(CloseInput { asked_at, window: state.open.as_ref()?.window.clone(), events, closed, by })
+    Some(CloseInput {
+        asked_at,
+        window: state.open.as_ref()?.window.clone(),
+        events,
+        closed,
+        by,
+        planned: planned(state),
+    })
 }
 
 /// Ends the delivery, or the window if nothing was being delivered.

@@ -1,7 +1,10 @@
 //! The time at which the open window is due, and its reason: for the decision, the status and the commands.
 
 use jiff::Timestamp;
-use tidings_model::{step::Plan, words};
+use tidings_model::{
+    step::{Plan, Planned},
+    words,
+};
 
 use super::state::State;
 
@@ -26,6 +29,15 @@ pub(super) fn why(state: &State) -> String {
         Some(until) => format!("{why}; paused until {until:.0}"),
         None => why,
     }
+}
+
+/// The open window's plan in words for the ledger, with what moved the time since. `None` while the window is not planned.
+pub(super) fn planned(state: &State) -> Option<Planned> {
+    let plan = state.open.as_ref()?.plan.as_ref()?;
+    let full = plan.max_events.filter(|most| state.collected() >= u64::from(*most));
+    let full = full.map(|most| format!("full with {most} event{}", if most == 1 { "" } else { "s" }));
+    let flushed = if state.flushed { "an operator flushed it" } else { "" };
+    Some(Planned::new(plan, &[&why(state), full.as_deref().unwrap_or_default(), flushed]))
 }
 
 /// The planned time, or the later one that admission gave.

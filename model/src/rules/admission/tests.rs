@@ -50,7 +50,15 @@ fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
 }
 
 fn asked(now: &str, flushed: bool) -> LoadInput {
-    LoadInput { asked_at: at(now), window: window(), events: Vec::new(), flushed, urgent: false, revision: 0 }
+    LoadInput {
+        asked_at: at(now),
+        window: window(),
+        events: Vec::new(),
+        flushed,
+        urgent: false,
+        revision: 0,
+        planned: None,
+    }
 }
 
 fn admit_at(facts: &Facts, now: &str) -> Admission {
