@@ -6,4 +6,5 @@ pub mod erase;
 pub mod message;
 pub mod preview;
 pub mod recover;
+pub mod stats;
 pub mod submit;

@@ -55,6 +55,12 @@ impl Key {
         format!("digest/{self}")
     }
 
+    /// The prefix of the workflow ids of a tenant's keys, and of no other tenant's.
+    #[must_use]
+    pub fn workflow_ids_of(tenant: &str) -> String {
+        format!("digest/{}/", utf8_percent_encode(tenant, ESCAPED))
+    }
+
     /// The key that a workflow id stands for.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ pub mod retention;
 mod retract;
 pub mod rules;
 pub mod settings;
+pub mod statistics;
 pub mod step;
 
 pub use event::Event;

@@ -28,6 +28,7 @@ mod retention;
 mod same;
 mod samples;
 mod size;
+mod statistics;
 mod zombies;
 
 /// Runs a case and drops its store, also when it failed.
@@ -228,5 +229,11 @@ conformance! {
     }
     size {
         a_hundred_thousand_events_make_fifty_lines,
+    }
+    statistics {
+        an_empty_ledger_counts_nothing,
+        a_digest_is_undelivered_from_its_claim_to_its_end,
+        ends_count_by_outcome_with_their_events_from_the_begin_of_the_span,
+        reports_dead_letters_and_suppressions_count_by_relay_reason_and_tenant,
     }
 }

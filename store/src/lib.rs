@@ -18,6 +18,7 @@
 //! | [`Pauses`] | operators' pauses of tenants and digest types |
 //! | [`Breakers`] | the breakers of relays |
 //! | [`Retention`] | deletion of old rows |
+//! | [`Statistics`] | counts for operators |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
 //!
@@ -51,6 +52,7 @@ mod reports;
 mod retention;
 mod retries;
 mod sql;
+mod statistics;
 mod suppressions;
 
 pub use self::{
@@ -69,6 +71,7 @@ pub use self::{
     retention::Retention,
     retries::Retries,
     sql::{Postgres, Sqlite},
+    statistics::Statistics,
     suppressions::Suppressions,
 };
 
@@ -76,7 +79,8 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Ledger as _,
-        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Suppressions as _,
+        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Statistics as _,
+        Suppressions as _,
     };
 }
 
@@ -96,6 +100,7 @@ pub trait Store:
     + Pauses
     + Breakers
     + Retention
+    + Statistics
 {
 }
 
@@ -114,5 +119,6 @@ impl<S> Store for S where
         + Pauses
         + Breakers
         + Retention
+        + Statistics
 {
 }

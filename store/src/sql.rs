@@ -39,6 +39,7 @@ mod retention;
 mod retries;
 mod schema;
 mod sqlite;
+mod statistics;
 mod suppressions;
 
 pub use suppressions::folded;

@@ -8,7 +8,7 @@ use tidings_model::Key;
 use crate::{
     commands::{
         config, consent, digest, emit, flush, keys, messages, migrate, pauses, preferences, recipients, recover,
-        relays, retention, retract, send, status, suppressions, template, worker,
+        relays, retention, retract, send, stats, status, suppressions, template, worker,
     },
     config::Config,
     dev, log,
@@ -62,6 +62,9 @@ enum Command {
     Emit(Box<emit::Options>),
     /// Takes events back, before or after they arrive
     Retract(retract::Options),
+    /// Counts open, undelivered and overdue digests, outcomes, bounces and the backlog
+    #[command(after_help = stats::EXAMPLES)]
+    Stats(stats::Options),
     /// Shows a key's pending events, their deadline and its reason
     #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25. In JSON, `null` means that nothing is pending.")]
@@ -141,6 +144,7 @@ impl Arguments {
             Command::Emit(options) => emit::run(*options, &load()?).await,
             Command::Retract(options) => retract::run(options, &load()?).await,
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
+            Command::Stats(options) => stats::run(options, &load()?).await,
             Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
             Command::Pause(options) => pauses::pause(options, &load()?).await,

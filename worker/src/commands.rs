@@ -16,6 +16,7 @@ pub(crate) mod relays;
 pub(crate) mod retention;
 pub(crate) mod retract;
 pub(crate) mod send;
+pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod suppressions;
 pub(crate) mod template;

@@ -9,9 +9,24 @@ use crate::config;
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// The exit code for the error: 2 if the caller must change the command or the configuration, otherwise 1.
+/// Digests are later than the caller of a check accepts.
+#[derive(Debug, thiserror::Error)]
+#[error("the oldest overdue digest is {age} late, more than the {accepted} of --overdue-after")]
+pub struct Overdue {
+    pub age: String,
+    pub accepted: String,
+}
+
+/// The exit code for the error: 2 if the caller must change the command or the configuration, 3 for [`Overdue`], otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     let callers = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
-    ExitCode::from(if callers { 2 } else { 1 })
+    let overdue = error.is::<Overdue>();
+    ExitCode::from(if callers {
+        2
+    } else if overdue {
+        3
+    } else {
+        1
+    })
 }

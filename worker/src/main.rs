@@ -1,4 +1,4 @@
-//! The binary `tidings`. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.
+//! The binary `tidings`. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration, 3 digests are overdue (`stats`).
 
 use std::process::ExitCode;
 

@@ -28,11 +28,12 @@ use tidings_model::{
         Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
+    statistics::{self, LedgerStatistics},
     step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
     Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Outbox, Pauses, People, Reports, Result,
-    Retention, Retries, Sqlite, Suppressions, archive::Archive, pseudonym::Pseudonyms,
+    Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -225,6 +226,10 @@ forward! { Pauses {
     fn resume(scope: &Scope, entry: &AuditEntry) -> Option<Pause>;
     fn pauses(all: bool, now: Timestamp) -> Vec<Pause>;
     fn pause_of_messages(tenant: &str) -> Option<Paused>;
+} }
+
+forward! { Statistics {
+    fn statistics(scope: &statistics::Scope) -> LedgerStatistics;
 } }
 
 forward! { Retention {

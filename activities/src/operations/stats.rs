@@ -1,0 +1,296 @@
+//! The statistics of the fleet (rule 37): open windows from Temporal's visibility, digests from the ledger, and the backlog of the
+//! task queues.
+//!
+//! A window that is due while no worker runs is in no ledger yet. Its key waits as a workflow task in the digests' task queue,
+//! and the backlog of the queue shows the key and its age.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{TryStreamExt as _, future::try_join_all, try_join};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use temporalio_client::{
+    Client, NamespacedClient as _, WorkflowCountOptions, WorkflowListOptions,
+    errors::ClientError,
+    tonic::{IntoRequest as _, Status},
+};
+use temporalio_common::protos::temporal::api::{
+    enums::v1::TaskQueueType, taskqueue::v1::TaskQueue, workflowservice::v1::DescribeTaskQueueRequest,
+};
+use tidings_model::{
+    Key, Provider, names,
+    statistics::{LedgerStatistics, Scope},
+};
+use tidings_store::Store;
+use tracing::{Instrument as _, debug_span};
+
+/// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.
+const LISTED: usize = 50_000;
+
+/// A question about the fleet.
+pub struct Question<'a> {
+    pub store: &'a dyn Store,
+    pub temporal: &'a Client,
+    /// The digests' task queue.
+    pub task_queue: &'a str,
+    /// The providers of the relays.
+    pub providers: BTreeMap<String, Provider>,
+    pub scope: Scope,
+}
+
+/// An answer that did not come.
+#[derive(Debug, thiserror::Error)]
+pub enum StatsError {
+    /// Temporal's visibility does not answer.
+    #[error("Temporal cannot count the open windows: {0}")]
+    Visibility(#[from] ClientError),
+    /// Temporal does not describe a task queue.
+    #[error("Temporal cannot describe a task queue: {0}")]
+    TaskQueue(#[from] Box<Status>),
+    /// The store cannot answer.
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+}
+
+/// The statistics of the fleet. The names in JSON are stable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    pub at: Timestamp,
+    pub since: Timestamp,
+    /// The keys whose workflow runs, lingering ones included.
+    pub open_digest_count: u64,
+    /// The same by tenant and type. A key without search attributes counts by its workflow id.
+    pub open: Vec<Open>,
+    /// `true` if `open` covers only the first 50,000 keys.
+    pub open_is_partial: bool,
+    /// Digests that were claimed and have no end.
+    pub undelivered_digest_count: u64,
+    /// Those among them whose window is past due.
+    pub overdue_digest_count: u64,
+    /// The age of the oldest overdue digest, or of the oldest workflow task that waits for a worker of digests; 0 if nothing waits.
+    pub oldest_overdue_seconds: u64,
+    /// Events of the digests that ended in the span.
+    pub event_count: u64,
+    #[serde(flatten)]
+    pub ledger: LedgerStatistics,
+    /// The providers of the relays in `reported`.
+    pub providers: BTreeMap<String, &'static str>,
+    pub task_queues: Vec<Queue>,
+    pub breakers: Vec<OpenBreaker>,
+}
+
+/// The keys of one tenant and type whose workflow runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Open {
+    pub tenant: String,
+    #[serde(rename = "type")]
+    pub digest_type: String,
+    pub digests: u64,
+}
+
+/// The tasks of one kind that wait in a task queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Queue {
+    pub name: String,
+    pub kind: TaskKind,
+    /// The approximate number of tasks that wait.
+    pub backlog: u64,
+    /// The approximate age of the oldest one.
+    pub backlog_seconds: f64,
+    /// The workers that polled the queue in the last minutes.
+    pub pollers: u64,
+}
+
+/// The kind of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    Workflow,
+    Activity,
+}
+
+impl TaskKind {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Activity => "activity",
+        }
+    }
+}
+
+/// A relay whose breaker is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenBreaker {
+    pub relay: String,
+    pub cause: &'static str,
+    pub why: String,
+    pub open_since: Timestamp,
+}
+
+/// Asks Temporal and the store.
+///
+/// # Errors
+/// One of them does not answer.
+pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
+    let Question { store, temporal, task_queue, providers, scope } = question;
+    let counted = async { Ok(store.statistics(scope).await?) };
+    let breakers = async { Ok(store.breakers().await?) };
+    let queues = task_queues(temporal, task_queue);
+    let (open_digest_count, open, ledger, breakers, task_queues) = try_join!(
+        count_open(temporal, scope.tenant.as_deref()),
+        list_open(temporal, scope.tenant.as_deref()),
+        counted,
+        breakers,
+        queues,
+    )?;
+    let breakers = breakers.into_iter().filter_map(|(relay, versioned)| {
+        let open = versioned.breaker.open?;
+        Some(OpenBreaker { relay, cause: open.cause.name(), why: open.why, open_since: open.since })
+    });
+    let reported = ledger.reported.iter().filter_map(|of| Some((of.relay.clone(), providers.get(&of.relay)?.name())));
+    Ok(Stats {
+        at: scope.now,
+        since: scope.since,
+        open_digest_count,
+        open_is_partial: open.values().sum::<u64>() >= LISTED as u64,
+        open: open.into_iter().map(|((tenant, digest_type), digests)| Open { tenant, digest_type, digests }).collect(),
+        undelivered_digest_count: ledger.undelivered.iter().map(|of| of.digests).sum(),
+        overdue_digest_count: ledger.undelivered.iter().map(|of| of.overdue).sum(),
+        oldest_overdue_seconds: oldest_overdue(&ledger, &task_queues, task_queue, scope.now),
+        event_count: ledger.ended.iter().map(|of| of.events).sum(),
+        providers: reported.collect(),
+        ledger,
+        task_queues,
+        breakers: breakers.collect(),
+    })
+}
+
+/// The age in seconds of the oldest thing that should have happened to a digest.
+fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, now: Timestamp) -> u64 {
+    let planning = queues.iter().find(|queue| queue.name == digests && queue.kind == TaskKind::Workflow);
+    let waits = planning.map_or(SignedDuration::ZERO, |queue| {
+        SignedDuration::try_from_secs_f64(queue.backlog_seconds).unwrap_or(SignedDuration::ZERO)
+    });
+    let oldest = ledger.oldest_overdue(now).unwrap_or(SignedDuration::ZERO).max(waits);
+    oldest.as_secs().unsigned_abs()
+}
+
+/// The query for the running keys of a tenant, or of all. The workflow id has the tenant also if the producer set no search
+/// attributes.
+fn running(tenant: Option<&str>) -> String {
+    let workflow = names::WORKFLOW_TYPE;
+    let ids = tenant.map_or_else(|| format!("{workflow}/"), Key::workflow_ids_of);
+    format!("WorkflowType = '{workflow}' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{ids}'")
+}
+
+/// Counts the running keys.
+async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
+    let span = debug_span!("temporal", call = "count_workflows", tenant);
+    let count = temporal.count_workflows(running(tenant), WorkflowCountOptions::default()).instrument(span).await?;
+    Ok(count.count() as u64)
+}
+
+/// Counts the running keys by tenant and type.
+async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(String, String), u64>, StatsError> {
+    let options = WorkflowListOptions::builder().limit(LISTED).build();
+    let span = debug_span!("temporal", call = "list_workflows", tenant);
+    let found = temporal.list_workflows(running(tenant), options);
+    let counts = found.try_fold(BTreeMap::new(), async |mut counts, run| {
+        if let Ok(Key { tenant, digest_type, .. }) = Key::from_workflow_id(run.id()) {
+            *counts.entry((tenant, digest_type)).or_default() += 1;
+        }
+        Ok(counts)
+    });
+    Ok(counts.instrument(span).await?)
+}
+
+/// Describes the task queues that the workers of `task_queue` serve.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn task_queues(temporal: &Client, task_queue: &str) -> Result<Vec<Queue>, StatsError> {
+    let others = [names::bulk(task_queue), names::transactional(task_queue), names::retention(task_queue)];
+    let queues = std::iter::once(task_queue.to_owned()).chain(others);
+    let kinds = queues.flat_map(|name| [TaskKind::Workflow, TaskKind::Activity].map(|kind| (name.clone(), kind)));
+    try_join_all(kinds.map(|(name, kind)| describe(temporal, name, kind))).await
+}
+
+async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Queue, StatsError> {
+    let of_type = match kind {
+        TaskKind::Workflow => TaskQueueType::Workflow,
+        TaskKind::Activity => TaskQueueType::Activity,
+    };
+    let request = DescribeTaskQueueRequest {
+        namespace: temporal.namespace(),
+        task_queue: Some(TaskQueue { name: name.clone(), ..Default::default() }),
+        task_queue_type: of_type.into(),
+        report_stats: true,
+        ..Default::default()
+    };
+    let span = debug_span!("temporal", call = "describe_task_queue", task_queue = name);
+    let mut service = temporal.connection().workflow_service();
+    let described = service.describe_task_queue(request.into_request()).instrument(span).await;
+    let described = described.map_err(Box::new)?.into_inner();
+    let stats = described.stats.unwrap_or_default();
+    let age = stats.approximate_backlog_age.unwrap_or_default();
+    Ok(Queue {
+        name,
+        kind,
+        backlog: stats.approximate_backlog_count.max(0).unsigned_abs(),
+        backlog_seconds: Duration::new(age.seconds.max(0).unsigned_abs(), age.nanos.max(0).unsigned_abs())
+            .as_secs_f64(),
+        pollers: described.pollers.len() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::statistics::Undelivered;
+
+    use super::*;
+
+    fn queue(name: &str, kind: TaskKind, backlog_seconds: f64) -> Queue {
+        Queue { name: name.into(), kind, backlog: 1, backlog_seconds, pollers: 0 }
+    }
+
+    #[test]
+    fn the_oldest_overdue_is_a_digest_or_a_waiting_key() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        for (due, queue, oldest) in [
+            (None, queue("tidings", TaskKind::Workflow, 0.0), 0),
+            (Some(900), queue("tidings", TaskKind::Workflow, 30.5), 100),
+            (Some(900), queue("tidings", TaskKind::Workflow, 130.5), 130),
+            (Some(2_000), queue("tidings", TaskKind::Workflow, 2.9), 2),
+            (None, queue("tidings", TaskKind::Activity, 50.0), 0),
+            (None, queue("tidings-bulk", TaskKind::Workflow, 50.0), 0),
+        ] {
+            let undelivered = due.map(|due| Undelivered {
+                tenant: "acme".into(),
+                digest_type: "activity".into(),
+                digests: 1,
+                attempted: 0,
+                overdue: 1,
+                oldest_due_at: Timestamp::from_second(due).unwrap(),
+            });
+            let ledger = LedgerStatistics { undelivered: undelivered.into_iter().collect(), ..Default::default() };
+            assert_eq!(
+                oldest_overdue(&ledger, std::slice::from_ref(&queue), "tidings", now),
+                oldest,
+                "{due:?} {queue:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_open_windows_of_a_tenant_are_found_by_workflow_id() {
+        let query = running(Some("it's"));
+        assert!(query.ends_with("AND WorkflowId STARTS_WITH 'digest/it%27s/'"), "{query}");
+        assert!(running(None).ends_with("AND WorkflowId STARTS_WITH 'digest/'"));
+    }
+}

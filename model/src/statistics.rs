@@ -1,0 +1,110 @@
+//! The ledger's part of the statistics that operators read (rule 37): digests that are not delivered yet, and the ends, reports
+//! and suppressions of a span.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::{records::Reason, step::Outcome};
+
+/// The scope of a question about statistics.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// One tenant; `None`: all of them.
+    pub tenant: Option<String>,
+    /// The begin of the span.
+    pub since: Timestamp,
+    /// The present.
+    pub now: Timestamp,
+}
+
+/// The statistics of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerStatistics {
+    /// Digests that were claimed and have no end, by tenant and type.
+    pub undelivered: Vec<Undelivered>,
+    /// Digests that ended in the span, by tenant, type and outcome. Retention removes a digest with its events.
+    pub ended: Vec<Ended>,
+    /// Signals and events of the span that could not be decoded.
+    pub dead_letters: u64,
+    /// Bounces and complaints that providers reported in the span, by relay.
+    pub reported: Vec<ReportedByRelay>,
+    /// Suppressed addresses, by reason. The span does not matter.
+    pub suppressed: Vec<Suppressed>,
+}
+
+/// Digests of one tenant and type that were claimed and have no end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Undelivered {
+    pub tenant: String,
+    #[serde(rename = "type")]
+    pub digest_type: String,
+    pub digests: u64,
+    /// Those with at least one attempt.
+    pub attempted: u64,
+    /// Those whose window is past due.
+    pub overdue: u64,
+    /// The earliest time at which one of these digests was due.
+    pub oldest_due_at: Timestamp,
+}
+
+/// Digests of one tenant and type that ended alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    pub tenant: String,
+    #[serde(rename = "type")]
+    pub digest_type: String,
+    pub outcome: Outcome,
+    pub digests: u64,
+    /// Events under these digests.
+    pub events: u64,
+}
+
+/// Reports about messages of one relay. The relay is empty if no report named one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedByRelay {
+    pub relay: String,
+    pub bounces: u64,
+    pub complaints: u64,
+}
+
+/// Addresses that are suppressed for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suppressed {
+    pub reason: Reason,
+    pub addresses: u64,
+}
+
+impl LedgerStatistics {
+    /// The time since the oldest undelivered digest was due; `None` if no digest is overdue.
+    #[must_use]
+    pub fn oldest_overdue(&self, now: Timestamp) -> Option<SignedDuration> {
+        let ages = self.undelivered.iter().map(|undelivered| now.duration_since(undelivered.oldest_due_at));
+        ages.max().filter(|age| age.is_positive())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undelivered(due: i64) -> Undelivered {
+        let (tenant, digest_type) = ("acme".into(), "activity".into());
+        let oldest_due_at = Timestamp::from_second(due).unwrap();
+        Undelivered { tenant, digest_type, digests: 1, attempted: 0, overdue: 0, oldest_due_at }
+    }
+
+    #[test]
+    fn the_oldest_overdue_digest_was_due_first() {
+        for (dues, oldest) in [(&[][..], None), (&[101], None), (&[100], None), (&[40, 70, 200], Some(60))] {
+            let undelivered = dues.iter().copied().map(undelivered).collect();
+            let ledger = LedgerStatistics { undelivered, ..Default::default() };
+            let now = Timestamp::from_second(100).unwrap();
+            assert_eq!(ledger.oldest_overdue(now), oldest.map(SignedDuration::from_secs), "{dues:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Statistics for operators. The conditions on `emptied_at` let `digests_to_empty` answer without an index of their own, which
+//! every digest would have to write.
+
+use super::columns::row;
+use super::dialect::Dialect;
+use super::{Sql, number, within_timeout};
+use crate::{Result, Statistics};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{query_as, query_scalar};
+use tidings_model::records::Reason;
+use tidings_model::statistics::{Ended, LedgerStatistics, ReportedByRelay, Scope, Suppressed, Undelivered};
+use tidings_model::step::Outcome;
+use tracing::instrument;
+
+/// `$1` tenant or empty, `$2` now. An open row collects events of a window that is not due.
+pub const UNDELIVERED: &str = "
+SELECT tenant, digest_type, COUNT(*) AS digests, MIN(due_at) AS oldest_due_at,
+       CAST(SUM(CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE message = digest_id) THEN 1 ELSE 0 END) AS BIGINT)
+           AS attempted,
+       CAST(SUM(CASE WHEN due_at < $2 THEN 1 ELSE 0 END) AS BIGINT) AS overdue
+FROM digests
+WHERE closed_at IS NULL AND emptied_at IS NULL AND state <> 'open' AND ($1 = '' OR tenant = $1)
+GROUP BY tenant, digest_type ORDER BY tenant, digest_type";
+
+/// `$1` tenant or empty, `$2` since.
+pub const ENDED: &str = "
+SELECT tenant, digest_type, outcome, COUNT(*) AS digests,
+       CAST(SUM((SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id)) AS BIGINT) AS events
+FROM digests d
+WHERE closed_at >= $2 AND emptied_at IS NULL AND ($1 = '' OR tenant = $1)
+GROUP BY tenant, digest_type, outcome ORDER BY tenant, digest_type, outcome";
+
+/// `$1` prefix of the workflow ids of a tenant, `$2` since.
+pub const DEAD_LETTERS: &str = "
+SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 1, length($1)) = $1";
+
+/// `$1` tenant or empty, `$2` since.
+pub const REPORTED: &str = "
+SELECT COALESCE(relay, '') AS relay, CAST(SUM(CASE WHEN kind = 'bounced' THEN 1 ELSE 0 END) AS BIGINT) AS bounces,
+       CAST(SUM(CASE WHEN kind = 'complained' THEN 1 ELSE 0 END) AS BIGINT) AS complaints
+FROM delivery_events
+WHERE received_at >= $2 AND kind IN ('bounced', 'complained') AND ($1 = '' OR tenant = $1)
+GROUP BY COALESCE(relay, '') ORDER BY COALESCE(relay, '')";
+
+/// `$1` tenant or empty.
+pub const SUPPRESSED: &str = "
+SELECT reason, COUNT(*) AS addresses FROM suppressions WHERE ($1 = '' OR tenant = $1) GROUP BY reason ORDER BY reason";
+
+#[async_trait]
+impl<D: Dialect> Statistics for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(tenant = scope.tenant), err(level = "debug"))]
+    async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics> {
+        within_timeout(async {
+            let tenant = scope.tenant.clone().unwrap_or_default();
+            let since = scope.since.as_millisecond();
+            let mut tx = self.read().await?;
+            let now = scope.now.as_millisecond();
+            let undelivered: Vec<UndeliveredRow> =
+                query_as(UNDELIVERED).bind(tenant.clone()).bind(now).fetch_all(&mut *tx).await?;
+            let ended: Vec<EndedRow> = query_as(ENDED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
+            let letters = query_scalar(DEAD_LETTERS).bind(workflows_of(scope)).bind(since);
+            let dead_letters: i64 = letters.fetch_one(&mut *tx).await?;
+            let reported: Vec<ReportedRow> =
+                query_as(REPORTED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
+            let suppressed: Vec<SuppressedRow> = query_as(SUPPRESSED).bind(tenant).fetch_all(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(LedgerStatistics {
+                undelivered: undelivered.into_iter().map(Into::into).collect(),
+                ended: ended.into_iter().map(Into::into).collect(),
+                dead_letters: number(dead_letters)?,
+                reported: reported.into_iter().map(Into::into).collect(),
+                suppressed: suppressed.into_iter().map(Into::into).collect(),
+            })
+        })
+        .await
+    }
+}
+
+/// The prefix of the workflow ids of the scope's tenant; empty for all tenants.
+fn workflows_of(scope: &Scope) -> String {
+    scope.tenant.as_deref().map(tidings_model::Key::workflow_ids_of).unwrap_or_default()
+}
+
+/// Declares the columns of a query with the names of a public struct, and the way from one to the other.
+macro_rules! row_of {
+    ($row:ident of $record:ident { $($field:ident: $type:ty,)+ }) => {
+        row! { pub struct $row { $($field: $type,)+ } }
+
+        impl From<$row> for $record {
+            fn from($row { $($field),+ }: $row) -> Self {
+                Self { $($field),+ }
+            }
+        }
+    };
+}
+
+row_of!(UndeliveredRow of Undelivered {
+    tenant: String,
+    digest_type: String,
+    digests: u64,
+    attempted: u64,
+    overdue: u64,
+    oldest_due_at: Timestamp,
+});
+row_of!(EndedRow of Ended { tenant: String, digest_type: String, outcome: Outcome, digests: u64, events: u64, });
+row_of!(ReportedRow of ReportedByRelay { relay: String, bounces: u64, complaints: u64, });
+row_of!(SuppressedRow of Suppressed { reason: Reason, addresses: u64, });

@@ -1,0 +1,137 @@
+//! `tidings stats`: the open, undelivered and overdue digests, and everything else that an operator watches.
+
+use std::{
+    io::{IsTerminal as _, stdout},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use temporalio_client::Client;
+use tidings_activities::operations::stats::{Question, Stats, stats};
+use tidings_model::statistics::Scope;
+use tidings_store::Store;
+
+use crate::{Config, Storage, error::Overdue};
+
+mod view;
+
+/// The pause between two looks of `--watch`.
+const LOOK: Duration = Duration::from_secs(5);
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tidings stats                            the last 24 hours
+  tidings stats --watch                    the same, every 5 seconds
+  tidings stats --tenant acme --since 7d --json
+  tidings stats --overdue-after 15m        for cron: exits with 3 if digests are late
+
+A key counts as open while its workflow runs, also while it lingers. Keys whose producer set no search attributes count, too,
+because the workflow id has their tenant and type. A window that is due while no worker runs shows as backlog of the task queue.
+Digests whose events retention has deleted are not counted.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 overdue by more than --overdue-after.";
+
+/// The span, the tenant and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Refresh in place every 5 seconds, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// Only this tenant; the backlog, the breakers and the oldest waiting task are those of all tenants
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`
+    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span)]
+    since: SignedDuration,
+    /// Exit with 3 if a digest is overdue by more than this, as in `15m`
+    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "watch")]
+    overdue_after: Option<SignedDuration>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Parses a span with days of 24 hours.
+fn span(text: &str) -> Result<SignedDuration, String> {
+    let parsed = text.parse::<jiff::Span>().ok().and_then(|span| {
+        let days_are_24_hours = jiff::SpanRelativeTo::days_are_24_hours();
+        span.to_duration(days_are_24_hours).ok()
+    });
+    let wrong = || "is not a span; write for example 15m, 24h or 7d".to_owned();
+    parsed.filter(|span| span.is_positive() && *span <= SignedDuration::from_hours(24 * 3_660)).ok_or_else(wrong)
+}
+
+/// Prints the statistics, once or until Ctrl-C.
+///
+/// # Errors
+/// The store or Temporal does not answer, or [`Overdue`].
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let temporal = config.temporal.connect().await?;
+    loop {
+        let answer = ask(&options, config, &*store, &temporal).await?;
+        print(&answer, &options)?;
+        if !options.watch {
+            return check(&answer, options.overdue_after).map(|()| true).map_err(Into::into);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            stopped = tokio::signal::ctrl_c() => return Ok(stopped.map(|()| true)?),
+        }
+    }
+}
+
+async fn ask(options: &Options, config: &Config, store: &dyn Store, temporal: &Client) -> anyhow::Result<Stats> {
+    let now = Timestamp::now();
+    let scope = Scope { tenant: options.tenant.clone(), since: now - options.since, now };
+    let relays = config.unsigned().relays;
+    let providers = relays.into_iter().map(|(name, relay)| (name, relay.provider)).collect();
+    Ok(stats(&Question { store, temporal, task_queue: &config.task_queue, providers, scope }).await?)
+}
+
+fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
+    let text = match (options.json, options.watch) {
+        (true, true) => serde_json::to_string(answer)?,
+        (true, false) => serde_json::to_string_pretty(answer)?,
+        (false, _) => view::in_words(answer, options.since),
+    };
+    if options.watch && !options.json && stdout().is_terminal() {
+        // Home, the text with each line's old rest cleared, and everything below cleared.
+        anstream::print!("\x1b[H{}\x1b[K\n\x1b[J", text.replace('\n', "\x1b[K\n"));
+    } else {
+        anstream::println!("{text}");
+    }
+    Ok(())
+}
+
+/// Fails if a digest is overdue by more than `after`.
+fn check(answer: &Stats, after: Option<SignedDuration>) -> Result<(), Overdue> {
+    let age = view::seconds(answer.oldest_overdue_seconds);
+    match after {
+        Some(after) if age > after => Err(Overdue { age: view::written(age), accepted: view::written(after) }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_days_of_24_hours_and_is_positive() {
+        for (text, hours) in [("24h", 24), ("7d", 168), ("1d 2h", 26), ("60m", 1)] {
+            assert_eq!(span(text), Ok(SignedDuration::from_hours(hours)), "{text}");
+        }
+        for wrong in ["", "-1h", "0s", "tomorrow", "24", "9999999d"] {
+            assert!(span(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn late_means_overdue_by_more_than_the_given_span() {
+        for (after, late) in [(None, false), (Some(4_199), true), (Some(4_200), false), (Some(4_201), false)] {
+            let checked = check(&view::tests::sample(), after.map(SignedDuration::from_secs));
+            assert_eq!(checked.is_err(), late, "{after:?}");
+        }
+    }
+}

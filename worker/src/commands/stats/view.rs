@@ -1,0 +1,172 @@
+//! The statistics in words: one line for each thing that is counted, the most urgent first.
+
+use jiff::{SignedDuration, fmt::friendly::SpanPrinter};
+use tidings_activities::operations::stats::Stats;
+
+use crate::phrases::counted;
+
+/// The statistics as text.
+pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
+    let mut lines = vec![overdue(stats)];
+    lines.extend(open(stats));
+    lines.push(format!("in the last {}:", written(since)));
+    lines.extend(span(stats));
+    lines.push("suppressed addresses:".to_owned());
+    let suppressed = stats.ledger.suppressed.iter();
+    lines.extend(suppressed.map(|of| format!("  {:<14} {}", of.reason.name(), of.addresses)));
+    lines.push("task queues:".to_owned());
+    lines.extend(stats.task_queues.iter().map(|queue| {
+        let age = SignedDuration::try_from_secs_f64(queue.backlog_seconds).map(written).unwrap_or_default();
+        let (name, kind) = (&queue.name, queue.kind.name());
+        let (backlog, pollers) = (queue.backlog, counted(queue.pollers, "poller"));
+        format!("  {name:<24} {kind:<8} {backlog} waiting, the oldest for {age}; {pollers}")
+    }));
+    let open_breakers = stats.breakers.iter();
+    lines.extend(open_breakers.map(|open| format!("relay {} is left alone: {}: {}", open.relay, open.cause, open.why)));
+    lines.join("\n")
+}
+
+fn overdue(stats: &Stats) -> String {
+    let late = written(seconds(stats.oldest_overdue_seconds));
+    let (undelivered, overdue) = (stats.undelivered_digest_count, stats.overdue_digest_count);
+    format!("{overdue} overdue of {}, the oldest by {late}", counted(undelivered, "undelivered digest"))
+}
+
+fn open(stats: &Stats) -> Vec<String> {
+    let part = if stats.open_is_partial { "; the first of them by type:" } else { ":" };
+    let mut lines = vec![format!("{}{part}", counted(stats.open_digest_count, "open key"))];
+    lines.extend(stats.open.iter().map(|of| format!("  {}/{}  {}", of.tenant, of.digest_type, of.digests)));
+    lines
+}
+
+/// The lines about the span.
+fn span(stats: &Stats) -> Vec<String> {
+    let ledger = &stats.ledger;
+    let mut lines: Vec<_> = (ledger.ended.iter())
+        .map(|of| format!("  {}/{}  {} {}", of.tenant, of.digest_type, of.digests, of.outcome.name()))
+        .collect();
+    lines.push(format!(
+        "  {} in these digests, {}",
+        counted(stats.event_count, "event"),
+        counted(ledger.dead_letters, "dead letter")
+    ));
+    lines.extend(ledger.reported.iter().map(|of| {
+        let provider = stats.providers.get(&of.relay).copied().unwrap_or("unknown");
+        let (bounces, complaints) = (counted(of.bounces, "bounce"), counted(of.complaints, "complaint"));
+        format!("  relay {} ({provider})  {bounces}, {complaints}", of.relay)
+    }));
+    lines
+}
+
+/// Whole seconds as a span.
+pub(super) fn seconds(seconds: u64) -> SignedDuration {
+    SignedDuration::from_secs(seconds.try_into().unwrap_or(i64::MAX))
+}
+
+/// The span to the second, as in `1h 10m`.
+pub(super) fn written(span: SignedDuration) -> String {
+    SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(span.as_secs()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use jiff::Timestamp;
+    use tidings_activities::operations::stats::{Open, OpenBreaker, Queue, TaskKind};
+    use tidings_model::{
+        records::Reason,
+        statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
+        step::Outcome,
+    };
+
+    use super::*;
+
+    pub fn sample() -> Stats {
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let (tenant, digest_type) = ("acme".to_owned(), "activity".to_owned());
+        let ended = |outcome, digests, events| Ended {
+            tenant: tenant.clone(),
+            digest_type: digest_type.clone(),
+            outcome,
+            digests,
+            events,
+        };
+        Stats {
+            at: at(4_200),
+            since: at(4_200 - 86_400),
+            open_digest_count: 812,
+            open: vec![Open { tenant: tenant.clone(), digest_type: digest_type.clone(), digests: 812 }],
+            open_is_partial: false,
+            undelivered_digest_count: 3,
+            overdue_digest_count: 2,
+            oldest_overdue_seconds: 4_200,
+            event_count: 1_201,
+            ledger: LedgerStatistics {
+                undelivered: vec![Undelivered {
+                    tenant: tenant.clone(),
+                    digest_type: digest_type.clone(),
+                    digests: 3,
+                    attempted: 1,
+                    overdue: 2,
+                    oldest_due_at: at(0),
+                }],
+                ended: vec![ended(Outcome::Failed, 1, 1), ended(Outcome::Sent, 400, 1_200)],
+                dead_letters: 1,
+                reported: vec![ReportedByRelay { relay: "ses".into(), bounces: 2, complaints: 1 }],
+                suppressed: vec![Suppressed { reason: Reason::HardBounce, addresses: 7 }],
+            },
+            providers: [("ses".to_owned(), "ses")].into(),
+            task_queues: vec![Queue {
+                name: "tidings".into(),
+                kind: TaskKind::Workflow,
+                backlog: 5,
+                backlog_seconds: 61.5,
+                pollers: 0,
+            }],
+            breakers: vec![OpenBreaker {
+                relay: "ses".into(),
+                cause: "outage",
+                why: "connection refused".into(),
+                open_since: at(1),
+            }],
+        }
+    }
+
+    #[test]
+    fn the_words_name_the_most_urgent_first() {
+        let words = "\
+2 overdue of 3 undelivered digests, the oldest by 1h 10m
+812 open keys:
+  acme/activity  812
+in the last 24h:
+  acme/activity  1 failed
+  acme/activity  400 sent
+  1201 events in these digests, 1 dead letter
+  relay ses (ses)  2 bounces, 1 complaint
+suppressed addresses:
+  hard_bounce    7
+task queues:
+  tidings                  workflow 5 waiting, the oldest for 1m 1s; 0 pollers
+relay ses is left alone: outage: connection refused";
+        assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
+    }
+
+    #[test]
+    fn the_names_in_json_stay() {
+        let expected = serde_json::json!({
+            "at": "2027-01-15T09:10:00Z", "since": "2027-01-14T09:10:00Z",
+            "openDigestCount": 812, "open": [{"tenant": "acme", "type": "activity", "digests": 812}],
+            "openIsPartial": false,
+            "undeliveredDigestCount": 3, "overdueDigestCount": 2, "oldestOverdueSeconds": 4200, "eventCount": 1201,
+            "undelivered": [{"tenant": "acme", "type": "activity", "digests": 3, "attempted": 1, "overdue": 2,
+                             "oldestDueAt": "2027-01-15T08:00:00Z"}],
+            "ended": [{"tenant": "acme", "type": "activity", "outcome": "failed", "digests": 1, "events": 1},
+                      {"tenant": "acme", "type": "activity", "outcome": "sent", "digests": 400, "events": 1200}],
+            "deadLetters": 1, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
+            "suppressed": [{"reason": "hard_bounce", "addresses": 7}], "providers": {"ses": "ses"},
+            "taskQueues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlogSeconds": 61.5, "pollers": 0}],
+            "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
+                          "openSince": "2027-01-15T08:00:01Z"}],
+        });
+        assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
+    }
+}
