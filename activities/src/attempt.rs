@@ -82,13 +82,13 @@ impl<'a> Outgoing<'a> {
             Choice::By(route) => route,
             Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why, pause: None })),
         };
-        let (number, ambiguous, had_ambiguous_attempt, message) = match store
-            .begin_attempt(id, route.name(), now)
-            .await?
-        {
-            AttemptStart::Proceed { number, ambiguous, doubtful, message } => (number, ambiguous, doubtful, message),
-            AttemptStart::Closed(closed) => return Ok(self.give_up(&route, closed).await),
-        };
+        let (number, ambiguous, had_ambiguous_attempt, message) =
+            match store.begin_attempt(id, route.name(), now).await? {
+                AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message } => {
+                    (number, ambiguous, had_ambiguous_attempt, message)
+                }
+                AttemptStart::Closed(closed) => return Ok(self.give_up(&route, closed).await),
+            };
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
             let (end, closed) = withheld();
             store.end_attempt(id, number, &end, now).await?;
@@ -109,7 +109,7 @@ impl<'a> Outgoing<'a> {
         if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
             return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
         }
-        let ambiguous = |attempt: &AttemptRecord| attempt.class.as_deref() == Some(AttemptClass::Ambiguous.name());
+        let ambiguous = |attempt: &AttemptRecord| attempt.class == Some(AttemptClass::Ambiguous);
         let remembered = |attempt: &AttemptRecord| {
             let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < REMEMBERED);
             recent && attempt.relay == route.name()

@@ -166,5 +166,5 @@ fn digest<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, E
 
 fn entry(order: &Order, action: &str, now: Timestamp) -> Result<AuditEntry, Invalid> {
     order.check()?;
-    Ok(AuditEntry { at: now, actor: order.by.clone(), action: action.to_owned(), why: order.why.clone() })
+    Ok(order.entry(action, now))
 }

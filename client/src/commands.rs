@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use temporalio_client::Client as Temporal;
-use tidings_model::{Key, MessageKey};
+use tidings_model::{Key, MessageKey, settings::StreamName};
 
 mod digest;
 mod error;
@@ -48,7 +48,7 @@ impl Commands {
 
     /// Returns the commands to the workflow of a single message; `stream` is the message's stream.
     #[must_use]
-    pub fn message(&self, key: &MessageKey, stream: &str) -> MessageCommands {
+    pub fn message(&self, key: &MessageKey, stream: StreamName) -> MessageCommands {
         MessageCommands::new(&self.0, key, stream)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use temporalio_client::{RetryOptions, RpcOptions, WorkflowIdConflictPolicy, WorkflowIdReusePolicy};
 use temporalio_common::search_attributes::{SearchAttributeKey, SearchAttributes};
-use tidings_model::{Key, MessageKey, names, settings::Streams};
+use tidings_model::{Key, MessageKey, names, settings::StreamName};
 
 /// A running workflow receives the signal or the update; otherwise a new run starts.
 pub(crate) const CONFLICT: WorkflowIdConflictPolicy = WorkflowIdConflictPolicy::UseExisting;
@@ -27,8 +27,11 @@ pub fn message_search_attributes(key: &MessageKey) -> SearchAttributes {
 
 /// Returns the task queue of a stream's messages; `task_queue` is the digests'.
 #[must_use]
-pub fn message_task_queue(task_queue: &str, stream: &str) -> String {
-    if stream == Streams::TRANSACTIONAL { names::transactional(task_queue) } else { names::bulk(task_queue) }
+pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
+    match stream {
+        StreamName::Transactional => names::transactional(task_queue),
+        StreamName::Bulk => names::bulk(task_queue),
+    }
 }
 
 /// Returns options that retry transient errors until the time is up.
@@ -49,7 +52,7 @@ mod tests {
 
     #[test]
     fn no_message_waits_in_the_queue_of_the_digests() {
-        let queues = [Streams::TRANSACTIONAL, Streams::BULK].map(|stream| message_task_queue("tidings", stream));
+        let queues = [StreamName::Transactional, StreamName::Bulk].map(|stream| message_task_queue("tidings", stream));
         assert_eq!(queues, ["tidings-transactional", "tidings-bulk"]);
     }
 }

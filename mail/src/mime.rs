@@ -10,6 +10,7 @@ use lettre::message::{
 use uuid::Uuid;
 
 use crate::Error;
+use tidings_model::settings::StreamName;
 
 mod header;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub enum MessageKind<'a> {
         list_host: &'a str,
     },
     /// A single message.
-    Single { tenant: &'a str, stream: &'a str },
+    Single { tenant: &'a str, stream: StreamName },
 }
 
 /// A digest or a single message before composition. The same draft always composes the same bytes.
@@ -149,7 +150,7 @@ impl MessageKind<'_> {
             Self::Digest { tenant, digest_type, .. } => {
                 format!("{}:{}:digest:tidings", label(digest_type), opaque(tenant))
             }
-            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", label(stream), opaque(tenant)),
+            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", stream, opaque(tenant)),
         }
     }
 }

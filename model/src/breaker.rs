@@ -68,41 +68,25 @@ pub struct Probe {
     pub until: Timestamp,
 }
 
-/// Why a relay is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// It rejects us, not the recipient (5.7.x).
-    Policy,
-    /// It does not take our credentials or settings.
-    Configuration,
-    /// It cannot be reached.
-    Outage,
-    /// Too many addresses do not exist: going on would spoil our name.
-    Bounces,
-    /// It wants less mail.
-    Throttled,
-    /// An operator said so.
-    Operator,
+closed_set! {
+    /// Why a relay is left alone.
+    pub enum Cause {
+        /// It rejects us, not the recipient (5.7.x).
+        Policy = "policy",
+        /// It does not take our credentials or settings.
+        Configuration = "configuration",
+        /// It cannot be reached.
+        Outage = "outage",
+        /// Too many addresses do not exist: going on would spoil our name.
+        Bounces = "bounces",
+        /// It wants less mail.
+        Throttled = "throttled",
+        /// An operator said so.
+        Operator = "operator",
+    }
 }
 
 impl Cause {
-    /// Each of them.
-    pub const ALL: [Self; 6] =
-        [Self::Policy, Self::Configuration, Self::Outage, Self::Bounces, Self::Throttled, Self::Operator];
-
-    /// The word in the store, in logs and for operators.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Policy => "policy",
-            Self::Configuration => "configuration",
-            Self::Outage => "outage",
-            Self::Bounces => "bounces",
-            Self::Throttled => "throttled",
-            Self::Operator => "operator",
-        }
-    }
-
     /// The first wait and the longest wait. The wait doubles with every message that fails.
     const fn waits(self) -> (Duration, Duration) {
         match self {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::{
     Event,
     limits::{self, Invalid},
+    records::{Actor, AuditEntry},
     step::window::Window,
 };
 
@@ -36,6 +37,12 @@ impl Order {
             return Err(Invalid::new("by", "is an address, which workflow history must not keep; a login will do"));
         }
         limits::line("why", &self.why, WHY_BYTES)
+    }
+
+    /// The entry of the audit trail for what the operator did.
+    #[must_use]
+    pub fn entry(&self, action: &str, at: Timestamp) -> AuditEntry {
+        AuditEntry { at, actor: Actor::from(self.by.clone()), action: action.to_owned(), why: self.why.clone() }
     }
 }
 

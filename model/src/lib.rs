@@ -1,6 +1,9 @@
 //! The domain of Tidings without I/O: what an event, a key, a window and a message are, which steps a digest takes, and the
 //! rules that decide when it goes out.
 
+#[macro_use]
+mod closed_set;
+
 pub mod attempt;
 pub mod breaker;
 pub mod command;

@@ -7,41 +7,25 @@
 use serde_json::json;
 use uuid::Uuid;
 
-/// The provider of a relay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Provider {
-    /// Amazon SES.
-    Ses,
-    /// Twilio SendGrid.
-    SendGrid,
-    Mailgun,
-    Postmark,
-    Resend,
-    Mailjet,
-    /// Any other server or provider. Like all of them it gets `X-Tidings-Message`, which is in the stored bytes.
-    #[default]
-    Other,
+closed_set! {
+    /// The provider of a relay.
+    #[derive(Default)]
+    pub enum Provider {
+        /// Amazon SES.
+        Ses = "ses",
+        /// Twilio SendGrid.
+        SendGrid = "sendgrid",
+        Mailgun = "mailgun",
+        Postmark = "postmark",
+        Resend = "resend",
+        Mailjet = "mailjet",
+        /// Any other server or provider. Like all of them it gets `X-Tidings-Message`, which is in the stored bytes.
+        #[default]
+        Other = "other",
+    }
 }
 
 impl Provider {
-    /// Each of them.
-    pub const ALL: [Self; 7] =
-        [Self::Ses, Self::SendGrid, Self::Mailgun, Self::Postmark, Self::Resend, Self::Mailjet, Self::Other];
-
-    /// The word in `tidings.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ses => "ses",
-            Self::SendGrid => "sendgrid",
-            Self::Mailgun => "mailgun",
-            Self::Postmark => "postmark",
-            Self::Resend => "resend",
-            Self::Mailjet => "mailjet",
-            Self::Other => "other",
-        }
-    }
-
     /// Tells if the provider drops a second copy of a message, so that an ambiguous attempt can be repeated without harm
     /// (rule 26). Resend remembers for 24 hours; Mailjet does not say how long.
     #[must_use]

@@ -18,12 +18,14 @@ use crate::{
     },
 };
 
+mod actor;
 mod erasure;
 mod message;
 mod page;
 mod person;
 mod suppression;
 
+pub use actor::Actor;
 pub use erasure::Erased;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
@@ -200,8 +202,8 @@ pub struct Closing<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
     pub closed: &'a Closed,
-    /// The operator who wants it, for the audit trail; empty: Tidings itself.
-    pub by: &'a str,
+    /// The actor who wants it, for the audit trail.
+    pub by: Actor,
     pub return_events: bool,
     /// The plan in words of a window that ends without a claim.
     pub planned: Option<&'a Planned>,
@@ -222,10 +224,31 @@ pub fn retracted(window: &Window) -> Uuid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
-    /// An operator, `recipient`, or the part of Tidings that acted.
-    pub actor: String,
+    pub actor: Actor,
     pub action: String,
     pub why: String,
+}
+
+closed_set! {
+    /// The state of a digest in the ledger.
+    pub enum DigestState {
+        /// Its window collects, and some of its events are stashed.
+        Open = "open",
+        /// Its events are fixed, and it has no message yet.
+        Claimed = "claimed",
+        /// Its message is in the outbox.
+        Rendered = "rendered",
+        /// It has an end.
+        Closed = "closed",
+    }
+}
+
+impl DigestState {
+    /// Reports that the digest has neither a message nor an end, so that it takes more events.
+    #[must_use]
+    pub const fn takes_events(self) -> bool {
+        matches!(self, Self::Open | Self::Claimed)
+    }
 }
 
 /// A digest in the ledger.
@@ -235,8 +258,7 @@ pub struct DigestRecord {
     pub key: Key,
     pub opened_at: Timestamp,
     pub due_at: Timestamp,
-    /// `open`, `claimed`, `rendered` or `closed`.
-    pub state: String,
+    pub state: DigestState,
     pub closed: Option<Closed>,
     pub closed_at: Option<Timestamp>,
     /// Events of the digest. The number stays after the events are purged or returned to the key.

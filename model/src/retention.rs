@@ -3,38 +3,23 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A kind of data that is kept for a limited time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Events of ended digests; the age counts from the end.
-    Events,
-    /// Retracts; the age counts from their arrival.
-    Retracts,
-    /// Signals that could not be decoded; the age counts from their recording.
-    DeadLetters,
-    /// Ended messages with their attempts; the age counts from the end.
-    Messages,
-    /// Delivery events; the age counts from their arrival.
-    DeliveryEvents,
+closed_set! {
+    /// A kind of data that is kept for a limited time.
+    pub enum Kind {
+        /// Events of ended digests; the age counts from the end.
+        Events = "events",
+        /// Retracts; the age counts from their arrival.
+        Retracts = "retracts",
+        /// Signals that could not be decoded; the age counts from their recording.
+        DeadLetters = "dead_letters",
+        /// Ended messages with their attempts; the age counts from the end.
+        Messages = "messages",
+        /// Delivery events; the age counts from their arrival.
+        DeliveryEvents = "delivery_events",
+    }
 }
 
 impl Kind {
-    /// In the order in which they are purged: a retract outlives the events that it covers.
-    pub const ALL: [Self; 5] = [Self::Events, Self::Retracts, Self::DeadLetters, Self::Messages, Self::DeliveryEvents];
-
-    /// The name in JSON, logs and archives.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Retracts => "retracts",
-            Self::DeadLetters => "dead_letters",
-            Self::Messages => "messages",
-            Self::DeliveryEvents => "delivery_events",
-        }
-    }
-
     /// The name in sentences.
     #[must_use]
     pub const fn words(self) -> &'static str {

@@ -17,7 +17,7 @@ pub(crate) mod cap;
 pub(crate) mod streams;
 
 pub use cap::Cap;
-pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, Streams};
+pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 
 /// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
 /// server limits each queue by itself.
@@ -89,24 +89,15 @@ impl Settings {
     }
 }
 
-/// Treatment of a window that the throttle holds back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Throttled {
-    /// It waits and collects.
-    #[default]
-    Defer,
-    /// It closes as `throttled`, and the ledger keeps its events.
-    Skip,
-}
-
-impl Throttled {
-    /// The word in `tidings.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Defer => "defer",
-            Self::Skip => "skip",
-        }
+closed_set! {
+    /// Treatment of a window that the throttle holds back.
+    #[derive(Default)]
+    pub enum Throttled {
+        /// It waits and collects.
+        #[default]
+        Defer = "defer",
+        /// It closes as `throttled`, and the ledger keeps its events.
+        Skip = "skip",
     }
 }
 

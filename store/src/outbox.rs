@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     MessageKey,
-    records::{Message, MessageFilter, MessageRecord},
+    records::{Actor, Message, MessageFilter, MessageRecord},
     step::Closed,
 };
 use uuid::Uuid;
@@ -24,13 +24,11 @@ pub trait Outbox: Send + Sync + 'static {
 
     /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past
     /// the dot. The first recorded end stays. Returns that end, or `None` for an unknown message.
-    ///
-    /// `by` is the operator; empty stands for Tidings itself.
     async fn close_message(
         &self,
         key: &MessageKey,
         closed: &Closed,
-        by: &str,
+        by: Actor,
         now: Timestamp,
     ) -> Result<Option<Closed>>;
 

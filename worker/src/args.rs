@@ -2,7 +2,10 @@
 
 use std::env;
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use jiff::{Span, Timestamp, tz::TimeZone};
 use tidings_model::command::Order;
 
@@ -67,6 +70,15 @@ pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
     let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, 2h or 14d")?;
     if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
+}
+
+/// Reads a value of a closed set by its name. The help lists the names.
+pub(crate) fn one_of<T, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let named = move |word: String| all.into_iter().find(|value| name(*value) == word).ok_or("is not known");
+    PossibleValuesParser::new(all.map(name)).try_map(named)
 }
 
 #[cfg(test)]

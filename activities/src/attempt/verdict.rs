@@ -19,12 +19,12 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     let why = "an earlier attempt was past the dot, and the stream sends at most once".to_owned();
     let closed = Closed { outcome: Outcome::Ambiguous, why };
     let end = AttemptEnd {
-        phase: Phase::Connect.name(),
-        class: AttemptClass::Cancelled.name(),
+        phase: Phase::Connect,
+        class: AttemptClass::Cancelled,
         reply: String::new(),
         closed: Some(closed.clone()),
         suppress: None,
-        in_a_row: 1,
+        consecutive: 1,
         return_events: false,
     };
     (end, closed)
@@ -50,14 +50,14 @@ pub(super) struct RetryContext {
 pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: RetryContext, now: Timestamp) -> Verdict {
     let why = delivery.detail.clone();
     let sent = answer(delivery, context, now);
-    let (suppress, in_a_row) = match delivery.class {
+    let (suppress, consecutive) = match delivery.class {
         AttemptClass::HardBounce => (Some(Reason::HardBounce), 1),
         AttemptClass::MailboxFull => (Some(Reason::SoftBounces), context.soft_bounces),
         _ => (None, 1),
     };
     let end = AttemptEnd {
-        phase: delivery.phase.name(),
-        class: delivery.class.name(),
+        phase: delivery.phase,
+        class: delivery.class,
         reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
         closed: match &sent {
             Sent::Closed(closed) => Some(closed.clone()),
@@ -70,7 +70,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
             detail: why,
             at: now,
         }),
-        in_a_row,
+        consecutive,
         return_events: delivery.class == AttemptClass::Deferred && context.last && !context.had_ambiguous_attempt,
     };
     Verdict { end, sent }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    records::{Claim, ClaimLimits, Claimed, Closing},
+    records::{Actor, Claim, ClaimLimits, Claimed, Closing},
     rules::admission::{Admission, admit},
     settings::Cap,
     step::{Closed, Ending, LoadInput, Loaded, Outcome},
@@ -60,7 +60,7 @@ async fn close(
         window: &input.window,
         events,
         closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: input.planned.as_ref(),
         now,

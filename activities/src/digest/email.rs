@@ -8,7 +8,7 @@ use tidings_mail::{
 use tidings_model::{
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
-    settings::{DigestSettings, Streams},
+    settings::{DigestSettings, StreamName},
     step::Window,
 };
 
@@ -74,11 +74,11 @@ impl Email<'_> {
             }
             Err(error) => return Err(Error::Render(error.to_string())),
         };
-        let signed = deps.signers.sign(Streams::BULK, composed.bytes, date);
+        let signed = deps.signers.sign(StreamName::Bulk, composed.bytes, date);
         let message = Message {
             id: window.digest_id,
             origin: Origin::Digest(window.key.clone()),
-            stream: Streams::BULK.to_owned(),
+            stream: StreamName::Bulk,
             envelope_from: stream.envelope_from(token.as_deref()),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,

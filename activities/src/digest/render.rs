@@ -1,7 +1,7 @@
 //! `render`: makes the email of a claimed digest once and puts it in the outbox.
 
 use tidings_model::{
-    records::{Closing, Message, Origin},
+    records::{Actor, Closing, Message, Origin},
     step::{Closed, Outcome, RenderInput, Rendered, Window},
 };
 
@@ -40,7 +40,8 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
         },
     };
     let closed = Closed { outcome: Outcome::Failed, why };
-    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events: false, planned: None, now };
+    let closing =
+        Closing { window, events: &[], closed: &closed, by: Actor::Tidings, return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
     alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(Rendered::Nothing(closed))

@@ -1,7 +1,7 @@
 //! `retract`: withdraws events before the email about them is sent (rule 6).
 
 use tidings_model::{
-    records::{Closing, RETRACTED, retracted},
+    records::{Actor, Closing, RETRACTED, retracted},
     step::{Closed, Outcome, RetractInput, Window},
 };
 
@@ -21,8 +21,15 @@ pub async fn run(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let window = Window { digest_id: retracted(window), ..window.clone() };
     let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
     let events = &input.events;
-    let closing =
-        Closing { window: &window, events, closed: &closed, by: "", return_events: false, planned: None, now };
+    let closing = Closing {
+        window: &window,
+        events,
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events: false,
+        planned: None,
+        now,
+    };
     deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

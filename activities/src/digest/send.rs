@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use tidings_mail::smtp::AttemptOutcome;
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Closing, Facts, Origin},
+    records::{Actor, Closing, Facts, Origin},
     rules::{effective::consent_or_suppression_block, pause},
-    settings::Streams,
+    settings::StreamName,
     step::{Closed, Outcome, SendInput, Sent, Window},
 };
 
@@ -64,7 +64,7 @@ async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<C
         return Ok(None);
     }
     let reasons = deps.store.suppressed(&window.key.tenant, &message.envelope_to).await?;
-    let reason = reasons.into_iter().find(|reason| reason.forbids(Streams::BULK));
+    let reason = reasons.into_iter().find(|reason| reason.forbids(StreamName::Bulk));
     let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
 }
@@ -77,7 +77,7 @@ fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option
 }
 
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
-    let closing = Closing { window, events: &[], closed, by: "", return_events: false, planned: None, now };
+    let closing = Closing { window, events: &[], closed, by: Actor::Tidings, return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
     alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(closed)

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_model::{
     Event,
-    records::Closing,
+    records::{Actor, Closing},
     step::{Closed, Outcome, StashInput, Stashed, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
@@ -53,8 +53,15 @@ async fn stash_or_return(deps: &Deps, input: &StashInput, page: &[Event]) -> Res
     let window = Window { digest_id, ..window.clone() };
     let why = "their window had its mail, or its end, before they were read back".to_owned();
     let closed = Closed { outcome: Outcome::Skipped, why };
-    let closing =
-        Closing { window: &window, events: late, closed: &closed, by: "", return_events: true, planned: None, now };
+    let closing = Closing {
+        window: &window,
+        events: late,
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events: true,
+        planned: None,
+        now,
+    };
     deps.store.exclude(closing, input.delivering).await?;
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `message_close`: ends a message that was cancelled.
 
 use tidings_model::{
+    command::Order,
     message::contract::CloseInput,
+    records::Actor,
     step::{Closed, Outcome},
 };
 
@@ -16,8 +18,11 @@ use crate::{
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
     let CloseInput { asked_at, key, order } = input;
-    let (by, why) = order.as_ref().map_or(("", "cancelled"), |order| (&order.by, &order.why));
-    let closed = Closed { outcome: Outcome::Dropped, why: why.to_owned() };
+    let (by, why) = match order {
+        Some(Order { by, why }) => (Actor::of_login(by), why.clone()),
+        None => (Actor::Tidings, "cancelled".to_owned()),
+    };
+    let closed = Closed { outcome: Outcome::Dropped, why };
     Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(missing))
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     message::contract::{Attempted, SendInput},
-    records::MessageRecord,
+    records::{Actor, MessageRecord},
     rules::pause,
     step::{Closed, Outcome, Sent},
 };
@@ -31,8 +31,7 @@ pub async fn run(
     };
     let now = now(input.asked_at);
     let streams = &deps.settings.streams;
-    // Another version of Tidings may have written a stream that this version does not know.
-    let stream = streams.named(&message.stream).unwrap_or(&streams.transactional);
+    let stream = streams.get(message.stream);
     let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
     if let Some(closed) = suppressed(deps, input, &message, now).await? {
         return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(closed), delays }));
@@ -60,9 +59,9 @@ async fn suppressed(
     now: Timestamp,
 ) -> Result<Option<Closed>, Error> {
     let reasons = deps.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
-    let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(&message.stream)) else { return Ok(None) };
+    let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(message.stream)) else { return Ok(None) };
     let closed = Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") };
-    let closed = deps.store.close_message(&input.key, &closed, "", now).await?.unwrap_or(closed);
+    let closed = deps.store.close_message(&input.key, &closed, Actor::Tidings, now).await?.unwrap_or(closed);
     alert::ended(message.id, &message.origin, &closed);
     Ok(Some(closed))
 }

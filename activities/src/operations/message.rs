@@ -95,7 +95,7 @@ pub async fn retry(
             let reopened = commands.digest(&key).reopen(Reopen { order, digest_id: id, may_duplicate }).await?;
             RetryAnswer::Digest { key, reopened }
         }
-        Origin::Single { key, .. } => RetryAnswer::Single(commands.message(&key, &message.stream).retry(retry).await?),
+        Origin::Single { key, .. } => RetryAnswer::Single(commands.message(&key, message.stream).retry(retry).await?),
     })
 }
 
@@ -122,7 +122,7 @@ pub async fn cancel(
             Ok(CancelAnswer::Digest { key, dropped, state: state_after(store, id).await? })
         }
         Origin::Single { key, .. } => {
-            Ok(CancelAnswer::Single(commands.message(&key, &message.stream).cancel(order).await?))
+            Ok(CancelAnswer::Single(commands.message(&key, message.stream).cancel(order).await?))
         }
     }
 }

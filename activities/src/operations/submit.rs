@@ -19,7 +19,7 @@ use tidings_model::{
     limits::Invalid,
     names,
     records::{Message, MessageRecord, Origin, Reason, Recipient},
-    settings::{Settings, UnknownRecipients},
+    settings::{Settings, StreamName, UnknownRecipients},
 };
 use tidings_store::Store;
 use tracing::instrument;
@@ -35,9 +35,7 @@ pub struct Submission {
     pub tenant: String,
     /// Made up by the sender; what comes under it again is the same message.
     pub idempotency_key: String,
-    /// [`Streams::TRANSACTIONAL`](tidings_model::settings::Streams::TRANSACTIONAL) or
-    /// [`Streams::BULK`](tidings_model::settings::Streams::BULK).
-    pub stream: String,
+    pub stream: StreamName,
     pub to: To,
     pub content: Content,
     /// `Reply-To`, if it is not the stream's.
@@ -154,7 +152,7 @@ pub async fn start(temporal: &Client, task_queue: &str, message: &MessageRecord)
     if message.closed().is_some() {
         return Ok(());
     }
-    let options = WorkflowStartOptions::new(message_task_queue(task_queue, &message.stream), key.workflow_id())
+    let options = WorkflowStartOptions::new(message_task_queue(task_queue, message.stream), key.workflow_id())
         .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
         .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
         .search_attributes(message_search_attributes(key))
@@ -202,8 +200,8 @@ struct Parts {
 impl Making<'_> {
     async fn message(&self, key: MessageKey, content_sha256: String) -> Result<Message, Refused> {
         let Submission { stream: name, reply_to, .. } = self.submission;
-        let problem = || invalid("stream", format!("{name:?} is neither transactional nor bulk"));
-        let stream = self.settings.streams.named(name).ok_or_else(problem)?;
+        let name = *name;
+        let stream = self.settings.streams.get(name);
         let (recipient, user) = self.recipient().await?;
         let parts = self.parts(&recipient)?;
         let date = Timestamp::now();
@@ -230,7 +228,7 @@ impl Making<'_> {
         Ok(Message {
             id: key.message_id(),
             origin: Origin::Single { key, user, content_sha256 },
-            stream: name.clone(),
+            stream: name,
             envelope_from: stream.envelope_from(token.as_deref()),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,

@@ -38,7 +38,7 @@ impl BreakerCommand {
         now: Timestamp,
     ) -> Result<Breaker, tidings_store::Error> {
         let action = self.name().to_owned();
-        let entry = AuditEntry { at: now, actor: by.to_owned(), action, why: why.to_owned() };
+        let entry = AuditEntry { at: now, actor: by.to_owned().into(), action, why: why.to_owned() };
         let next = |breaker: &Breaker| match self {
             Self::Open => Some(breaker.opened(why, now)),
             Self::Close => Some(Breaker::closed()),

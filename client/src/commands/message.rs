@@ -9,6 +9,7 @@ use tidings_model::{
         contract::Retried,
     },
     names,
+    settings::StreamName,
 };
 use tracing::instrument;
 
@@ -30,7 +31,7 @@ pub struct MessageCommands {
 }
 
 impl MessageCommands {
-    pub(super) fn new(caller: &Caller, key: &MessageKey, stream: &str) -> Self {
+    pub(super) fn new(caller: &Caller, key: &MessageKey, stream: StreamName) -> Self {
         let task_queue = message_task_queue(&caller.task_queue, stream);
         Self { caller: caller.clone(), key: key.clone(), task_queue }
     }

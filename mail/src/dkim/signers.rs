@@ -1,7 +1,7 @@
 //! The keys of both streams, ready to sign.
 
 use jiff::Timestamp;
-use tidings_model::settings::Streams;
+use tidings_model::settings::StreamName;
 
 use super::Dkim;
 use crate::Error;
@@ -18,8 +18,11 @@ impl Signers {
     ///
     /// # Errors
     /// The key cannot sign.
-    pub fn sign(&self, stream: &str, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
-        let dkim = if stream == Streams::TRANSACTIONAL { &self.transactional } else { &self.bulk };
+    pub fn sign(&self, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
+        let dkim = match stream {
+            StreamName::Transactional => &self.transactional,
+            StreamName::Bulk => &self.bulk,
+        };
         match dkim {
             Some(dkim) => dkim.sign(&bytes, at),
             None => Ok(bytes),

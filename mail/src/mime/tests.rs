@@ -23,7 +23,7 @@ fn draft() -> Draft<'static> {
 
 #[test]
 fn a_single_message_has_no_list_id_and_may_be_plain_text() {
-    let of = MessageKind::Single { tenant: "acme", stream: "transactional" };
+    let of = MessageKind::Single { tenant: "acme", stream: StreamName::Transactional };
     let made = Draft { of, html: None, ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
     assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");

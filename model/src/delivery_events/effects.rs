@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::report::{Bounce, Kind, Report};
 use crate::{
     Key,
-    records::{AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
+    records::{Actor, AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
 };
 
 /// Action in the audit trail: the recipient no longer wants a digest type.
@@ -92,7 +92,7 @@ fn suppression(message: &MessageRecord, reason: Reason, detail: String, at: Time
 fn withdrawal(known: &Known<'_>) -> AuditEntry {
     let by = known.relay.map(|relay| format!(" by the relay {relay}")).unwrap_or_default();
     let why = format!("unsubscribed{by} from message {}", known.message.id);
-    AuditEntry { at: known.now, actor: "recipient".to_owned(), action: WITHDRAW.to_owned(), why }
+    AuditEntry { at: known.now, actor: Actor::Recipient, action: WITHDRAW.to_owned(), why }
 }
 
 #[cfg(test)]
@@ -102,6 +102,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::settings::StreamName;
     use crate::{MessageKey, delivery_events::Status};
 
     const HARD: Kind = Kind::Bounced(Bounce::Hard);
@@ -125,7 +126,7 @@ mod tests {
         MessageRecord {
             id: Uuid::nil(),
             origin,
-            stream: "bulk".into(),
+            stream: StreamName::Bulk,
             state: MessageState::Sent,
             why: String::new(),
             envelope_to: "ann@example.com".into(),
@@ -210,7 +211,7 @@ mod tests {
     fn unsubscribing_withdraws_a_digest_type_or_all_bulk_mail() {
         let withdrawn = decided(&digest(), &[report(Kind::Unsubscribed, 5)], &[]);
         let (key, entry) = withdrawn.withdraw.unwrap();
-        assert_eq!((key.to_string().as_str(), entry.actor.as_str()), ("acme/activity/ann", "recipient"));
+        assert_eq!((key.to_string().as_str(), &entry.actor), ("acme/activity/ann", &Actor::Recipient));
         assert!(entry.why.starts_with("unsubscribed by the relay ses from message 0000"), "{}", entry.why);
         assert!(withdrawn.suppress.is_none());
         let suppressed = decided(&single(), &[report(Kind::Unsubscribed, 5)], &[]);

@@ -26,29 +26,19 @@ pub enum Kind {
     Unsubscribed,
 }
 
-/// Why a relay gave a message up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bounce {
-    /// The address does not exist.
-    Hard,
-    /// It took nothing this time: full, away, out of order.
-    Soft,
-    /// It refused us or the message, not because of the address.
-    Policy,
+closed_set! {
+    /// Why a relay gave a message up.
+    pub enum Bounce {
+        /// The address does not exist.
+        Hard = "hard",
+        /// It took nothing this time: full, away, out of order.
+        Soft = "soft",
+        /// It refused us or the message, not because of the address.
+        Policy = "policy",
+    }
 }
 
 impl Bounce {
-    /// The name in SQL and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hard => "hard",
-            Self::Soft => "soft",
-            Self::Policy => "policy",
-        }
-    }
-
     /// The enhanced status (RFC 3463) is more exact than the provider's word: 5.7.x is about us, 5.3.4 about the message's
     /// size, and 5.2.2 is a mailbox that is full today.
     #[must_use]

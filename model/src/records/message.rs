@@ -7,6 +7,8 @@ use uuid::Uuid;
 use super::suppression::Suppression;
 use crate::{
     Key, MessageKey,
+    attempt::{AttemptClass, Phase},
+    settings::StreamName,
     step::{Closed, Outcome},
 };
 
@@ -16,8 +18,8 @@ pub struct Message {
     /// The `digest_id`, or [`MessageKey::message_id`].
     pub id: Uuid,
     pub origin: Origin,
-    /// `transactional` or `bulk`; digests are `bulk`.
-    pub stream: String,
+    /// Digests are bulk.
+    pub stream: StreamName,
     /// RFC 5321 MAIL FROM.
     pub envelope_from: String,
     /// RFC 5321 RCPT TO.
@@ -70,59 +72,31 @@ impl Origin {
     }
 }
 
-/// The state of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageState {
-    /// Waits for its first attempt.
-    Queued,
-    /// An attempt is under way.
-    Sending,
-    /// An attempt came to nothing, and another one follows.
-    Deferred,
-    /// The relay took it.
-    Sent,
-    /// The recipient's server took it, says the relay.
-    Delivered,
-    /// It will not be delivered.
-    Failed,
-    /// The message may have been delivered: an attempt ended past the dot without a reply.
-    Ambiguous,
-    /// The address must not be mailed.
-    Suppressed,
-    /// An operator gave it up, or its digest ended without a mail.
-    Cancelled,
+closed_set! {
+    /// The state of a message.
+    pub enum MessageState {
+        /// Waits for its first attempt.
+        Queued = "queued",
+        /// An attempt is under way.
+        Sending = "sending",
+        /// An attempt came to nothing, and another one follows.
+        Deferred = "deferred",
+        /// The relay took it.
+        Sent = "sent",
+        /// The recipient's server took it, says the relay.
+        Delivered = "delivered",
+        /// It will not be delivered.
+        Failed = "failed",
+        /// The message may have been delivered: an attempt ended past the dot without a reply.
+        Ambiguous = "ambiguous",
+        /// The address must not be mailed.
+        Suppressed = "suppressed",
+        /// An operator gave it up, or its digest ended without a mail.
+        Cancelled = "cancelled",
+    }
 }
 
 impl MessageState {
-    pub const ALL: [Self; 9] = [
-        Self::Queued,
-        Self::Sending,
-        Self::Deferred,
-        Self::Sent,
-        Self::Delivered,
-        Self::Failed,
-        Self::Ambiguous,
-        Self::Suppressed,
-        Self::Cancelled,
-    ];
-
-    /// The name in SQL, JSON and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Deferred => "deferred",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-            Self::Ambiguous => "ambiguous",
-            Self::Suppressed => "suppressed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// The state of a message that came to this end, or whose digest did.
     #[must_use]
     pub const fn after(outcome: Outcome) -> Self {
@@ -155,7 +129,7 @@ pub struct MessageRecord {
     pub id: Uuid,
     #[serde(flatten)]
     pub origin: Origin,
-    pub stream: String,
+    pub stream: StreamName,
     pub state: MessageState,
     /// Why it ended like that; empty for a plain success.
     pub why: String,
@@ -198,9 +172,9 @@ pub struct AttemptRecord {
     pub past_the_dot_at: Option<Timestamp>,
     /// `None`: it is under way, or its end was never recorded.
     pub ended_at: Option<Timestamp>,
-    /// See [`AttemptEnd::phase`], `class` and `reply`.
-    pub phase: Option<String>,
-    pub class: Option<String>,
+    pub phase: Option<Phase>,
+    pub class: Option<AttemptClass>,
+    /// See [`AttemptEnd::reply`].
     pub reply: Option<String>,
     /// The end of the attempt, if a later attempt had begun before.
     pub late: Option<LateEnd>,
@@ -210,8 +184,8 @@ pub struct AttemptRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LateEnd {
     pub at: Timestamp,
-    pub phase: String,
-    pub class: String,
+    pub phase: Phase,
+    pub class: AttemptClass,
     pub reply: String,
 }
 
@@ -225,7 +199,7 @@ pub enum AttemptStart {
         /// recipient may have the message already.
         ambiguous: u32,
         /// Set if any earlier attempt was ambiguous.
-        doubtful: bool,
+        had_ambiguous_attempt: bool,
         message: Box<Message>,
     },
     /// The message has an end, or its digest does.
@@ -235,20 +209,17 @@ pub enum AttemptStart {
 /// The end of an attempt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AttemptEnd {
-    /// `connect`, `tls`, `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data`, `body`, `dot` or `done`.
-    pub phase: &'static str,
-    /// `sent`, `deferred`, `failed`, `hard_bounce`, `mailbox_full`, `policy`, `configuration`, `throttled`, `too_large`, `ambiguous`,
-    /// `fenced` or `cancelled`.
-    pub class: &'static str,
+    pub phase: Phase,
+    pub class: AttemptClass,
     /// The relay's reply: code, enhanced code and text, without addresses; empty when there was none.
     pub reply: String,
     /// Ends the message, and the digest that it is of, with the attempt, in the same transaction.
     pub closed: Option<Closed>,
-    /// The address must not be mailed again: recorded in the same transaction, where the latest `in_a_row` messages to it
+    /// The address must not be mailed again: recorded in the same transaction, where the latest `consecutive` messages to it
     /// ended with this class.
     pub suppress: Option<Suppression>,
     /// At least 1.
-    pub in_a_row: u32,
+    pub consecutive: u32,
     /// With `closed`: the events of the digest join the key's next claim.
     pub return_events: bool,
 }

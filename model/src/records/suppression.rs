@@ -1,11 +1,9 @@
 //! Addresses that a tenant must not mail, and why: each reason keeps some of the mail away or all of it.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::settings::streams::Streams;
+use crate::settings::StreamName;
 
 /// An address that a tenant must not mail.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -28,49 +26,29 @@ pub struct SuppressionFilter {
     pub limit: u32,
 }
 
-/// Why an address must not be mailed. An address may have several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// It does not exist.
-    HardBounce,
-    /// It took none of the latest messages, one after the other.
-    SoftBounces,
-    /// Its owner called our mail spam.
-    Complaint,
-    /// Its owner unsubscribed from single messages, which have no consent to withdraw.
-    Unsubscribed,
+closed_set! {
+    /// Why an address must not be mailed. An address may have several.
+    pub enum Reason {
+        /// It does not exist.
+        HardBounce = "hard_bounce",
+        /// It took none of the latest messages, one after the other.
+        SoftBounces = "soft_bounces",
+        /// Its owner called our mail spam.
+        Complaint = "complaint",
+        /// Its owner unsubscribed from single messages, which have no consent to withdraw.
+        Unsubscribed = "unsubscribed",
+    }
 }
 
 impl Reason {
-    /// Each of them.
-    pub const ALL: [Self; 4] = [Self::HardBounce, Self::SoftBounces, Self::Complaint, Self::Unsubscribed];
-
-    /// The name in SQL, JSON and for operators.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HardBounce => "hard_bounce",
-            Self::SoftBounces => "soft_bounces",
-            Self::Complaint => "complaint",
-            Self::Unsubscribed => "unsubscribed",
-        }
-    }
-
     /// Tells if the reason forbids a stream to use the address. A bounce forbids every stream; a complaint and an
     /// unsubscription are about bulk messages.
     #[must_use]
-    pub fn forbids(self, stream: &str) -> bool {
+    pub fn forbids(self, stream: StreamName) -> bool {
         match self {
             Self::HardBounce | Self::SoftBounces => true,
-            Self::Complaint | Self::Unsubscribed => stream != Streams::TRANSACTIONAL,
+            Self::Complaint | Self::Unsubscribed => stream != StreamName::Transactional,
         }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -86,8 +64,8 @@ mod tests {
             (Reason::Complaint, false),
             (Reason::Unsubscribed, false),
         ] {
-            assert!(reason.forbids(Streams::BULK), "{reason}");
-            assert_eq!(reason.forbids(Streams::TRANSACTIONAL), transactional, "{reason}");
+            assert!(reason.forbids(StreamName::Bulk), "{reason}");
+            assert_eq!(reason.forbids(StreamName::Transactional), transactional, "{reason}");
         }
     }
 }

@@ -21,19 +21,21 @@ pub struct Streams {
     pub transactional: Stream,
 }
 
-impl Streams {
-    /// Name of the bulk stream in `tidings.toml`, in the ledger and in logs.
-    pub const BULK: &str = "bulk";
-    /// Name of the transactional stream.
-    pub const TRANSACTIONAL: &str = "transactional";
+closed_set! {
+    /// The name of a stream, in `tidings.toml` too.
+    pub enum StreamName {
+        Transactional = "transactional",
+        Bulk = "bulk",
+    }
+}
 
-    /// The stream of this name.
+impl Streams {
+    /// The settings of a stream.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Stream> {
+    pub const fn get(&self, name: StreamName) -> &Stream {
         match name {
-            Self::BULK => Some(&self.bulk),
-            Self::TRANSACTIONAL => Some(&self.transactional),
-            _ => None,
+            StreamName::Bulk => &self.bulk,
+            StreamName::Transactional => &self.transactional,
         }
     }
 }
@@ -115,24 +117,15 @@ impl fmt::Display for ReturnPath {
     }
 }
 
-/// The promise of a stream after an ambiguous attempt (rule 26).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Guarantee {
-    /// The message is sent again: a recipient may get it twice.
-    #[default]
-    AtLeastOnce,
-    /// The message is not sent again, unless the relay de-duplicates: a recipient may get nothing.
-    AtMostOnce,
-}
-
-impl Guarantee {
-    /// The word in `tidings.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AtLeastOnce => "at_least_once",
-            Self::AtMostOnce => "at_most_once",
-        }
+closed_set! {
+    /// The promise of a stream after an ambiguous attempt (rule 26).
+    #[derive(Default)]
+    pub enum Guarantee {
+        /// The message is sent again: a recipient may get it twice.
+        #[default]
+        AtLeastOnce = "at_least_once",
+        /// The message is not sent again, unless the relay de-duplicates: a recipient may get nothing.
+        AtMostOnce = "at_most_once",
     }
 }
 
@@ -187,28 +180,16 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The time of a [`Rate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
-    Second,
-    Minute,
-    Hour,
+closed_set! {
+    /// The time of a [`Rate`].
+    pub enum Per {
+        Second = "s",
+        Minute = "m",
+        Hour = "h",
+    }
 }
 
 impl Per {
-    /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
-
-    /// The letter in `tidings.toml`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Second => "s",
-            Self::Minute => "m",
-            Self::Hour => "h",
-        }
-    }
-
     const fn seconds(self) -> u32 {
         match self {
             Self::Second => 1,

@@ -2,7 +2,8 @@
 
 use tidings_model::{
     Event, Retract,
-    records::{AttemptEnd, Claim},
+    attempt::AttemptClass,
+    records::{AttemptEnd, Claim, DigestState},
     step::Outcome,
 };
 use uuid::Uuid;
@@ -77,7 +78,7 @@ pub async fn a_retract_reaches_what_a_failed_digest_returned_but_no_mail(bench: 
     retract(bench, &[Retract::Event("0a".into())]).await;
     assert_eq!(bench.claim(&failed, &[], at(3)).await.items, 2, "the mail is made");
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..super::ends("deferred", Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
     bench.ended(&failed, number, failure).await;
     assert_eq!(
         bench.claim(&window(1), &events(&["new"]), at(4)).await,
@@ -108,7 +109,7 @@ pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {
 pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: &Bench) {
     let failed = bench.rendered(0).await;
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..super::ends("deferred", Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
     bench.ended(&failed, number, failure).await;
     retract(bench, &[Retract::Event("b".into())]).await;
     bench.store.stash(&window(1), &events(&["a"]), None, at(3)).await.unwrap();
@@ -119,7 +120,7 @@ pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: 
     let preview = bench.store.preview(&window(1), &arriving, &off, 50).await.unwrap();
     assert_eq!((preview.items, preview.groups), (4, 1));
     assert_eq!(bench.value(tables).await, before);
-    assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, "open");
+    assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, DigestState::Open);
     bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();
     assert_eq!(bench.store.contents(&window(1), 50).await.unwrap(), preview);
     let never_opened = bench.store.preview(&window(7), &[event("x")], &off, 50).await.unwrap();

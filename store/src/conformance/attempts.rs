@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tidings_model::{
-    records::{AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
+    attempt::AttemptClass,
+    records::{Actor, AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
     step::{Outcome, Window},
 };
 
@@ -91,16 +92,16 @@ pub async fn an_attempt_past_the_dot_without_an_end_is_ambiguous(bench: &Bench) 
     assert!(bench.dot(&window, first).await);
     assert_eq!(bench.begin(&window).await, (2, 1));
     // Ended by itself, with the same verdict.
-    bench.ended(&window, 2, end("ambiguous")).await;
+    bench.ended(&window, 2, end(AttemptClass::Ambiguous)).await;
     assert_eq!(bench.begin(&window).await, (3, 2));
-    bench.ended(&window, 3, end("deferred")).await;
+    bench.ended(&window, 3, end(AttemptClass::Deferred)).await;
     assert_eq!(bench.begin(&window).await, (4, 2));
 }
 
 pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
     let window = bench.rendered(0).await;
     let (first, _) = bench.begin(&window).await;
-    bench.ended(&window, first, end("deferred")).await;
+    bench.ended(&window, first, end(AttemptClass::Deferred)).await;
     assert!(!bench.dot(&window, first).await);
     let (second, _) = bench.begin(&window).await;
     let closed = closed(Outcome::Dropped);
@@ -108,7 +109,7 @@ pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
         window: &window,
         events: &[],
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(5),
@@ -126,21 +127,21 @@ fn bounce(tenant: &str) -> AttemptEnd {
         detail: "550 5.1.1".into(),
         at: at(202),
     };
-    AttemptEnd { suppress: Some(suppress), ..ends("hard_bounce", Outcome::Failed) }
+    AttemptEnd { suppress: Some(suppress), ..ends(AttemptClass::HardBounce, Outcome::Failed) }
 }
 
-pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_in_a_row(bench: &Bench) {
+pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_consecutive(bench: &Bench) {
     let full = || AttemptEnd {
         suppress: bounce("acme").suppress.map(|suppression| Suppression { reason: Reason::SoftBounces, ..suppression }),
-        in_a_row: 3,
-        ..ends("mailbox_full", Outcome::Failed)
+        consecutive: 3,
+        ..ends(AttemptClass::MailboxFull, Outcome::Failed)
     };
     bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
     // A success in between restarts the count.
     for (n, end, suppressed) in [
         (0, full(), None),
         (1, full(), None),
-        (2, ends("sent", Outcome::Sent), None),
+        (2, ends(AttemptClass::Sent, Outcome::Sent), None),
         (3, full(), None),
         (4, full(), None),
         (5, full(), Some(Reason::SoftBounces)),
@@ -165,7 +166,7 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
     let sent = bench.rendered(1).await;
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);
-    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
     assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
     assert_eq!(bench.items(&window).await, 2);
@@ -175,11 +176,11 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
 pub async fn the_end_of_an_attempt_counts_once(bench: &Bench) {
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
-    bench.ended(&window, number, end("deferred")).await;
+    bench.ended(&window, number, end(AttemptClass::Deferred)).await;
     bench.ended(&window, number, bounce("acme")).await;
     assert_eq!(bench.outcome(&window).await, None);
     bench.begin(&window).await;
-    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, None);
     let row = "SELECT class || reply || COALESCE(late_class, '-') FROM attempts WHERE number = 1";
     assert_eq!(bench.value(row).await, "deferreddeferred-");
@@ -192,7 +193,7 @@ pub async fn a_late_answer_is_kept_and_changes_nothing(bench: &Bench) {
     assert!(bench.dot(&window, first).await);
     let (second, _) = bench.begin(&window).await;
     bench.ended(&window, first, AttemptEnd { return_events: true, ..bounce("acme") }).await;
-    bench.ended(&window, first, end("deferred")).await;
+    bench.ended(&window, first, end(AttemptClass::Deferred)).await;
     let row = "SELECT class || '/' || late_class || '/' || late_reply FROM attempts WHERE number = 1";
     assert_eq!(bench.value(row).await, "ambiguous/hard_bounce/hard_bounce");
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM suppressions").await, "0");
@@ -206,10 +207,10 @@ pub async fn a_late_success_ends_the_digest(bench: &Bench) {
     assert!(bench.dot(&window, first).await);
     let (second, ambiguous) = bench.begin(&window).await;
     assert_eq!(ambiguous, 1);
-    bench.ended(&window, first, ends("sent", Outcome::Sent)).await;
+    bench.ended(&window, first, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
     assert!(!bench.dot(&window, second).await);
-    bench.ended(&window, second, ends("fenced", Outcome::Failed)).await;
+    bench.ended(&window, second, ends(AttemptClass::Fenced, Outcome::Failed)).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
     assert_eq!(bench.value("SELECT class || late_class FROM attempts WHERE number = 1").await, "ambiguoussent");
 }
@@ -223,13 +224,13 @@ pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledg
         window: &window,
         events: &[],
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(5),
     };
     assert_eq!(bench.store.close(closing).await.unwrap().closed.outcome, Outcome::Ambiguous);
-    bench.ended(&window, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
     assert_eq!(bench.value("SELECT class FROM attempts").await, "ambiguous");
     assert_eq!(bench.value("SELECT late_class FROM attempts").await, "sent");

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    records::Closing,
+    attempt::AttemptClass,
+    records::{Actor, Closing},
     settings::Cap,
     step::{Outcome, Window},
 };
@@ -31,7 +32,7 @@ async fn close(bench: &Bench, n: i64, outcome: Outcome) {
         window: &window,
         events: &[],
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(50),
@@ -61,8 +62,8 @@ pub async fn what_came_to_nothing_does_not_count_toward_the_cap(bench: &Bench) {
         let (number, _) = bench.begin(&window).await;
         assert!(bench.dot(&window, number).await);
         match n {
-            5 => bench.ended(&window, number, ends("sent", Outcome::Sent)).await,
-            _ => bench.ended(&window, number, ends("ambiguous", Outcome::Ambiguous)).await,
+            5 => bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await,
+            _ => bench.ended(&window, number, ends(AttemptClass::Ambiguous, Outcome::Ambiguous)).await,
         }
     }
     assert_eq!(claim(bench, 7, 30).await, Err(120));

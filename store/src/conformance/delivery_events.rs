@@ -4,6 +4,7 @@ use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::{
     Key, MessageKey,
+    attempt::AttemptClass,
     delivery_events::{Bounce, Kind, Recorded, Report, Reported, Which},
     records::{AttemptStart, Message, MessageRecord, MessageState, Origin, Reason},
     step::{Outcome, Window},
@@ -75,7 +76,7 @@ impl Bench {
 
     async fn sent(&self, message: Uuid) {
         let number = self.past_the_dot(message).await;
-        self.store.end_attempt(message, number, &ends("sent", Outcome::Sent), at(202)).await.unwrap();
+        self.store.end_attempt(message, number, &ends(AttemptClass::Sent, Outcome::Sent), at(202)).await.unwrap();
     }
 
     /// The message of the `n`th digest of a user, in the outbox.
@@ -146,7 +147,7 @@ pub async fn what_no_relay_was_given_is_unknown(bench: &Bench) {
         AttemptStart::Proceed { number, .. } => number,
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     };
-    bench.store.end_attempt(window.digest_id, number, &end("deferred"), at(201)).await.unwrap();
+    bench.store.end_attempt(window.digest_id, number, &end(AttemptClass::Deferred), at(201)).await.unwrap();
     assert_eq!(bench.tell(&reported(window.digest_id, HARD, 300)).await, None);
     assert_eq!(bench.reasons("acme", "ann@example.com").await, []);
     assert!(bench.store.delivery_events(window.digest_id).await.unwrap().is_empty());
@@ -182,7 +183,7 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     // Past the dot, and to be tried again: it must not be.
     let retried = bench.digest_of(&key_of("acme", "ann"), 0, "ann@example.com").await.digest_id;
     let number = bench.past_the_dot(retried).await;
-    bench.store.end_attempt(retried, number, &end("ambiguous"), at(202)).await.unwrap();
+    bench.store.end_attempt(retried, number, &end(AttemptClass::Ambiguous), at(202)).await.unwrap();
     bench.told(retried, Kind::Opened, 300).await;
     assert_eq!(bench.state_of(retried).await.0, MessageState::Deferred, "a machine may have opened it");
     bench.told(retried, Kind::Delivered, 301).await;
@@ -203,13 +204,13 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     };
     bench.told(overtaken, Kind::Delivered, 301).await;
     assert!(!bench.store.past_the_dot(overtaken, second, at(302)).await.unwrap());
-    bench.store.end_attempt(overtaken, second, &end("fenced"), at(303)).await.unwrap();
+    bench.store.end_attempt(overtaken, second, &end(AttemptClass::Fenced), at(303)).await.unwrap();
     assert_eq!(bench.state_of(overtaken).await.0, MessageState::Delivered);
 
     // Ended as ambiguous: the digest says what we know of what we did, the message what became of it.
     let ended = bench.digest_of(&key_of("acme", "bo"), 0, "bo@example.com").await.digest_id;
     let number = bench.past_the_dot(ended).await;
-    bench.store.end_attempt(ended, number, &ends("ambiguous", Outcome::Ambiguous), at(202)).await.unwrap();
+    bench.store.end_attempt(ended, number, &ends(AttemptClass::Ambiguous, Outcome::Ambiguous), at(202)).await.unwrap();
     bench.told(ended, Kind::Delivered, 301).await;
     assert_eq!(bench.state_of(ended).await, (MessageState::Delivered, String::new()));
     let outcome = bench.store.digest(ended).await.unwrap().unwrap().closed.map(|closed| closed.outcome);
@@ -221,7 +222,7 @@ pub async fn an_event_that_is_faster_than_the_relays_reply_ends_the_same(bench: 
         let id = bench.digest_of(&key_of("acme", user), 0, &format!("{user}@example.com")).await.digest_id;
         let number = bench.past_the_dot(id).await;
         bench.told(id, kind, 201).await;
-        bench.store.end_attempt(id, number, &ends("sent", Outcome::Sent), at(202)).await.unwrap();
+        bench.store.end_attempt(id, number, &ends(AttemptClass::Sent, Outcome::Sent), at(202)).await.unwrap();
         assert_eq!(bench.state_of(id).await.0, state);
         let outcome = bench.store.digest(id).await.unwrap().unwrap().closed.map(|closed| closed.outcome);
         assert_eq!(outcome, Some(Outcome::Sent));
@@ -285,7 +286,7 @@ impl Story {
         bench.sent(sent).await;
         bench.sent(single.id).await;
         let number = bench.past_the_dot(ambiguous).await;
-        bench.store.end_attempt(ambiguous, number, &end("ambiguous"), at(202)).await.unwrap();
+        bench.store.end_attempt(ambiguous, number, &end(AttemptClass::Ambiguous), at(202)).await.unwrap();
         Self { tenant, messages: [sent, ambiguous, single.id] }
     }
 

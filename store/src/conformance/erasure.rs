@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tidings_model::{
     MessageKey,
+    attempt::AttemptClass,
     command::{Order, Reopen},
     delivery_events::{Bounce, Kind, Report, Reported, Which},
     message::{
@@ -162,7 +163,7 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
     let end = tidings_model::records::AttemptEnd {
         reply: format!("550 {mark}"),
         suppress: Some(suppression),
-        ..ends("hard_bounce", Outcome::Failed)
+        ..ends(AttemptClass::HardBounce, Outcome::Failed)
     };
     bench.ended(&sending, number, end).await;
     assert_eq!(bench.outcome(&sending).await, Some(Outcome::Ambiguous));

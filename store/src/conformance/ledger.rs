@@ -3,7 +3,8 @@ use std::{any::Any, collections::BTreeSet, time::Duration};
 use futures::future::join_all;
 use tidings_model::{
     Event, Key,
-    records::{AttemptStart, Claim, ClaimLimits, Closing},
+    attempt::AttemptClass,
+    records::{Actor, AttemptStart, Claim, ClaimLimits, Closing},
     step::{Closed, Outcome, Window},
 };
 use tokio::time::timeout;
@@ -13,8 +14,15 @@ use crate::Error;
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
     let (events, closed) = (events(ids), closed(outcome));
-    let closing =
-        Closing { window, events: &events, closed: &closed, by: "", return_events, planned: None, now: at(300) };
+    let closing = Closing {
+        window,
+        events: &events,
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events,
+        planned: None,
+        now: at(300),
+    };
     bench.store.close(closing).await.unwrap().closed
 }
 
@@ -64,7 +72,7 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
         window: &window,
         events: &again,
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(4),
@@ -137,7 +145,7 @@ pub async fn known_events_keep_their_order_and_their_key(bench: &Bench) {
 pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
     let failed = bench.rendered(0).await;
     let (number, _) = bench.begin(&failed).await;
-    let mut end = ends("deferred", Outcome::Failed);
+    let mut end = ends(AttemptClass::Deferred, Outcome::Failed);
     end.return_events = true;
     bench.ended(&failed, number, end.clone()).await;
     bench.ended(&failed, number, end).await;
@@ -180,7 +188,7 @@ pub async fn digests_are_listed_latest_first_with_their_state(bench: &Bench) {
     bench.begin(&rendered).await;
     close(bench, &window(3), &[], Outcome::Skipped, false).await;
     let digests = bench.store.digests(&key("ann"), 10).await.unwrap();
-    let told: Vec<_> = digests.iter().map(|d| (d.state.as_str(), d.items, d.attempts, d.opened_at, d.due_at)).collect();
+    let told: Vec<_> = digests.iter().map(|d| (d.state.name(), d.items, d.attempts, d.opened_at, d.due_at)).collect();
     assert_eq!(
         told,
         [

@@ -1,7 +1,7 @@
 //! Orphaned digests: the run that claimed them was terminated, and its call came through later.
 
 use tidings_model::{
-    records::{AttemptStart, Closing, retracted},
+    records::{Actor, AttemptStart, Closing, retracted},
     step::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
@@ -72,7 +72,7 @@ pub async fn a_drop_takes_it_over(bench: &Bench) {
         window: &window(1),
         events: &events,
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(2),
@@ -88,7 +88,7 @@ async fn take_back(bench: &Bench, ids: &[&str], delivering: Option<Uuid>) -> u64
         window: &window,
         events: &events,
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(2),
@@ -147,7 +147,7 @@ pub async fn a_late_call_takes_no_events_that_a_failed_digest_returned(bench: &B
         window: &failed,
         events: &[],
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: true,
         planned: None,
         now: at(2),

@@ -2,15 +2,17 @@
 
 use tidings_model::{
     MessageKey,
+    attempt::{AttemptClass, Phase},
     command::{Order, Reopen},
     message::{
         command::Retry,
         contract::{Retried, RetryInput},
     },
     records::{
-        AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
+        Actor, AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
         Suppression,
     },
+    settings::StreamName,
     step::{Closed, Outcome, ReopenInput},
 };
 
@@ -21,7 +23,7 @@ fn single(tenant: &str, idempotency_key: &str, body: &str) -> Message {
     Message {
         id: key.message_id(),
         origin: Origin::Single { key, user: None, content_sha256: body.into() },
-        stream: "transactional".into(),
+        stream: StreamName::Transactional,
         ..message(&window(0), body)
     }
 }
@@ -58,7 +60,7 @@ impl Bench {
 
     async fn cancelled(&self, key: &MessageKey) -> Option<Closed> {
         let closed = Closed { outcome: Outcome::Dropped, why: "ticket 812".into() };
-        self.store.close_message(key, &closed, "carol", at(300)).await.unwrap()
+        self.store.close_message(key, &closed, "carol".into(), at(300)).await.unwrap()
     }
 
     async fn retried(&self, key: &MessageKey, may_duplicate: bool) -> Retried {
@@ -83,18 +85,19 @@ pub async fn a_single_message_goes_through_its_states(bench: &Bench) {
     assert_eq!(bench.state(&key).await, MessageState::Queued);
     assert_eq!(bench.go(&key).await, (1, 0));
     assert_eq!(bench.state(&key).await, MessageState::Sending);
-    bench.ends(&key, 1, AttemptEnd { phase: "rcpt", ..end("deferred") }).await;
+    bench.ends(&key, 1, AttemptEnd { phase: Phase::Rcpt, ..end(AttemptClass::Deferred) }).await;
     assert_eq!(bench.state(&key).await, MessageState::Deferred);
     assert_eq!(bench.go(&key).await, (2, 0));
     assert!(!bench.passes(&key, 1).await && bench.passes(&key, 2).await);
-    bench.ends(&key, 2, ends("sent", Outcome::Sent)).await;
+    bench.ends(&key, 2, ends(AttemptClass::Sent, Outcome::Sent)).await;
     let record = bench.record(&key).await;
     assert_eq!((record.state, record.attempts, record.sent_at), (MessageState::Sent, 2, Some(at(202))));
     assert_eq!((record.closed_at, record.closed()), (Some(at(202)), Some(closed(Outcome::Sent))));
     let begun = bench.store.begin_attempt(key.message_id(), "relay", at(300)).await.unwrap();
     assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)) && !bench.passes(&key, 2).await);
     let attempts = bench.store.attempts(key.message_id()).await.unwrap();
-    let told: Vec<_> = attempts.iter().map(|a| (a.number, a.phase.as_deref(), a.class.as_deref())).collect();
+    let told: Vec<_> =
+        attempts.iter().map(|a| (a.number, a.phase.map(Phase::name), a.class.map(AttemptClass::name))).collect();
     assert_eq!(told, [(1, Some("rcpt"), Some("deferred")), (2, Some("done"), Some("sent"))]);
     assert_eq!((attempts[1].past_the_dot_at, attempts[1].late.clone()), (Some(at(201)), None));
 }
@@ -120,11 +123,11 @@ pub async fn a_stale_attempt_of_a_single_message_is_fenced(bench: &Bench) {
     assert!(bench.passes(&key, 1).await);
     assert_eq!(bench.go(&key).await, (2, 1));
     assert!(!bench.passes(&key, 1).await);
-    bench.ends(&key, 1, ends("sent", Outcome::Sent)).await;
+    bench.ends(&key, 1, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(bench.state(&key).await, MessageState::Sent);
     assert!(!bench.passes(&key, 2).await);
     let attempts = bench.store.attempts(key.message_id()).await.unwrap();
-    assert_eq!(attempts[0].late.as_ref().map(|late| late.class.as_str()), Some("sent"));
+    assert_eq!(attempts[0].late.as_ref().map(|late| late.class.name()), Some("sent"));
 }
 
 pub async fn nothing_starts_after_a_single_message_was_cancelled(bench: &Bench) {
@@ -146,7 +149,7 @@ pub async fn nothing_starts_after_a_single_message_was_cancelled(bench: &Bench) 
     bench.go(&past).await;
     assert!(bench.passes(&past, 1).await);
     assert_eq!(bench.cancelled(&past).await.unwrap().outcome, Outcome::Ambiguous);
-    bench.ends(&past, 1, ends("sent", Outcome::Sent)).await;
+    bench.ends(&past, 1, ends(AttemptClass::Sent, Outcome::Sent)).await;
     let record = bench.record(&past).await;
     assert_eq!((record.state, record.sent_at), (MessageState::Ambiguous, Some(at(202))));
     assert!(refusal(bench.retried(&past, true).await).contains("took it"));
@@ -156,7 +159,7 @@ pub async fn nothing_starts_after_a_single_message_was_cancelled(bench: &Bench) 
 pub async fn a_retry_takes_up_what_came_to_nothing(bench: &Bench) {
     let key = bench.put("k").await;
     bench.go(&key).await;
-    bench.ends(&key, 1, ends("failed", Outcome::Failed)).await;
+    bench.ends(&key, 1, ends(AttemptClass::Failed, Outcome::Failed)).await;
     assert_eq!(bench.retried(&key, false).await, Retried::Queued);
     assert_eq!((bench.state(&key).await, bench.record(&key).await.why), (MessageState::Queued, String::new()));
     assert_eq!(bench.go(&key).await, (2, 0));
@@ -165,7 +168,7 @@ pub async fn a_retry_takes_up_what_came_to_nothing(bench: &Bench) {
     assert!(refusal(bench.retried(&key, false).await).contains("--may-duplicate"));
     assert_eq!(bench.retried(&key, true).await, Retried::Queued);
     assert_eq!(bench.go(&key).await, (3, 0));
-    bench.ends(&key, 3, ends("sent", Outcome::Sent)).await;
+    bench.ends(&key, 3, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert!(refusal(bench.retried(&key, true).await).contains("took it"));
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE action = 'retry' AND why = 'ticket 813'";
     assert_eq!(bench.value(audited).await, "1", "one command at one time");
@@ -183,7 +186,7 @@ pub async fn a_digests_message_has_its_digests_end(bench: &Bench) {
             window: &window,
             events: &[],
             closed: &closed,
-            by: "",
+            by: Actor::Tidings,
             return_events: false,
             planned: None,
             now: at(5),
@@ -197,7 +200,7 @@ pub async fn a_digests_message_has_its_digests_end(bench: &Bench) {
         bench.store.reopen(&input, at(401)).await.unwrap();
         assert_eq!((record().await.state, record().await.closed_at), (MessageState::Queued, None));
         assert_eq!(bench.begin(&window).await, (2, 0));
-        bench.ended(&window, 2, ends("sent", Outcome::Sent)).await;
+        bench.ended(&window, 2, ends(AttemptClass::Sent, Outcome::Sent)).await;
         assert_eq!(record().await.state, MessageState::Sent);
     }
 }

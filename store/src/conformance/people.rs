@@ -1,9 +1,10 @@
 use serde_json::Value;
 use tidings_model::{
     Key, MessageKey, Retract,
+    attempt::AttemptClass,
     delivery_events::{Kind, Report, Reported, Which},
     records::{
-        AttemptEnd, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient,
+        Actor, AttemptEnd, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient,
         RecipientFilter, Suppression,
     },
     step::{BuryInput, DeadLetter, Outcome, Window},
@@ -137,14 +138,23 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
     bench.store.put_message(&addressed(message(&sent, "")), None).await.unwrap();
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);
-    bench.ended(&sent, number, AttemptEnd { reply: format!("250 {mark}"), ..ends("sent", Outcome::Sent) }).await;
+    bench
+        .ended(&sent, number, AttemptEnd { reply: format!("250 {mark}"), ..ends(AttemptClass::Sent, Outcome::Sent) })
+        .await;
     bench.report(&sent, &format!("diagnostic {mark}")).await;
     bench.store.stash(&window_of(key, 2), &told(&["e3"]), None, at(2)).await.unwrap();
     let failed = window_of(key, 3);
     bench.claim(&failed, &told(&["e4"]), at(3)).await;
     let end = closed(Outcome::Failed);
-    let closing =
-        Closing { window: &failed, events: &[], closed: &end, by: "", return_events: true, planned: None, now: at(4) };
+    let closing = Closing {
+        window: &failed,
+        events: &[],
+        closed: &end,
+        by: Actor::Tidings,
+        return_events: true,
+        planned: None,
+        now: at(4),
+    };
     bench.store.close(closing).await.unwrap();
     let single = MessageKey { tenant: key.tenant.clone(), key: format!("welcome {}", key.user) };
     let (id, user) = (single.message_id(), Some(key.user.clone()));

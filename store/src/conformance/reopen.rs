@@ -2,8 +2,9 @@
 
 use tidings_model::{
     Retract,
+    attempt::AttemptClass,
     command::{Order, Reopen},
-    records::{AttemptEnd, AttemptStart, Closing},
+    records::{Actor, AttemptEnd, AttemptStart, Closing},
     step::{Outcome, ReopenInput, Resumed, Window},
 };
 
@@ -34,12 +35,20 @@ async fn resumed(bench: &Bench, window: &Window, may_duplicate: bool, state: &st
         assert_eq!(reopen(bench, window, may_duplicate).await, expected);
     }
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
-    assert_eq!((digest.state.as_str(), digest.closed, digest.closed_at), (state, None, None));
+    assert_eq!((digest.state.name(), digest.closed, digest.closed_at), (state, None, None));
 }
 
 async fn close(bench: &Bench, window: &Window, outcome: Outcome, return_events: bool) {
     let closed = closed(outcome);
-    let closing = Closing { window, events: &[], closed: &closed, by: "", return_events, planned: None, now: at(300) };
+    let closing = Closing {
+        window,
+        events: &[],
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events,
+        planned: None,
+        now: at(300),
+    };
     bench.store.close(closing).await.unwrap();
 }
 
@@ -63,7 +72,7 @@ pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Ben
         bench.store.put_message(&message(&window(n), "mail"), None).await.unwrap();
         let (number, _) = bench.begin(&window(n)).await;
         assert!(bench.dot(&window(n), number).await);
-        bench.ended(&window(n), number, ends("sent", Outcome::Sent)).await;
+        bench.ended(&window(n), number, ends(AttemptClass::Sent, Outcome::Sent)).await;
         assert_eq!(bench.outcome(&window(n)).await, Some(Outcome::Sent));
     }
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
@@ -74,7 +83,7 @@ pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Ben
 pub async fn a_message_that_was_made_is_the_one_that_is_sent(bench: &Bench) {
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
-    bench.ended(&window, number, ends("failed", Outcome::Failed)).await;
+    bench.ended(&window, number, ends(AttemptClass::Failed, Outcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
     match bench.store.begin_attempt(window.digest_id, "relay", at(500)).await.unwrap() {
         AttemptStart::Proceed { number, message, .. } => {
@@ -125,14 +134,14 @@ pub async fn what_the_recipient_may_have_is_sent_again_only_where_that_does_no_h
     let window = bench.rendered(2).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    bench.ended(&window, number, ends("failed", Outcome::Failed)).await;
+    bench.ended(&window, number, ends(AttemptClass::Failed, Outcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
     // The relay said yes after the end: they have it.
     let window = bench.rendered(3).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
     close(bench, &window, Outcome::Dropped, false).await;
-    bench.ended(&window, number, end("sent")).await;
+    bench.ended(&window, number, end(AttemptClass::Sent)).await;
     assert!(refused(bench, &window, true).await.contains("was sent"));
 }
 
@@ -140,7 +149,7 @@ pub async fn events_that_were_returned_come_back_unless_another_digest_has_them(
     for (n, taken) in [(0, false), (1, true)] {
         let window = bench.rendered(n).await;
         let (number, _) = bench.begin(&window).await;
-        let failure = AttemptEnd { return_events: true, ..ends("deferred", Outcome::Failed) };
+        let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, Outcome::Failed) };
         bench.ended(&window, number, failure).await;
         if taken {
             assert_eq!(bench.joins(&super::window(5), at(350)).await, 2);

@@ -7,8 +7,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tidings_model::{
     MessageKey, Retract,
+    attempt::AttemptClass,
     command::{Order, Reopen},
-    records::{AttemptEnd, ClaimLimits, Closing, Message, Origin},
+    records::{Actor, AttemptEnd, ClaimLimits, Closing, Message, Origin},
     retention::{Cutoff, Kind, Purged},
     step::{BuryInput, Closed, DeadLetter, Outcome, Planned, ReopenInput, Resumed, Window},
 };
@@ -26,8 +27,15 @@ fn old(kind: Kind, seconds: i64) -> Cutoff {
 async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
     let (events, closed) = (events(ids), closed(outcome));
     let now = at(CLOSED);
-    let closing =
-        Closing { window, events: &events, closed: &closed, by: "", return_events: false, planned: None, now };
+    let closing = Closing {
+        window,
+        events: &events,
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events: false,
+        planned: None,
+        now,
+    };
     bench.store.close(closing).await.unwrap();
 }
 
@@ -129,7 +137,7 @@ pub async fn the_plan_and_the_number_of_events_outlast_the_events(bench: &Bench)
         window: &window(1),
         events: &dropped,
         closed: &end,
-        by: "ann",
+        by: "ann".into(),
         return_events: false,
         planned: Some(&second),
         now: at(1),
@@ -152,7 +160,7 @@ pub async fn an_event_that_came_after_the_end_counts_after_the_purge(bench: &Ben
             window: &window(0),
             events: &late,
             closed: &end,
-            by: "",
+            by: Actor::Tidings,
             return_events: false,
             planned: None,
             now: at(1),
@@ -172,7 +180,9 @@ pub async fn what_has_no_end_or_waits_for_a_claim_is_never_touched(bench: &Bench
     bench.begin(&undelivered).await;
     let failed = bench.rendered(3).await;
     let (number, _) = bench.begin(&failed).await;
-    bench.ended(&failed, number, AttemptEnd { return_events: true, ..ends("failed", Outcome::Failed) }).await;
+    bench
+        .ended(&failed, number, AttemptEnd { return_events: true, ..ends(AttemptClass::Failed, Outcome::Failed) })
+        .await;
     let before = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events").await;
     assert_eq!(before, "6");
     let cutoff = old(Kind::Events, 5_000);
@@ -263,7 +273,7 @@ pub async fn a_message_goes_with_its_attempts_and_the_archive_has_them(bench: &B
     let (folder, archive) = archive();
     let sent = bench.rendered(0).await;
     let (number, _) = bench.begin(&sent).await;
-    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     let key = MessageKey::new("acme".into(), "welcome".into()).unwrap();
     let single = |key: &MessageKey, bytes: &[u8]| Message {
         id: key.message_id(),
@@ -272,7 +282,7 @@ pub async fn a_message_goes_with_its_attempts_and_the_archive_has_them(bench: &B
         ..message(&window(9), "")
     };
     bench.store.put_message(&single(&key, b"\xff8-bit"), None).await.unwrap();
-    bench.store.close_message(&key, &closed(Outcome::Dropped), "carol", at(250)).await.unwrap();
+    bench.store.close_message(&key, &closed(Outcome::Dropped), "carol".into(), at(250)).await.unwrap();
     let open = MessageKey::new("acme".into(), "open".into()).unwrap();
     bench.store.put_message(&single(&open, b"open"), None).await.unwrap();
     assert_eq!(bench.store.expired(old(Kind::Messages, 202)).await.unwrap(), 0);

@@ -6,7 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use tidings_model::{
     Event, Key,
+    attempt::{AttemptClass, Phase},
     records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
+    settings::StreamName,
     step::{Closed, Outcome, Window},
 };
 
@@ -70,7 +72,7 @@ pub fn message(window: &Window, body: &str) -> Message {
     Message {
         id: window.digest_id,
         origin: Origin::Digest(window.key.clone()),
-        stream: "bulk".into(),
+        stream: StreamName::Bulk,
         envelope_from: "digests@example.com".into(),
         envelope_to: "ann@example.com".into(),
         message_id: "m@example.com".into(),
@@ -87,18 +89,18 @@ pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
 }
 
 /// The end of an attempt that changes nothing but its row.
-pub fn end(class: &'static str) -> AttemptEnd {
+pub fn end(class: AttemptClass) -> AttemptEnd {
     AttemptEnd {
-        phase: "done",
+        phase: Phase::Done,
         class,
-        reply: class.into(),
+        reply: class.name().into(),
         closed: None,
         suppress: None,
-        in_a_row: 1,
+        consecutive: 1,
         return_events: false,
     }
 }
 
-pub fn ends(class: &'static str, outcome: Outcome) -> AttemptEnd {
+pub fn ends(class: AttemptClass, outcome: Outcome) -> AttemptEnd {
     AttemptEnd { closed: Some(closed(outcome)), ..end(class) }
 }

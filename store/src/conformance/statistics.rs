@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use tidings_model::{
     Key,
+    attempt::AttemptClass,
     delivery_events::{Bounce, Kind, Report, Reported, Which},
-    records::{Closing, Reason},
+    records::{Actor, Closing, Reason},
     statistics::{Ended, LedgerStatistics, ReportedByRelay, Scope, Suppressed, Undelivered},
     step::{BuryInput, DeadLetter, Outcome},
 };
@@ -25,7 +26,7 @@ pub async fn a_digest_is_undelivered_from_its_claim_to_its_end(bench: &Bench) {
     bench.store.stash(&window(5), &events(&["stashed"]), None, at(1)).await.unwrap();
     let (first, second) = (bench.rendered(0).await, bench.rendered(1).await);
     let (number, _) = bench.begin(&first).await;
-    bench.ended(&first, number, end("deferred")).await;
+    bench.ended(&first, number, end(AttemptClass::Deferred)).await;
     let of_acme = |digests, attempted, overdue, due| Undelivered {
         tenant: "acme".into(),
         digest_type: "activity".into(),
@@ -43,7 +44,7 @@ pub async fn a_digest_is_undelivered_from_its_claim_to_its_end(bench: &Bench) {
         [("acme", 2), ("other", 1)]
     );
     let (number, _) = bench.begin(&first).await;
-    bench.ended(&first, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&first, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     assert_eq!(statistics(bench, acme, at(0), at(9_000)).await.undelivered, [of_acme(1, 0, 1, 1_060)]);
     assert_eq!(second.due_at, at(1_060));
 }
@@ -51,13 +52,13 @@ pub async fn a_digest_is_undelivered_from_its_claim_to_its_end(bench: &Bench) {
 pub async fn ends_count_by_outcome_with_their_events_from_the_begin_of_the_span(bench: &Bench) {
     let sent = bench.rendered(0).await;
     let (number, _) = bench.begin(&sent).await;
-    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await; // at(202)
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await; // at(202)
     let (window, events, closed) = (window(1), events(&["d1", "d2", "d3"]), closed(Outcome::Dropped));
     let closing = Closing {
         window: &window,
         events: &events,
         closed: &closed,
-        by: "",
+        by: Actor::Tidings,
         return_events: false,
         planned: None,
         now: at(300),
@@ -81,7 +82,7 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     let sent = bench.rendered(0).await;
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);
-    bench.ended(&sent, number, ends("sent", Outcome::Sent)).await;
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     for kind in [Kind::Bounced(Bounce::Soft), Kind::Bounced(Bounce::Policy), Kind::Complained, Kind::Opened] {
         let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(300) };
         let of = Which::Id(sent.digest_id);

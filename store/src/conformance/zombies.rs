@@ -2,7 +2,8 @@
 //! its successor.
 
 use tidings_model::{
-    records::{AttemptEnd, AttemptStart, Closing},
+    attempt::AttemptClass,
+    records::{Actor, AttemptEnd, AttemptStart, Closing},
     step::{Outcome, Window},
 };
 
@@ -43,14 +44,14 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
         Call::Dot => {
             bench.store.past_the_dot(id, number, at(4)).await.unwrap();
         }
-        Call::End => bench.ended(window, number, ends("sent", Outcome::Sent)).await,
+        Call::End => bench.ended(window, number, ends(AttemptClass::Sent, Outcome::Sent)).await,
         Call::Close => {
             let (events, closed) = (events(&["c"]), closed(Outcome::Dropped));
             let closing = Closing {
                 window,
                 events: &events,
                 closed: &closed,
-                by: "",
+                by: Actor::Tidings,
                 return_events: false,
                 planned: None,
                 now: at(5),
@@ -73,7 +74,7 @@ async fn live(bench: &Bench, window: &Window, zombies: &[(usize, Call)]) {
 
 async fn lived_well(bench: &Bench, window: &Window, told: &str) {
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
-    assert_eq!((digest.items, digest.state.as_str()), (3, "closed"), "{told}");
+    assert_eq!((digest.items, digest.state.name()), (3, "closed"), "{told}");
     assert_eq!(digest.closed, Some(closed(Outcome::Sent)), "{told}");
     let begun = bench.store.begin_attempt(window.digest_id, "relay", at(9)).await.unwrap();
     assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)), "{told}");
@@ -107,7 +108,7 @@ pub async fn two_calls_repeated_late_are_harmless(bench: &Bench) {
 pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Bench) {
     let (failed, next) = (bench.rendered(0).await, window(1));
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..ends("deferred", Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, Outcome::Failed) };
     bench.ended(&failed, number, failure.clone()).await;
     let again = events(&["0a", "0b"]);
     for claimed in [false, true] {
@@ -118,13 +119,13 @@ pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Ben
         bench.claim(&failed, &again, at(7)).await;
         bench.store.put_message(&message(&failed, "zombie"), None).await.unwrap();
         bench.ended(&failed, number, failure.clone()).await;
-        bench.ended(&failed, number, end("deferred")).await;
+        bench.ended(&failed, number, end(AttemptClass::Deferred)).await;
         let closed = closed(Outcome::Failed);
         let closing = Closing {
             window: &failed,
             events: &again,
             closed: &closed,
-            by: "",
+            by: Actor::Tidings,
             return_events: true,
             planned: None,
             now: at(8),

@@ -12,6 +12,7 @@ use crate::{Attempts, Error, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
+use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_model::records::{AttemptEnd, AttemptRecord, AttemptStart, LateEnd, Message, MessageState};
 use tracing::instrument;
 use uuid::Uuid;
@@ -77,18 +78,18 @@ impl<D: Dialect> Attempts for Sql<D> {
             let may_repeat = row.may_repeat;
             let message = Message::from(row);
             let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
-            let mut doubtful = false;
+            let mut had_ambiguous_attempt = false;
             if earlier > 0 {
                 query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
                 (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
-                doubtful = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
+                had_ambiguous_attempt = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
             }
             let begin = query(BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
             begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
             Self::set_state(&mut tx, id, MessageState::Sending).await?;
             tx.commit().await?;
             let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
-            Ok(AttemptStart::Proceed { number, ambiguous, doubtful, message: Box::new(message) })
+            Ok(AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message: Box::new(message) })
         })
         .await
     }
@@ -106,7 +107,7 @@ impl<D: Dialect> Attempts for Sql<D> {
             let standing = Self::record_end(&mut tx, message, attempt, end, now).await?;
             let current = standing == Standing::Current;
             // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
-            let sent = end.class == "sent" && standing != Standing::Repeated;
+            let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
             // Where this is the end, the end says so itself.
             if sent && locked.closed.is_some() {
                 for statement in [SENT_DIGEST, SENT_MESSAGE] {
@@ -152,11 +153,11 @@ impl<D: Dialect> Sql<D> {
 
     /// Reports if enough earlier messages to the same address ended with the same class.
     async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
-        let before = i64::from(end.in_a_row) - 1;
+        let before = i64::from(end.consecutive) - 1;
         if before == 0 || end.suppress.is_none() {
             return Ok(true);
         }
-        let count = query_as(ENDED_ALIKE).bind(message.to_string()).bind(end.class.to_owned()).bind(before);
+        let count = query_as(ENDED_ALIKE).bind(message.to_string()).bind(end.class.name().to_owned()).bind(before);
         let (alike,): (i64,) = count.fetch_one(connection).await?;
         Ok(alike >= before)
     }
@@ -170,7 +171,8 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Standing> {
         for (statement, standing) in [(END_ATTEMPT, Standing::Current), (LATE_END, Standing::Late)] {
             let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
-            let update = update.bind(now.as_millisecond()).bind(end.phase.to_owned()).bind(end.class.to_owned());
+            let update =
+                update.bind(now.as_millisecond()).bind(end.phase.name().to_owned()).bind(end.class.name().to_owned());
             if D::rows(&update.bind(no_nul(&end.reply)).execute(&mut *connection).await?) > 0 {
                 return Ok(standing);
             }
@@ -187,22 +189,23 @@ pub struct AttemptRow {
     begun_at: Timestamp,
     past_the_dot_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
-    phase: Option<String>,
-    class: Option<String>,
+    phase: Option<Phase>,
+    class: Option<AttemptClass>,
     reply: Option<String>,
     late_at: Option<Timestamp>,
-    late_phase: Option<String>,
-    late_class: Option<String>,
+    late_phase: Option<Phase>,
+    late_class: Option<AttemptClass>,
     late_reply: Option<String>,
 }
 }
 
 impl From<AttemptRow> for AttemptRecord {
     fn from(row: AttemptRow) -> Self {
-        let late = row.late_at.map(|at| LateEnd {
+        let late_end = row.late_at.zip(row.late_phase).zip(row.late_class);
+        let late = late_end.map(|((at, phase), class)| LateEnd {
             at,
-            phase: row.late_phase.unwrap_or_default(),
-            class: row.late_class.unwrap_or_default(),
+            phase,
+            class,
             reply: row.late_reply.unwrap_or_default(),
         });
         Self {

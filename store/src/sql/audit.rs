@@ -6,7 +6,7 @@ use crate::{AuditTrail, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::records::AuditEntry;
+use tidings_model::records::{Actor, AuditEntry};
 use tidings_model::step::{AuditInput, BuryInput, Closed, Note};
 use tidings_model::{Key, MessageKey};
 use tracing::instrument;
@@ -50,7 +50,7 @@ impl<D: Dialect> AuditTrail for Sql<D> {
         within_timeout(async {
             let mut tx = self.write().await?;
             for Note { at, by, action, why } in notes.iter().cloned() {
-                Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by, action, why }).await?;
+                Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by.into(), action, why }).await?;
             }
             Ok(tx.commit().await?)
         })
@@ -107,7 +107,7 @@ impl<D: Dialect> Sql<D> {
             .bind(&key.user)
             .bind(digest_id.map(|id| id.to_string()).unwrap_or_default())
             .bind(entry.at.as_millisecond())
-            .bind(no_nul(&entry.actor))
+            .bind(no_nul(entry.actor.as_str()))
             .bind(no_nul(&entry.action))
             .bind(no_nul(&entry.why))
             .execute(connection)
@@ -115,16 +115,15 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// The audit trail's entry of an end that did not come from a delivery; `by`: see [`Closing::by`].
+    /// The audit trail's entry of an end that did not come from a delivery.
     pub(super) async fn audit_close(
         connection: &mut D::Connection,
         key: &Key,
         digest_id: Uuid,
         closed: &Closed,
-        by: &str,
+        actor: Actor,
         now: Timestamp,
     ) -> Result<()> {
-        let actor = if by.is_empty() { "tidings" } else { by }.to_owned();
         let why = format!("{}: {}", closed.outcome.name(), closed.why);
         let entry = AuditEntry { at: now, actor, action: "close".into(), why };
         Self::audit_change(connection, key, Some(digest_id), &entry).await
@@ -139,7 +138,7 @@ impl<D: Dialect> Sql<D> {
             .bind(key.tenant.clone())
             .bind(key.message_id().to_string())
             .bind(entry.at.as_millisecond())
-            .bind(no_nul(&entry.actor))
+            .bind(no_nul(entry.actor.as_str()))
             .bind(entry.action)
             .bind(no_nul(&entry.why))
             .execute(connection)

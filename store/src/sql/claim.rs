@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::records::{Claim, ClaimLimits, Claimed, Contents, retracted};
+use tidings_model::records::{Claim, ClaimLimits, Claimed, Contents, DigestState, retracted};
 use tidings_model::settings::Cap;
 use tidings_model::step::Window;
 use tidings_model::{Event, Key};
@@ -47,7 +47,7 @@ impl<D: Dialect> Claims for Sql<D> {
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
             Self::exclude_unwanted(&mut tx, window, &digest, limits.off, now).await?;
             let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
-            if digest.state == "open" {
+            if digest.state == DigestState::Open {
                 if let Some(cap) = limits.cap.filter(|_| items > 0)
                     && let Some(until) = Self::capped(&mut tx, window, cap, now).await?
                 {

@@ -3,11 +3,13 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use sqlx::{ColumnIndex, Decode, Row, Type, error::BoxDynError};
 use tidings_model::{
+    attempt::{AttemptClass, Phase},
     breaker::Cause,
-    records::{MessageState, Reason},
+    records::{Actor, DigestState, MessageState, Reason},
+    settings::StreamName,
     step::Outcome,
 };
 use uuid::Uuid;
@@ -116,39 +118,33 @@ impl<T: DeserializeOwned> Column for Json<T> {
     }
 }
 
-impl Column for Outcome {
-    type Stored = String;
+macro_rules! names {
+    ($($set:ty: $what:literal),+ $(,)?) => { $(
+        impl Column for $set {
+            type Stored = String;
 
-    fn read(word: String) -> Result<Self, BoxDynError> {
-        let text = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(&word);
-        Self::deserialize(text).map_err(|_| unknown("outcome", &word))
-    }
+            fn read(name: String) -> Result<Self, BoxDynError> {
+                Self::named(&name).ok_or_else(|| unknown($what, &name))
+            }
+        }
+    )+ };
 }
+names!(
+    AttemptClass: "class of an attempt",
+    Cause: "cause of an open breaker",
+    DigestState: "state of a digest",
+    MessageState: "state of a message",
+    Outcome: "outcome",
+    Phase: "phase of an attempt",
+    Reason: "reason of a suppression",
+    StreamName: "stream",
+);
 
-impl Column for MessageState {
+impl Column for Actor {
     type Stored = String;
 
     fn read(word: String) -> Result<Self, BoxDynError> {
-        let known = Self::ALL.into_iter().find(|state| state.name() == word);
-        known.ok_or_else(|| unknown("state of a message", &word))
-    }
-}
-
-impl Column for Reason {
-    type Stored = String;
-
-    fn read(word: String) -> Result<Self, BoxDynError> {
-        let known = Self::ALL.into_iter().find(|reason| reason.name() == word);
-        known.ok_or_else(|| unknown("reason of a suppression", &word))
-    }
-}
-
-impl Column for Cause {
-    type Stored = String;
-
-    fn read(word: String) -> Result<Self, BoxDynError> {
-        let known = Self::ALL.into_iter().find(|cause| cause.name() == word);
-        known.ok_or_else(|| unknown("cause of an open breaker", &word))
+        Ok(Self::from(word))
     }
 }
 

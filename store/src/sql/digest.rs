@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use sqlx::query_as;
 use std::collections::BTreeSet;
 use tidings_model::Key;
-use tidings_model::records::DigestRecord;
+use tidings_model::records::{DigestRecord, DigestState};
 use tidings_model::step::{Closed, Outcome};
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ pub const DIGESTS: &str = concat!(
 
 /// A digest's row, ours until the transaction ends.
 pub struct LockedDigest {
-    pub state: String,
+    pub state: DigestState,
     pub closed: Option<Closed>,
     /// See [`Ending::taken`].
     pub taken: u64,
@@ -50,7 +50,7 @@ pub struct LockedDigest {
 row! {
 /// Columns of [`LOCK_DIGEST`].
 pub struct LockedRow {
-    state: String,
+    state: DigestState,
     outcome: Option<Outcome>,
     why: Option<String>,
 }
@@ -59,11 +59,6 @@ pub struct LockedRow {
 impl LockedDigest {
     pub fn new(LockedRow { state, outcome, why }: LockedRow) -> Self {
         Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new() }
-    }
-
-    /// Reports if the digest has neither a message nor an end.
-    pub(super) fn takes_more(&self) -> bool {
-        ["open", "claimed"].contains(&self.state.as_str())
     }
 }
 
@@ -98,7 +93,7 @@ pub struct DigestRow {
     user_id: String,
     opened_at: Timestamp,
     due_at: Timestamp,
-    state: String,
+    state: DigestState,
     outcome: Option<Outcome>,
     why: Option<String>,
     closed_at: Option<Timestamp>,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::Key;
-use tidings_model::records::{AuditEntry, Cursor, Erased, Page, PersonId, RowPlace};
+use tidings_model::records::{Actor, AuditEntry, Cursor, Erased, Page, PersonId, RowPlace};
 use tidings_model::step::{Closed, Outcome};
 use tracing::instrument;
 use uuid::Uuid;
@@ -243,7 +243,7 @@ impl<D: Dialect> Sql<D> {
             let closed = Closed { outcome: Outcome::Dropped, why: WHY.to_owned() };
             let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
             Self::end(&mut *connection, id, &closed, false, now).await?;
-            Self::audit_close(&mut *connection, key, id, &closed, "", now).await?;
+            Self::audit_close(&mut *connection, key, id, &closed, Actor::Tidings, now).await?;
         }
         let events = query(ERASE_EVENTS).bind(id.to_string()).bind(now.as_millisecond()).bind(EVENTS);
         let events = D::rows(&events.execute(&mut *connection).await?);
@@ -269,7 +269,7 @@ impl<D: Dialect> Sql<D> {
             let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
             Self::end(&mut *connection, id, &closed, false, now).await?;
             let why = format!("message {id}: {}: {}", closed.outcome.name(), closed.why);
-            let entry = AuditEntry { at: now, actor: "tidings".to_owned(), action: "close".to_owned(), why };
+            let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "close".to_owned(), why };
             Self::audit_change(&mut *connection, &person.key(""), None, &entry).await?;
         }
         Self::erase_texts(connection, pseudonyms, id, now).await

@@ -11,7 +11,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::step::{Closed, Planned, Window};
-use tidings_model::{Event, Key};
+use tidings_model::{Event, Key, records::DigestState};
 use uuid::Uuid;
 
 /// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
@@ -99,7 +99,7 @@ impl<D: Dialect> Sql<D> {
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
             let recorded = Self::recorded(connection, key, json(&ids)?).await?;
-            let has_an_end = |state: &str| state == "closed";
+            let has_an_end = |state: &DigestState| *state == DigestState::Closed;
             let others = recorded.values().filter(|(digest, state)| digest != digest_id && !has_an_end(state));
             locked.elsewhere.extend(others.map(|(digest, _)| *digest));
             let is_open = locked.closed.is_none();
@@ -118,7 +118,7 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         key: &Key,
         event_ids: String,
-    ) -> Result<BTreeMap<String, (Uuid, String)>> {
+    ) -> Result<BTreeMap<String, (Uuid, DigestState)>> {
         let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<RecordedRow> = statement.bind(event_ids).fetch_all(connection).await?;
         Ok(rows.into_iter().map(|row| (row.event_id, (row.digest_id, row.state))).collect())
@@ -160,6 +160,6 @@ row! {
 pub struct RecordedRow {
     event_id: String,
     digest_id: Uuid,
-    state: String,
+    state: DigestState,
 }
 }

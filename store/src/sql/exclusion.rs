@@ -60,7 +60,7 @@ impl<D: Dialect> Sql<D> {
         off: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<()> {
-        if digest.takes_more() {
+        if digest.state.takes_events() {
             let Key { tenant, digest_type, user } = &window.key;
             let take = query(TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
             take.bind(window.digest_id.to_string()).execute(&mut *connection).await?;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::records::{Closing, DigestRecord};
+use tidings_model::records::{Closing, DigestRecord, DigestState};
 use tidings_model::step::{Ending, Window};
 use tidings_model::{Event, Key, Retract};
 use tracing::instrument;
@@ -40,7 +40,7 @@ impl<D: Dialect> Ledger for Sql<D> {
         within_timeout(async {
             let recorded = Self::recorded(&mut *self.reader.acquire().await?, key, json(&event_ids)?).await?;
             let known = |id: &&String| {
-                recorded.get(*id).is_some_and(|(digest, state)| state == "closed" || Some(*digest) == open)
+                recorded.get(*id).is_some_and(|(digest, state)| *state == DigestState::Closed || Some(*digest) == open)
             };
             Ok(event_ids.iter().filter(known).cloned().collect())
         })

@@ -8,6 +8,7 @@ use crate::{Error, Result};
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::records::{Message, MessageRecord, MessageState, Origin};
+use tidings_model::settings::StreamName;
 use tidings_model::step::Closed;
 use tidings_model::{Key, MessageKey};
 use uuid::Uuid;
@@ -142,7 +143,7 @@ pub struct MessageRow {
     user_id: String,
     idempotency_key: Option<String>,
     content_sha256: Option<String>,
-    stream: String,
+    stream: StreamName,
     envelope_from: String,
     envelope_to: String,
     message_id: String,
@@ -181,7 +182,7 @@ pub struct RecordRow {
     user_id: String,
     idempotency_key: Option<String>,
     content_sha256: Option<String>,
-    stream: String,
+    stream: StreamName,
     state: MessageState,
     why: Option<String>,
     envelope_to: String,

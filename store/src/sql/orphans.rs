@@ -7,6 +7,7 @@ use crate::Result;
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::Event;
+use tidings_model::records::Actor;
 use tidings_model::step::{Closed, Outcome, Window};
 
 /// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
@@ -30,7 +31,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let why = format!("left behind; its events went on to digest {}", window.digest_id);
         let closed = Closed { outcome: Outcome::Skipped, why };
-        for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.takes_more()) {
+        for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.state.takes_events()) {
             // LockedDigest first, and asked then.
             Self::lock_message(&mut *connection, *id).await?;
             let left = query(IS_ORPHANED).bind(id.to_string()).bind(window.opened_at.as_millisecond());
@@ -43,7 +44,7 @@ impl<D: Dialect> Sql<D> {
                     adopt.execute(&mut *connection).await?;
                 }
                 // Its mail tells of all of them.
-                Some(_) if !Self::lock(&mut *connection, *id).await?.takes_more() => continue,
+                Some(_) if !Self::lock(&mut *connection, *id).await?.state.takes_events() => continue,
                 Some(events) => {
                     for event in events {
                         let adopt = query(ADOPT_EVENT).bind(id.to_string());
@@ -56,7 +57,7 @@ impl<D: Dialect> Sql<D> {
                 }
             }
             Self::end(&mut *connection, *id, &closed, false, now).await?;
-            Self::audit_close(&mut *connection, &window.key, *id, &closed, "", now).await?;
+            Self::audit_close(&mut *connection, &window.key, *id, &closed, Actor::Tidings, now).await?;
         }
         Ok(())
     }

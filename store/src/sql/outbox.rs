@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::MessageKey;
-use tidings_model::records::{AuditEntry, Message, MessageFilter, MessageRecord, MessageState, Origin};
+use tidings_model::records::{Actor, AuditEntry, Message, MessageFilter, MessageRecord, MessageState, Origin};
 use tidings_model::step::Closed;
 use tracing::instrument;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ impl<D: Dialect> Outbox for Sql<D> {
                 .bind(origin.digest_id)
                 .bind(origin.idempotency_key)
                 .bind(origin.content_sha256)
-                .bind(&message.stream)
+                .bind(message.stream.name().to_owned())
                 .bind(&message.envelope_from)
                 .bind(&message.envelope_to)
                 .bind(&message.message_id)
@@ -97,7 +97,7 @@ impl<D: Dialect> Outbox for Sql<D> {
         &self,
         key: &MessageKey,
         closed: &Closed,
-        by: &str,
+        by: Actor,
         now: Timestamp,
     ) -> Result<Option<Closed>> {
         within_timeout(async {
@@ -108,9 +108,8 @@ impl<D: Dialect> Outbox for Sql<D> {
             }
             let closed = Self::unless_past_the_dot(&mut tx, key.message_id(), closed, now).await?;
             Self::end(&mut tx, key.message_id(), &closed, false, now).await?;
-            let actor = if by.is_empty() { "tidings" } else { by }.to_owned();
             let why = format!("{}: {}", MessageState::after(closed.outcome).name(), closed.why);
-            Self::audit_single(&mut tx, key, AuditEntry { at: now, actor, action: "close".into(), why }).await?;
+            Self::audit_single(&mut tx, key, AuditEntry { at: now, actor: by, action: "close".into(), why }).await?;
             tx.commit().await?;
             Ok(Some(closed))
         })

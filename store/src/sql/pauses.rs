@@ -73,7 +73,7 @@ impl<D: Dialect> Pauses for Sql<D> {
                 let messages = if messages { " (with single messages)" } else { "" };
                 let entry = AuditEntry {
                     at: *since,
-                    actor: by.clone(),
+                    actor: by.clone().into(),
                     action: "pause".into(),
                     why: format!("{why}{until}{messages}"),
                 };
@@ -97,10 +97,10 @@ impl<D: Dialect> Pauses for Sql<D> {
             let mut ended = None;
             if let Some(pause) = open {
                 let statement = query(RESUME).bind(pause.id.to_string()).bind(at.as_millisecond());
-                let done = statement.bind(no_nul(actor)).bind(no_nul(why)).execute(&mut *tx).await?;
+                let done = statement.bind(no_nul(actor.as_str())).bind(no_nul(why)).execute(&mut *tx).await?;
                 if D::rows(&done) > 0 {
                     Self::audit_scope(&mut tx, scope, entry).await?;
-                    let end = PauseEnd { at: *at, by: actor.clone(), why: why.clone() };
+                    let end = PauseEnd { at: *at, by: actor.to_string(), why: why.clone() };
                     ended = Some(Pause { ended: Some(end), ..pause });
                 }
             }

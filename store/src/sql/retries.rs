@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::message::contract::{Retried, RetryInput};
-use tidings_model::records::{AuditEntry, DigestRecord, RETRACTED};
+use tidings_model::records::{Actor, DigestRecord, DigestState, RETRACTED};
 use tidings_model::step::{Closed, Outcome, ReopenInput, Resumed, Window};
 use tracing::instrument;
 
@@ -57,8 +57,9 @@ impl<D: Dialect> Retries for Sql<D> {
             let id = reopen.digest_id.to_string();
             let mut tx = self.write().await?;
             // LockedDigest first, and read then.
-            let was_open =
-                Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == "open");
+            let was_open = Self::lock_if_any(&mut tx, reopen.digest_id)
+                .await?
+                .is_some_and(|digest| digest.state == DigestState::Open);
             let row: Option<DigestRow> = query_as(DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
             let Some(digest) = row.map(DigestRecord::from).filter(|digest| digest.key == *key) else {
                 return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
@@ -73,7 +74,9 @@ impl<D: Dialect> Retries for Sql<D> {
             query(REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
             let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
             let window = Window { key: key.clone(), digest_id, opened_at, due_at };
-            if (digest.closed.is_some() || was_open) && Self::lock(&mut tx, digest_id).await?.state == "claimed" {
+            if (digest.closed.is_some() || was_open)
+                && Self::lock(&mut tx, digest_id).await?.state == DigestState::Claimed
+            {
                 // There is no mail yet that tells of what was taken back since. Asked again after a lost answer the digest has no
                 // end, and must not be left without one.
                 Self::exclude_retracted(&mut tx, &window, now).await?;
@@ -83,15 +86,13 @@ impl<D: Dialect> Retries for Sql<D> {
                 if was_open {
                     let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
                     Self::end(&mut tx, digest_id, &closed, false, now).await?;
-                    Self::audit_close(&mut tx, key, digest_id, &closed, "", now).await?;
+                    Self::audit_close(&mut tx, key, digest_id, &closed, Actor::Tidings, now).await?;
                     tx.commit().await?;
                 }
                 let why = format!("digest {id} cannot be sent again: its events were taken back");
                 return Ok(Resumed::Refused { why });
             }
-            let order = &reopen.order;
-            let entry =
-                AuditEntry { at: *asked_at, actor: order.by.clone(), action: "reopen".into(), why: order.why.clone() };
+            let entry = reopen.order.entry("reopen", *asked_at);
             Self::audit_once(&mut tx, key, Some(digest_id), &entry).await?;
             tx.commit().await?;
             Ok(Resumed::Claimed { window, items, groups })
@@ -125,9 +126,7 @@ impl<D: Dialect> Retries for Sql<D> {
                 return Ok(Retried::Refused { why: why.to_owned() });
             }
             query(REOPEN_MESSAGE).bind(id).bind(retry.may_duplicate).execute(&mut *tx).await?;
-            let order = &retry.order;
-            let entry =
-                AuditEntry { at: *asked_at, actor: order.by.clone(), action: "retry".into(), why: order.why.clone() };
+            let entry = retry.order.entry("retry", *asked_at);
             Self::audit_single(&mut tx, key, entry).await?;
             tx.commit().await?;
             Ok(Retried::Queued)

@@ -10,7 +10,7 @@ use tidings::registration;
 use tidings_activities::operations::submit::{self, Content, Submission, To};
 use tidings_harness::env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails};
 use tidings_mail::{dkim::Signers, render::Renderer};
-use tidings_model::{names, settings::Streams};
+use tidings_model::{names, settings::StreamName};
 use tokio::time::sleep;
 
 use crate::{
@@ -93,7 +93,7 @@ async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64>
     let submission = Submission {
         tenant: "acme".to_owned(),
         idempotency_key: name.to_owned(),
-        stream: Streams::TRANSACTIONAL.to_owned(),
+        stream: StreamName::Transactional,
         to: To::Address { address: address.clone(), name: String::new() },
         content: Content::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
         reply_to: None,

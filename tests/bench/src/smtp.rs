@@ -24,6 +24,7 @@ use tidings_model::{
     MessageKey,
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptStart, Message, Origin},
+    settings::StreamName,
     step::{Closed, Outcome},
 };
 use tidings_store::{Postgres, Store};
@@ -202,7 +203,7 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
     let message = Message {
         id,
         origin: Origin::Single { key, user: None, content_sha256: "0".repeat(64) },
-        stream: "bulk".to_owned(),
+        stream: StreamName::Bulk,
         envelope_from: FROM.to_owned(),
         envelope_to: TO.to_owned(),
         message_id: format!("{id}@mail.example.com"),
@@ -238,12 +239,12 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
     ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
     if let (Some(store), Writes::Attempt) = (store, writes) {
         let end = AttemptEnd {
-            phase: delivery.phase.name(),
-            class: delivery.class.name(),
+            phase: delivery.phase,
+            class: delivery.class,
             reply: String::new(),
             closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
             suppress: None,
-            in_a_row: 1,
+            consecutive: 1,
             return_events: false,
         };
         store.end_attempt(id, number, &end, Timestamp::now()).await?;

@@ -5,25 +5,12 @@ use tidings_model::attempt::{AttemptClass, Phase};
 
 use super::presentable::assert_presentable;
 
-pub(super) const PHASES: [Phase; 10] = [
-    Phase::Connect,
-    Phase::Tls,
-    Phase::Greeting,
-    Phase::Ehlo,
-    Phase::Auth,
-    Phase::Mail,
-    Phase::Rcpt,
-    Phase::Data,
-    Phase::Body,
-    Phase::Dot,
-];
-
 /// Takes a reply apart, and looks at it from every phase.
 pub(super) fn reply(code: u16, text: &str) {
     let reply = Reply::new(code, text);
     fit(&reply);
     assert_eq!((reply.code, reply.enhanced), (code, enhanced(code, text)), "{text:?}");
-    for phase in PHASES {
+    for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Done) {
         let class = classify(phase, &SmtpEvent::Reply(reply.clone()));
         assert!(lawful(phase, &reply, class), "{phase:?}: {reply}: {class:?}");
     }

@@ -22,7 +22,7 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
-        AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, Cursor,
+        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, Cursor,
         DigestRecord, Erased, Facts, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
         Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace,
         Suppression, SuppressionFilter,
@@ -201,7 +201,7 @@ forward! { Claims {
 forward! { Outbox {
     fn put_message(message: &Message, tells_of: Option<u64>) -> bool;
     fn shrink_message(message: &Message, number: u32) -> bool;
-    fn close_message(key: &MessageKey, closed: &Closed, by: &str, now: Timestamp) -> Option<Closed>;
+    fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
     fn message(message: Uuid) -> Option<MessageRecord>;
     fn messages(filter: &MessageFilter) -> Vec<MessageRecord>;
 } }

@@ -19,10 +19,11 @@ use tidings_client::{Commands, commands::MessageCommands};
 use tidings_mail::render::Renderer;
 use tidings_model::{
     MessageKey,
+    attempt::AttemptClass,
     command::Order,
     names,
     records::{MessageRecord, MessageState, Reason, Suppression},
-    settings::{Settings, Streams},
+    settings::{Settings, StreamName},
 };
 use tidings_store::prelude::*;
 use tidings_workflows::{Message, message::Status};
@@ -55,7 +56,7 @@ pub fn submission(key: &str) -> Submission {
     Submission {
         tenant: "acme".to_owned(),
         idempotency_key: key.to_owned(),
-        stream: Streams::TRANSACTIONAL.to_owned(),
+        stream: StreamName::Transactional,
         to: To::Address { address: ANN.to_owned(), name: "Ann".to_owned() },
         content: Content::Parts {
             subject: "Your code".to_owned(),
@@ -130,7 +131,7 @@ impl MessageEnv {
     /// Returns the commands to the message's workflow.
     #[must_use]
     pub fn tell(&self, key: &MessageKey) -> MessageCommands {
-        Commands::new(self.env.temporal.clone(), names::TASK_QUEUE).message(key, Streams::TRANSACTIONAL)
+        Commands::new(self.env.temporal.clone(), names::TASK_QUEUE).message(key, StreamName::Transactional)
     }
 
     /// Queries the message's status.
@@ -186,7 +187,10 @@ impl MessageEnv {
     /// When the store does not answer.
     pub async fn classes(&self, key: &MessageKey) -> Result<Vec<String>> {
         let attempts = self.env.store.attempts(key.message_id()).await?;
-        Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
+        Ok(attempts
+            .into_iter()
+            .map(|attempt| attempt.class.map(AttemptClass::name).unwrap_or_default().to_owned())
+            .collect())
     }
 
     /// The complete history of the message's workflow.

@@ -7,7 +7,7 @@ use tidings::registration;
 use tidings_activities::{RetentionActivities, retention::Retention};
 use tidings_model::{
     Event, Key, names,
-    records::Closing,
+    records::{Actor, Closing},
     step::{Closed, Outcome, Window},
 };
 use tidings_store::Store;
@@ -56,7 +56,7 @@ impl<S: Store> Env<S> {
             window: &window,
             events: &events,
             closed: &closed,
-            by: "",
+            by: Actor::Tidings,
             return_events: false,
             planned: None,
             now: at,

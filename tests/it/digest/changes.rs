@@ -15,7 +15,7 @@ use tidings_model::{
     Key,
     command::{Reopen, Reopened, Retime},
     names,
-    records::{AuditEntry, Preferences},
+    records::{Actor, AuditEntry, Preferences},
     step::Outcome,
 };
 use tidings_needs::needs;
@@ -35,7 +35,7 @@ async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
 async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
     let entry = AuditEntry {
         at: Timestamp::now(),
-        actor: "recipient".to_owned(),
+        actor: Actor::Recipient,
         action: "preferences".to_owned(),
         why: String::new(),
     };

@@ -17,7 +17,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     Key,
-    attempt::Phase,
+    attempt::{AttemptClass, Phase},
     names,
     records::{DigestRecord, Reason, Recipient, Suppression},
     settings::{RelaySettings, Settings},
@@ -48,7 +48,10 @@ async fn ended(env: &Env, key: &Key) -> Result<Outcome> {
 
 async fn classes(env: &Env, key: &Key) -> Result<Vec<String>> {
     let attempts = env.store.attempts(digest(env, key).await?.digest_id).await?;
-    Ok(attempts.into_iter().map(|attempt| attempt.class.unwrap_or_default()).collect())
+    Ok(attempts
+        .into_iter()
+        .map(|attempt| attempt.class.map(AttemptClass::name).unwrap_or_default().to_owned())
+        .collect())
 }
 
 fn reply(text: &str) -> Act {

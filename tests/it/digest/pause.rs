@@ -47,7 +47,10 @@ async fn pause(store: &dyn Store, until: Option<Timestamp>) -> Result<Paused> {
 /// Ends the pause, and signals the key.
 async fn resume(store: &dyn Store, temporal: &Client, key: &Key) -> Result<()> {
     let (at, actor, action, why) = (Timestamp::now(), "ann".to_owned(), "resume".to_owned(), "fixed".to_owned());
-    store.resume(&alerts_of_acme(), &AuditEntry { at, actor, action, why }).await?.context("was not paused")?;
+    store
+        .resume(&alerts_of_acme(), &AuditEntry { at, actor: actor.into(), action, why })
+        .await?
+        .context("was not paused")?;
     Ok(choices::signal(temporal, key.workflow_id()).await?)
 }
 

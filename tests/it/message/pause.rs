@@ -49,7 +49,12 @@ async fn a_message_waits_for_the_resume_and_survives_a_restart() -> Result<()> {
     assert!(messages.classes(&key).await?.is_empty() && messages.env.relay.mails().is_empty());
 
     let (at, actor, action, why) = (Timestamp::now(), "ann".to_owned(), "resume".to_owned(), "fixed".to_owned());
-    messages.env.store.resume(&acme(), &AuditEntry { at, actor, action, why }).await?.context("was not paused")?;
+    messages
+        .env
+        .store
+        .resume(&acme(), &AuditEntry { at, actor: actor.into(), action, why })
+        .await?
+        .context("was not paused")?;
     choices::signal(&messages.env.temporal, key.workflow_id()).await?;
     assert_eq!(messages.ended(&key).await?, MessageState::Sent);
     messages.replays(&key).await

@@ -9,6 +9,7 @@ use tidings_harness::{
     env::{eventually, key, wait_for_emails},
     relay::{Act, At, Fault},
 };
+use tidings_model::attempt::AttemptClass;
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};
 
@@ -40,7 +41,8 @@ async fn a_worker_paused_before_the_final_dot_is_fenced_when_it_resumes() -> Res
         Ok(first.late.is_some().then(|| attempts.clone()))
     };
     let attempts = eventually("the first attempt ends", MINUTE, ended).await?;
-    let classes: Vec<_> = attempts.iter().map(|attempt| attempt.class.as_deref().unwrap_or_default()).collect();
+    let classes: Vec<_> =
+        attempts.iter().map(|attempt| attempt.class.map(AttemptClass::name).unwrap_or_default()).collect();
     assert_eq!(classes, ["fenced", "sent"]);
     assert!(attempts[0].past_the_dot_at.is_none());
     assert_eq!(cli.relay.mails().len(), 1, "a second mail");

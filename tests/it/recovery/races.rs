@@ -18,7 +18,7 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     command::Order,
-    records::{AuditEntry, Preferences},
+    records::{Actor, AuditEntry, Preferences},
     step::Outcome,
 };
 use tidings_needs::needs;
@@ -32,7 +32,7 @@ const AT_ONCE: usize = 8;
 
 async fn change(env: &Env, key: &Key) -> Result<()> {
     let preferences = Preferences { cadence: Some("after 2h".to_owned()), ..Preferences::default() };
-    let (actor, action) = ("recipient".to_owned(), "preferences".to_owned());
+    let (actor, action) = (Actor::Recipient, "preferences".to_owned());
     let entry = AuditEntry { at: Timestamp::now(), actor, action, why: String::new() };
     env.store.put_preferences(key, &preferences, None, &entry).await?;
     match env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await {

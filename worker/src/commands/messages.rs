@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::PossibleValuesParser;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_activities::operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_model::{
+    attempt::Phase,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
     records::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin},
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     Config,
-    args::Reason,
+    args::{Reason, one_of},
     client,
     commands::digest::{answers, reopen},
     error::Usage,
@@ -39,8 +39,8 @@ pub enum Command {
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
         /// Only messages in this state
-        #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(MessageState::ALL.map(MessageState::name)))]
-        state: Option<String>,
+        #[arg(long, value_name = "STATE", value_parser = one_of(MessageState::ALL, MessageState::name))]
+        state: Option<MessageState>,
         /// The largest number of messages
         #[arg(long, value_name = "N", default_value = "50")]
         limit: u32,
@@ -96,7 +96,6 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     match command {
         Command::List { tenant, state, limit, json } => {
-            let state = MessageState::ALL.into_iter().find(|known| Some(known.name()) == state.as_deref());
             list(&*store, &MessageFilter { tenant, state, limit }, json).await
         }
         Command::Show { id, json } => show(&*store, id, json).await,
@@ -213,7 +212,7 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
     };
     line("why", &message.why);
     line("of", &whose(&message.origin));
-    line("stream", &message.stream);
+    line("stream", message.stream.name());
     line("to", &message.envelope_to);
     line("subject", &message.subject);
     line("Message-ID", &message.message_id);
@@ -233,8 +232,12 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
 fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
     let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
     let mut text = format!("{} by {relay}: ", local(*begun_at, zone));
-    text += class.as_deref().unwrap_or(if past_the_dot_at.is_some() { "past the dot" } else { "under way" });
-    for (before, part) in [(" at ", phase.as_deref()), (": ", reply.as_deref())] {
+    text += match class {
+        Some(class) => class.name(),
+        None if past_the_dot_at.is_some() => "past the dot",
+        None => "under way",
+    };
+    for (before, part) in [(" at ", phase.map(Phase::name)), (": ", reply.as_deref())] {
         if let Some(part) = part.filter(|part| !part.is_empty()) {
             text += before;
             text += part;
@@ -252,7 +255,9 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 mod tests {
     use tidings_model::{
         MessageKey,
+        attempt::AttemptClass,
         delivery_events::{Bounce, Kind, Report, Status},
+        settings::StreamName,
     };
 
     use super::*;
@@ -261,15 +266,15 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    fn attempt(number: u32, class: Option<&str>) -> AttemptRecord {
+    fn attempt(number: u32, class: Option<AttemptClass>) -> AttemptRecord {
         AttemptRecord {
             number,
             relay: "default".into(),
             begun_at: at(0),
             past_the_dot_at: None,
             ended_at: Some(at(1)),
-            phase: class.map(|_| "rcpt".into()),
-            class: class.map(str::to_owned),
+            phase: class.map(|_| Phase::Rcpt),
+            class,
             reply: class.map(|_| "451 4.3.0 later".into()),
             late: None,
         }
@@ -281,7 +286,7 @@ mod tests {
         let message = MessageRecord {
             id: Uuid::nil(),
             origin: Origin::Single { key, user: None, content_sha256: String::new() },
-            stream: "transactional".into(),
+            stream: StreamName::Transactional,
             state: MessageState::Sending,
             why: String::new(),
             envelope_to: "ann@example.net".into(),
@@ -292,7 +297,7 @@ mod tests {
             closed_at: None,
             attempts: 2,
         };
-        let attempts = [attempt(1, Some("deferred")), attempt(2, None)];
+        let attempts = [attempt(1, Some(AttemptClass::Deferred)), attempt(2, None)];
         let bounced = Report {
             kind: Kind::Bounced(Bounce::Hard),
             status: Some(Status(5, 1, 1)),

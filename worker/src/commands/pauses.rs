@@ -7,10 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::{
-    pause::{Pause, Paused, Scope},
-    records::AuditEntry,
-};
+use tidings_model::pause::{Pause, Paused, Scope};
 use tidings_store::Store;
 use uuid::Uuid;
 
@@ -139,7 +136,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     let ResumeOptions { scope, id, common } = options;
     let order = common.reason.order()?;
     let store = store(config).await?;
-    let entry = AuditEntry { at: Timestamp::now(), actor: order.by, action: "resume".to_owned(), why: order.why };
+    let entry = order.entry("resume", Timestamp::now());
     let known = match (&scope, id) {
         (Some(scope), _) => latest(&*store, scope).await?,
         (None, id) => Some(by_id(&*store, id.unwrap_or_default()).await?),

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
 use tidings_mail::render::Renderer;
-use tidings_model::settings::Streams;
+use tidings_model::settings::StreamName;
 
-use crate::{Config, error::Usage, storage::Storage};
+use crate::{Config, args::one_of, error::Usage, storage::Storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,8 +51,8 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS")]
     reply_to: Option<String>,
     /// `transactional` for a message that the recipient waits for; `bulk` for a newsletter
-    #[arg(long, value_name = "STREAM", default_value = Streams::TRANSACTIONAL)]
-    stream: String,
+    #[arg(long, value_name = "STREAM", default_value = StreamName::Transactional.name(), value_parser = one_of(StreamName::ALL, StreamName::name))]
+    stream: StreamName,
     /// Answer in JSON
     #[arg(long)]
     json: bool,

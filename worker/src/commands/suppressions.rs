@@ -1,13 +1,12 @@
 //! `tidings suppressions`: lists suppressed addresses, adds and imports them, and lifts a suppression.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::records::{AuditEntry, Reason, Suppression, SuppressionFilter};
+use tidings_model::records::{Reason, Suppression, SuppressionFilter};
 
 use crate::{
     Config, Storage,
-    args::{self, OptionalReason},
+    args::{self, OptionalReason, one_of},
     config::address,
     error::Usage,
 };
@@ -85,7 +84,7 @@ pub struct Options {
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// Only for this reason [default: all of them]
-    #[arg(long = "reason", value_name = "REASON", value_parser = reasons())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
     only: Option<Reason>,
     #[command(flatten)]
     reason: OptionalReason,
@@ -104,19 +103,13 @@ pub struct Added {
     #[arg(long, value_name = "TENANT")]
     tenant: String,
     /// A bounce stops all messages; complaint and unsubscribed stop those of the stream bulk
-    #[arg(long = "reason", value_name = "REASON", value_parser = reasons())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
     suppressed: Reason,
     #[command(flatten)]
     reason: args::Reason,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Parses the reason of a suppression.
-fn reasons() -> impl TypedValueParser<Value = Reason> {
-    PossibleValuesParser::new(Reason::ALL.map(Reason::name))
-        .try_map(|name| Reason::ALL.into_iter().find(|reason| reason.name() == name).ok_or("is not a reason"))
 }
 
 /// Carries out the command. `false`: there was nothing to lift, or a line was refused.
@@ -153,7 +146,7 @@ async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
     let order = why.order()?;
     let address = address(&written).map_err(|problem| Usage(format!("{written:?} {problem}")))?;
     let now = Timestamp::now();
-    let entry = AuditEntry { at: now, actor: order.by, action: ADD.to_owned(), why: order.why };
+    let entry = order.entry(ADD, now);
     let suppression = Suppression { tenant, address, reason, detail: "added by an operator".to_owned(), at: now };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let added = store.put_suppressions(&[suppression], &entry).await? > 0;
@@ -169,8 +162,7 @@ async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
 async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     let Options { tenant, address, only, reason, json: as_json } = options;
     let order = reason.order("tidings suppressions lift")?;
-    let action = "suppression_lift".to_owned();
-    let entry = AuditEntry { at: Timestamp::now(), actor: order.by, action, why: order.why };
+    let entry = order.entry("suppression_lift", Timestamp::now());
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let lifted = store.lift(&tenant, &address, only, &entry).await?;
     let names: Vec<_> = lifted.iter().map(|reason| reason.name()).collect();

@@ -137,12 +137,8 @@ fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choi
 }
 
 fn throttled(text: &str) -> Result<Throttled, String> {
-    let known = [Throttled::Defer, Throttled::Skip];
     let right = "write \"defer\" to wait, or \"skip\" to close the window as throttled";
-    known
-        .into_iter()
-        .find(|known| known.name() == text)
-        .ok_or_else(|| format!("is not an effect of a throttle; {right}"))
+    Throttled::named(text).ok_or_else(|| format!("is not an effect of a throttle; {right}"))
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {

@@ -144,7 +144,7 @@ fn variable_name(text: &str) -> Result<(), String> {
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
-    Provider::ALL.into_iter().find(|provider| provider.name() == text).ok_or_else(|| {
+    Provider::named(text).ok_or_else(|| {
         let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.name()).collect();
         format!("is not a provider that Tidings knows; write one of {}", names.join(", "))
     })
@@ -155,7 +155,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || "is not a rate; write for example \"14/s\", \"600/m\" or \"10000/h\"".to_owned();
     let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
     let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
-    let per = Per::ALL.into_iter().find(|known| known.name() == per).ok_or_else(wrong)?;
+    let per = Per::named(per).ok_or_else(wrong)?;
     Ok(Rate { mails, per })
 }
 

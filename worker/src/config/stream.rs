@@ -221,9 +221,8 @@ fn relays(
 }
 
 fn guarantee(text: &str) -> Result<Guarantee, String> {
-    let known = [Guarantee::AtLeastOnce, Guarantee::AtMostOnce];
     let right = "write \"at_least_once\" to send again after an unknown outcome, or \"at_most_once\"";
-    known.into_iter().find(|known| known.name() == text).ok_or_else(|| format!("is not a guarantee; {right}"))
+    Guarantee::named(text).ok_or_else(|| format!("is not a guarantee; {right}"))
 }
 
 /// Parses an address for returned messages. The token must fit before the `@`.

@@ -67,6 +67,8 @@ mod tests {
     use tidings_model::step::Closed;
     use uuid::Uuid;
 
+    use tidings_model::records::DigestState;
+
     use super::*;
 
     fn key() -> Key {
@@ -79,7 +81,7 @@ mod tests {
             key: key(),
             opened_at: Timestamp::UNIX_EPOCH,
             due_at: Timestamp::UNIX_EPOCH,
-            state: if outcome.is_some() { "closed".into() } else { "claimed".into() },
+            state: if outcome.is_some() { DigestState::Closed } else { DigestState::Claimed },
             closed: outcome.map(|outcome| Closed { outcome, why: String::new() }),
             closed_at: None,
             items,

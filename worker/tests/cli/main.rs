@@ -102,3 +102,13 @@ fn an_invalid_key_exits_with_2() {
     assert_eq!(code, 2);
     assert!(error.contains("\"acme/ann\" is not TENANT/TYPE/USER"), "{error}");
 }
+
+#[test]
+fn a_message_goes_by_one_of_the_two_streams() {
+    let folder = TempDir::new().unwrap();
+    let arguments =
+        ["send", "--tenant", "acme", "--to", "ann", "--key", "k", "--template", "invoice", "--stream", "express"];
+    let (code, out, err) = run(folder.path(), &arguments, "");
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("express") && err.contains("transactional, bulk"), "{err}");
+}

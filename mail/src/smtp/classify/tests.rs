@@ -2,18 +2,6 @@
 
 use super::*;
 
-const BEFORE_THE_DOT: [Phase; 9] = [
-    Phase::Connect,
-    Phase::Tls,
-    Phase::Greeting,
-    Phase::Ehlo,
-    Phase::Auth,
-    Phase::Mail,
-    Phase::Rcpt,
-    Phase::Data,
-    Phase::Body,
-];
-
 #[test]
 fn each_row_of_the_table_has_its_class() {
     for row in OUTCOMES {
@@ -32,7 +20,7 @@ fn the_same_class_is_always_followed_by_the_same_step() {
 #[test]
 fn a_lost_or_silent_attempt_is_ambiguous_only_after_the_dot() {
     for event in [SmtpEvent::Lost, SmtpEvent::Silent] {
-        for phase in BEFORE_THE_DOT {
+        for phase in Phase::ALL.into_iter().take_while(|phase| *phase < Phase::Dot) {
             assert_eq!(classify(phase, &event), AttemptClass::Deferred, "{phase:?}");
         }
         assert_eq!(classify(Phase::Dot, &event), AttemptClass::Ambiguous);
@@ -41,7 +29,7 @@ fn a_lost_or_silent_attempt_is_ambiguous_only_after_the_dot() {
 
 #[test]
 fn a_transient_reply_is_never_permanent_and_never_blames_the_recipient() {
-    for phase in BEFORE_THE_DOT.into_iter().chain([Phase::Dot]) {
+    for phase in Phase::ALL.into_iter().take_while(|phase| *phase <= Phase::Dot) {
         for code in 400..500 {
             for text in ["", "4.1.1 x", "4.2.2 x", "4.7.1 x", "4.3.4 x"] {
                 let class = classify(phase, &SmtpEvent::Reply(Reply::new(code, text)));

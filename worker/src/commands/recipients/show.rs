@@ -133,7 +133,7 @@ fn directory(recipient: Option<&Recipient>, addresses: bool) -> String {
 }
 
 fn in_a_line(digest: &DigestRecord) -> String {
-    let end = digest.closed.as_ref().map_or(digest.state.as_str(), |closed| closed.outcome.name());
+    let end = digest.closed.as_ref().map_or(digest.state.name(), |closed| closed.outcome.name());
     format!("digest   {}  {end}, {}, due {}", digest.digest_id, counted(digest.items, "event"), local(digest.due_at))
 }
 

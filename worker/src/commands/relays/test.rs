@@ -11,7 +11,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     attempt::{AttemptClass, Phase},
-    settings::{Stream, Streams, UnknownRecipients},
+    settings::{Stream, StreamName, Streams, UnknownRecipients},
 };
 use uuid::Uuid;
 
@@ -99,8 +99,8 @@ async fn mail(
     let Streams { bulk, transactional } = config.settings(UnknownRecipients::Wait)?.streams;
     let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
     let (name, stream) = match (serves(&bulk), serves(&transactional)) {
-        (false, true) => (Streams::TRANSACTIONAL, &transactional),
-        _ => (Streams::BULK, &bulk),
+        (false, true) => (StreamName::Transactional, &transactional),
+        _ => (StreamName::Bulk, &bulk),
     };
     let sender = &stream.sender;
     let now = Timestamp::now();
@@ -113,7 +113,7 @@ async fn mail(
         html: None,
         text: &text,
         id: route.message(),
-        of: MessageKind::Single { tenant: "tidings", stream: "test" },
+        of: MessageKind::Single { tenant: "tidings", stream: name },
         date: now,
         message_domain: &sender.domain,
         token: None,

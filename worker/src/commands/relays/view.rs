@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_model::{breaker::Breaker, settings::Streams};
+use tidings_model::{breaker::Breaker, settings::StreamName};
 use uuid::Uuid;
 
 use crate::{Config, config::Relay};
@@ -15,7 +15,7 @@ pub(super) struct RelayView<'a> {
     name: &'a str,
     /// Without the password; why it is missing, where it is.
     url: String,
-    streams: Vec<&'static str>,
+    streams: Vec<StreamName>,
     #[serde(flatten)]
     state: State,
     failures: u32,
@@ -52,7 +52,8 @@ impl<'a> RelayView<'a> {
             Ok(settings) => settings.relay.to_string(),
             Err(problem) => format!("{} {}", problem.value, problem.problem),
         };
-        let streams = [(Streams::BULK, &config.streams.bulk), (Streams::TRANSACTIONAL, &config.streams.transactional)];
+        let streams =
+            [(StreamName::Bulk, &config.streams.bulk), (StreamName::Transactional, &config.streams.transactional)];
         let by_it = |stream: &crate::config::Stream| stream.settings.relays.iter().any(|relay| relay == name);
         Self {
             name,
@@ -81,7 +82,8 @@ impl State {
 impl fmt::Display for RelayView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, url, state, failures, sent, bounced, .. } = self;
-        write!(f, "{name}  {url}  {}: ", self.streams.join(", "))?;
+        let names: Vec<_> = self.streams.iter().map(|stream| stream.name()).collect();
+        write!(f, "{name}  {url}  {}: ", names.join(", "))?;
         match state {
             State::Closed if *failures > 0 => write!(f, "in use; the last {failures} attempts could not connect")?,
             State::Closed => f.write_str("in use")?,

@@ -128,7 +128,7 @@ impl Format {
         match self {
             Self::Tidings => {
                 let written = value("reason");
-                let known = Reason::ALL.into_iter().find(|reason| reason.name() == written);
+                let known = Reason::named(&written);
                 known.map(Some).ok_or_else(|| ("reason", unknown(&written, &Reason::ALL.map(Reason::name))))
             }
             Self::Sendgrid => permanent(&value("status"), &value("reason"), "status").map(Some),

@@ -9,7 +9,7 @@ use tidings_store::Store;
 use super::format::Format;
 use crate::{
     Config, Storage,
-    args::OptionalReason,
+    args::{OptionalReason, one_of},
     config::address,
     line_input::{self, Rejection, Report},
     record_input::{Record, Records},
@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// The reason of every row, for a list that does not say it
-    #[arg(long = "reason", value_name = "REASON", value_parser = super::reasons())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
     all: Option<Reason>,
     #[command(flatten)]
     reason: OptionalReason,
@@ -52,7 +52,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let format = Format::of(&records.columns()?, format)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let now = Timestamp::now();
-    let entry = AuditEntry { at: now, actor: order.by, action: super::ADD.to_owned(), why: order.why };
+    let entry = order.entry(super::ADD, now);
     let list = List { tenant, format, all, now };
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);

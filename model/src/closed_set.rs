@@ -1,0 +1,82 @@
+//! Closed sets: enums whose values have one name each, the same in SQL, JSON, logs and metrics.
+
+/// Declares a closed set: `enum Name { Variant = "name", ... }`.
+///
+/// The enum gets `ALL`, `name`, `named`, [`Display`](std::fmt::Display) and serde, all by the same names.
+macro_rules! closed_set {
+    ($(#[$meta:meta])* $vis:vis enum $set:ident { $($(#[$value_meta:meta])* $value:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $vis enum $set {
+            $($(#[$value_meta])* $value,)+
+        }
+
+        impl $set {
+            /// Each value, in the order of its declaration.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// The name in SQL, JSON, logs and metrics.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
+
+            /// The value with this name. `None`: a later version may have written the name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == name)
+            }
+        }
+
+        impl std::fmt::Display for $set {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl serde::Serialize for $set {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $set {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                let names = &[$($name),+];
+                Self::named(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, names))
+            }
+        }
+    };
+}
+#[cfg(test)]
+mod tests {
+    closed_set! {
+        /// Two ends of a line.
+        enum End {
+            Near = "near",
+            FarAway = "far_away",
+        }
+    }
+
+    #[test]
+    fn each_value_has_the_same_name_everywhere() {
+        for end in End::ALL {
+            assert_eq!(End::named(end.name()), Some(end));
+            assert_eq!(end.to_string(), end.name());
+            let json = serde_json::to_string(&end).unwrap();
+            assert_eq!(json, format!("\"{end}\""));
+            assert_eq!(serde_json::from_str::<End>(&json).unwrap(), end);
+        }
+        assert_eq!(End::ALL, [End::Near, End::FarAway]);
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        assert_eq!(End::named("middle"), None);
+        let error = serde_json::from_str::<End>("\"middle\"").unwrap_err().to_string();
+        assert!(error.contains("middle") && error.contains("far_away"), "{error}");
+    }
+}
