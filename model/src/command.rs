@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::{
     Event,
     limits::{self, Invalid},
+    pause::Paused,
     records::{Actor, AuditEntry},
     step::window::Window,
 };
@@ -91,6 +92,9 @@ pub struct Flushed {
     /// The key is on hold, and they go out when that ends.
     #[serde(default)]
     pub held: bool,
+    /// An operator's pause covers the key, and they go out when that ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
 }
 
 /// The answer of the update `hold`.
@@ -111,6 +115,9 @@ pub struct Released {
     pub events: u64,
     /// Time when the events are due. A time in the past: they go out now.
     pub due_at: Option<Timestamp>,
+    /// An operator's pause covers the key, and nothing goes out before that ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
 }
 
 /// The answer of the update `drop`.

@@ -10,6 +10,7 @@ pub mod pause;
 pub mod plan;
 pub mod preference_check;
 pub mod quiet;
+pub mod spread;
 
 pub use in_force::{InForce, Next};
 pub use offered_cadences::{Choice, Choices};

@@ -24,7 +24,7 @@ impl Actor {
         }
     }
 
-    /// The operator with this login. Without a login nobody asked: Tidings acts by itself, for example after a cancel.
+    /// The operator with this login. Without a login Tidings acts by itself, for example after a cancel.
     #[must_use]
     pub fn of_login(login: &str) -> Self {
         if login.is_empty() { Self::Tidings } else { Self::from(login.to_owned()) }

@@ -1,14 +1,13 @@
 //! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use uuid::Uuid;
 
-use crate::{Cadence, Key, Quiet, Slide, rules::effective::Effective, settings::DigestSettings, words};
-
-/// Namespace of the hash that spreads keys (UUIDv5, RFC 9562): drawn once, fixed for ever.
-const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_90d2_3f58);
+use crate::{
+    Cadence, Key, Quiet, Slide,
+    rules::{effective::Effective, spread::share},
+    settings::DigestSettings,
+    words,
+};
 
 /// So often a mail is put off by quiet hours and the spread after them, before it goes out right at their end: where the
 /// spread leads from each quiet time into the next, it would wait for ever.
@@ -119,13 +118,6 @@ impl<'a> Timing<'a> {
         let (at, from) = (self.zone.to_datetime(at), self.zone.to_datetime(from));
         at.strftime(if at.date() == from.date() { "%H:%M" } else { "%a %H:%M" }).to_string()
     }
-}
-
-/// A workflow's share of a spread, in whole seconds: the same each time, and even over workflows.
-pub(crate) fn share(workflow_id: &str, spread: Duration) -> Duration {
-    let hash = Uuid::new_v5(&SPREAD_NAMESPACE, workflow_id.as_bytes()).as_u128();
-    let seconds = hash % u128::from(spread.as_secs().max(1));
-    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
 fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {

@@ -37,7 +37,8 @@ impl InForce {
     #[must_use]
     pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
         let effective = Effective::new(settings, facts);
-        let paused = facts.preferences.paused_until.is_some_and(|until| until > now);
+        let stopped = facts.pause.as_ref().is_some_and(|pause| pause.in_force(now));
+        let paused = stopped || facts.preferences.paused_until.is_some_and(|until| until > now);
         let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never().is_none();
         let timing = Timing::new(settings, key, &effective);
         let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));

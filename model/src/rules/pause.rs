@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{pause::Paused, rules::deadline::share, step::PauseWait};
+use crate::{pause::Paused, rules::spread, step::PauseWait};
 
-/// The spread of what is overdue, where the digest type has none, and of single messages.
-pub const SPREAD: Duration = Duration::from_mins(1);
 /// The shortest wait before the store is asked again. Each key adds its share of as much, so that the keys of a tenant do not
 /// all ask at once.
 pub const LOOK_AGAIN_AFTER: Duration = Duration::from_mins(30);
@@ -16,9 +14,8 @@ pub const LOOK_AGAIN_AFTER: Duration = Duration::from_mins(30);
 #[must_use]
 pub fn wait(paused: Option<&Paused>, workflow_id: &str, spread: Option<Duration>, now: Timestamp) -> Option<PauseWait> {
     let paused = paused.filter(|paused| paused.in_force(now))?;
-    let share_of = |spread| share(workflow_id, spread);
-    let share = share_of(spread.unwrap_or(SPREAD));
-    let look_again = later(now, LOOK_AGAIN_AFTER + share_of(LOOK_AGAIN_AFTER));
+    let look_again = later(now, LOOK_AGAIN_AFTER + spread::share(workflow_id, LOOK_AGAIN_AFTER));
+    let share = spread::overdue_share(workflow_id, spread);
     let look_at = paused.until.map_or(look_again, |until| later(until, share).min(look_again));
     Some(PauseWait { paused: paused.clone(), look_at, share })
 }
@@ -77,6 +74,6 @@ mod tests {
     fn a_key_has_the_same_share_each_time() {
         let share = |until| wait_of(7, until, None).unwrap().share;
         assert_eq!(share(None), share(Some(NOW + 5)));
-        assert!(share(None) < SPREAD);
+        assert!(share(None) < spread::OVERDUE_SPREAD);
     }
 }

@@ -28,6 +28,7 @@ use tidings_model::{
     command::Order,
     decode::BatchPayload,
     names,
+    rules::spread::overdue_share,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
@@ -350,6 +351,17 @@ pub fn json_batch<'a>(
 ) -> Inbound {
     let BatchPayload { metadata, data } = BatchPayload::new(events, retracts);
     vec![Payload { metadata: metadata.into(), data, ..Payload::default() }].into()
+}
+
+/// A name whose workflow waits for a second at most after a pause, so that a test need not wait for a minute.
+///
+/// # Panics
+/// When no name among a thousand is so.
+#[must_use]
+pub fn name_without_spread(workflow_id: impl Fn(&str) -> String) -> String {
+    let mut names = (0..1000).map(|n| format!("u{n}"));
+    let early = |name: &String| overdue_share(&workflow_id(name), None) <= Duration::from_secs(1);
+    names.find(early).unwrap_or_else(|| panic!("every name has a larger share"))
 }
 
 /// A plain event for [`key`].

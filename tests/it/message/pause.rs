@@ -1,19 +1,15 @@
 //! Pauses of a tenant with its single messages.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tidings_activities::choices;
 use tidings_harness::{
-    env::settings,
+    env::{name_without_spread, settings},
     message_env::{MessageEnv, of, order, submission},
 };
 use tidings_model::{
-    MessageKey,
     pause::{Paused, Scope},
     records::{AuditEntry, MessageState},
-    rules::pause,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -26,19 +22,12 @@ fn paused() -> Paused {
     Paused { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::now(), until: None }
 }
 
-/// A message with a small share of the spread, so that the test need not wait for a minute.
-fn soon() -> Result<(String, MessageKey)> {
-    let mut keys = (0..1000).map(|n| (format!("invoice-{n}"), of(&format!("invoice-{n}"))));
-    let share =
-        |key: &MessageKey| Some(pause::wait(Some(&paused()), &key.workflow_id(), None, Timestamp::now())?.share);
-    keys.find(|(_, key)| share(key).is_some_and(|share| share <= Duration::from_secs(1))).context("no such key")
-}
-
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_waits_for_the_resume_and_survives_a_restart() -> Result<()> {
     let mut messages = MessageEnv::start(settings("after 1s", "after 1s")).await?;
-    let (name, key) = soon()?;
+    let name = name_without_spread(|name| of(name).workflow_id());
+    let key = of(&name);
     let paused = messages.env.store.pause(&acme(), true, &paused()).await?.paused;
     messages.send(&submission(&name)).await?;
     let status = messages.waits(&key).await?;

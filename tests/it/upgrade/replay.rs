@@ -21,22 +21,25 @@ use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::retention::Retention;
+use tidings_activities::{choices, retention::Retention};
+use tidings_client::Commands;
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, settings, signal, wait_for_emails},
+    env::{Env, event, eventually, json_events, key, name_without_spread, settings, signal, wait_for_emails},
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
 };
 use tidings_model::{
     Key,
-    command::{Hold, Retime},
+    command::{Hold, Order, Reopen, Retime},
     names,
-    records::MessageState,
+    pause::{Paused, Scope},
+    records::{AuditEntry, MessageState},
     retention::Kind,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
+use tidings_store::{Store, prelude::*};
 use tidings_workflows::{Digest, Message, RetentionRun, Stage};
 
 /// A replay that hangs is a failure, too.
@@ -68,7 +71,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 8, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 11, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -150,6 +153,8 @@ async fn record_the_shapes_of_today() -> Result<()> {
     command(&env, &commanded).await?;
     let retention = retention(&env).await?;
     let (_post, message) = message().await?;
+    let [paused, paused_delivery] = paused(&env).await?;
+    let (_stopped, paused_message) = paused_message().await?;
 
     for (shape, handle) in [
         ("completed", env.run_handle(&completed, None)),
@@ -160,6 +165,9 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("commanded", env.run_handle(&commanded, None)),
         ("upkeep", retention),
         ("message", message),
+        ("paused", env.run_handle(&paused, None)),
+        ("paused_delivery", env.run_handle(&paused_delivery, None)),
+        ("paused_message", paused_message),
     ] {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
@@ -195,6 +203,66 @@ async fn message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)> {
     ensure!(messages.ended(&key).await? == MessageState::Sent, "it is not sent");
     let handle = run_handle(&messages.env.temporal, key.workflow_id(), None);
     Ok((messages, handle))
+}
+
+/// A window and a reopened digest that wait for a pause, and are sent after the resume.
+async fn paused(env: &Env) -> Result<[Key; 2]> {
+    let stopped = |digest_type: &str, user: &str| Key { tenant: "stopped".to_owned(), ..key(digest_type, user) };
+    let keys = ["activity", "alerts"].map(|digest_type| {
+        let user = name_without_spread(|user| stopped(digest_type, user).workflow_id());
+        stopped(digest_type, &user)
+    });
+    pause(&*env.store, "stopped", false).await?;
+    for key in &keys {
+        env.events.emit(event(key, "e1")).await?;
+        choices::signal(&env.temporal, key.workflow_id()).await?;
+        env.reaches(key, Stage::Paused).await?;
+    }
+    let [_, reopened] = &keys;
+    env.update(reopened, Digest::discard, order()).await?;
+    env.completed(reopened).await?;
+    let digest_id = env.store.digests(reopened, 1).await?.first().context("was not dropped")?.digest_id;
+    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+    Commands::new(env.temporal.clone(), names::TASK_QUEUE).digest(reopened).reopen(reopen).await?;
+    env.status_when(reopened, "its attempt is paused", |status| {
+        status.state == Stage::Paused && status.delivering.is_some()
+    })
+    .await?;
+    resume(&*env.store, "stopped").await?;
+    for key in &keys {
+        choices::signal(&env.temporal, key.workflow_id()).await?;
+        env.completed(key).await?;
+    }
+    Ok(keys)
+}
+
+/// A single message that waits for a pause, and is sent after the resume.
+async fn paused_message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)> {
+    let messages = MessageEnv::start(waits(&[Duration::from_secs(1)])).await?;
+    let key = of(&name_without_spread(|name| of(name).workflow_id()));
+    pause(&*messages.env.store, "acme", true).await?;
+    messages.send(&submission(&key.key)).await?;
+    messages.waits(&key).await?;
+    resume(&*messages.env.store, "acme").await?;
+    choices::signal(&messages.env.temporal, key.workflow_id()).await?;
+    ensure!(messages.ended(&key).await? == MessageState::Sent, "it is not sent");
+    let handle = run_handle(&messages.env.temporal, key.workflow_id(), None);
+    Ok((messages, handle))
+}
+
+async fn pause(store: &dyn Store, tenant: &str, messages: bool) -> Result<()> {
+    let scope = Scope { tenant: Some(tenant.to_owned()), digest_type: None };
+    let Order { by, why } = order();
+    store.pause(&scope, messages, &Paused { by, why, since: Timestamp::now(), until: None }).await?;
+    Ok(())
+}
+
+async fn resume(store: &dyn Store, tenant: &str) -> Result<()> {
+    let scope = Scope { tenant: Some(tenant.to_owned()), digest_type: None };
+    let Order { by: actor, why } = order();
+    let entry = AuditEntry { at: Timestamp::now(), actor: actor.into(), action: "resume".to_owned(), why };
+    store.resume(&scope, &entry).await?.context("was not paused")?;
+    Ok(())
 }
 
 /// A retention run of several batches.

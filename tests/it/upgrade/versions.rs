@@ -205,6 +205,6 @@ async fn a_worker_accepts_newer_tables_and_migrate_refuses_them() -> Result<()> 
     assert_eq!((verdict.code, verdict.mails), (Some(0), 1), "{:?}", verdict.violations);
     let refused = cli.run(&["migrate"]).await.unwrap_err().to_string();
     println!("{refused}");
-    assert!(refused.contains("a later version of Tidings migrated the database (migration 2)"), "{refused}");
+    assert!(refused.contains("a later version of Tidings migrated the database (migration "), "{refused}");
     Ok(())
 }

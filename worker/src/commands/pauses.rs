@@ -117,6 +117,10 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     }
     let order = common.reason.order()?;
     let paused = Paused { by: order.by, why: order.why, since: Timestamp::now(), until };
+    let unknown = scope.digest_type.as_ref().filter(|name| !config.digests.contains_key(*name));
+    if let Some(name) = unknown {
+        anstream::eprintln!("note: tidings.toml has no [digest.{name}] here; the pause covers that digest type only");
+    }
     let store = store(config).await?;
     let before = latest(&*store, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;

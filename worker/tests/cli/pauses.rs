@@ -43,6 +43,9 @@ async fn a_pause_is_in_force_although_temporal_is_away() {
     );
     assert!(pause["until"].is_string() && pause["ended"].is_null(), "{pause}");
 
+    let (_, out, error) = run(folder.path(), &["preferences", "get", "acme/activity/ann"], "");
+    assert!(out.contains("\n  next     paused by ann since ") && out.contains(": wrong prices"), "{out}{error}");
+
     let id = pause["id"].as_str().unwrap();
     let (_, out, _) = run(folder.path(), &[&["resume", "--id", id], &BY[..]].concat(), "");
     assert_eq!(out, "tenant=acme and type=activity is resumed\n");
@@ -58,8 +61,9 @@ async fn a_pause_is_in_force_although_temporal_is_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resume_names_the_pauses_that_still_stop_its_keys() {
     let folder = migrated().await;
-    for words in ["all", "tenant=acme", "tenant=zeta"] {
-        run(folder.path(), &[&["pause", "--where", words], &BY[..]].concat(), "");
+    for words in ["all", "tenant=acme", "tenant=zeta", "type=alrts"] {
+        let (_, _, error) = run(folder.path(), &[&["pause", "--where", words], &BY[..]].concat(), "");
+        assert_eq!(error.contains("no [digest.alrts]"), words == "type=alrts", "{error}");
     }
     let (_, out, error) = run(folder.path(), &[&["resume", "--where", "tenant=acme"], &BY[..]].concat(), "");
     assert_eq!(out, "tenant=acme is resumed\n");

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    pause::Paused,
     step::Plan,
 };
 
@@ -19,7 +20,8 @@ pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed 
     if state.flushed {
         state.note("flush", order, now);
     }
-    Flushed { events, behind: state.delivering_id(), held: state.held_until(now).is_some() }
+    let held = state.held_until(now).is_some();
+    Flushed { events, behind: state.delivering_id(), held, paused: paused(state, now) }
 }
 
 /// Starts no claim and no attempt until the hold ends. Events still collect.
@@ -42,7 +44,11 @@ pub(super) fn release(state: &mut State, order: Order, now: Timestamp) -> Releas
         state.note("release", order, now);
     }
     let due_at = if state.flushed { Some(now) } else { deadline(state) };
-    Released { held, events: state.collected(), due_at }
+    Released { held, events: state.collected(), due_at, paused: paused(state, now) }
+}
+
+fn paused(state: &State, now: Timestamp) -> Option<Paused> {
+    state.pause(now).map(|pause| pause.paused.clone())
 }
 
 /// Ends the digest in delivery and the pending events without a message. The step `close` writes the audit entry.

@@ -17,6 +17,7 @@ pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
             format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
         }
         Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
+        Flushed { paused: Some(paused), .. } => format!("{key}: {paused}; {events} will be sent when that ends"),
         // Whether the recipient paused or opted out is seen when the window is claimed.
         Flushed { behind: None, .. } => {
             format!("{key}: sending {events} now, unless the recipient's choices forbid it")
@@ -40,6 +41,9 @@ pub(super) fn released(key: &Key, released: &Released, now: Timestamp) -> String
         return format!("{key}: was not on hold");
     }
     let events = counted(released.events, "event");
+    if let Some(paused) = &released.paused {
+        return format!("{key}: released, but {paused}; {events} waiting");
+    }
     match released.due_at {
         Some(due_at) if due_at > now => format!("{key}: released; {events} due at {}", local(due_at)),
         _ => format!("{key}: released; sending {events} now"),
@@ -73,11 +77,16 @@ fn and_digest(delivering: Option<Uuid>) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
+    use tidings_model::pause::Paused;
 
     use super::*;
 
     fn key() -> Key {
         "acme/activity/ann".parse().unwrap()
+    }
+
+    fn paused() -> Paused {
+        Paused { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::UNIX_EPOCH, until: None }
     }
 
     #[test]
@@ -90,7 +99,7 @@ mod tests {
             (1, None, true, "on hold; 1 event will be sent when that ends"),
             (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
         ] {
-            let words = flushed(&key(), &Flushed { events, behind, held });
+            let words = flushed(&key(), &Flushed { events, behind, held, paused: None });
             assert!(words.contains(said), "{words}");
         }
     }
@@ -100,11 +109,20 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12);
         let timed = |was| Retimed { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
         let digest = Some(Uuid::nil());
+        let released_now = Released { held: true, events: 1, due_at: Some(now), paused: None };
         for (words, said) in [
             (held(&key(), &Held::default(), None), "nothing pending"),
             (held(&key(), &Held { events: 2, delivering: None }, None), "until it is released; 2 events waiting"),
             (released(&key(), &Released::default(), now), "was not on hold"),
-            (released(&key(), &Released { held: true, events: 1, due_at: Some(now) }, now), "sending 1 event now"),
+            (released(&key(), &released_now, now), "sending 1 event now"),
+            (
+                released(&key(), &Released { paused: Some(paused()), ..released_now.clone() }, now),
+                "released, but paused by ann since 1970-01-01T00:00:00Z: wrong prices; 1 event waiting",
+            ),
+            (
+                flushed(&key(), &Flushed { events: 1, paused: Some(paused()), ..Flushed::default() }),
+                "paused by ann since 1970-01-01T00:00:00Z: wrong prices; 1 event will be sent when that ends",
+            ),
             (dropped(&key(), &Dropped::default()), "nothing pending"),
             (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
             (retimed(&key(), &Retimed::default()), "no window is open"),

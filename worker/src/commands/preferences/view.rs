@@ -6,6 +6,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_model::{
     Key,
+    pause::Paused,
     records::{Facts, Preferences},
     rules::InForce,
     settings::DigestSettings,
@@ -24,6 +25,9 @@ pub(crate) struct PreferencesView<'a> {
     /// The cadences that the digest type offers.
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
+    /// An operator's pause of the tenant or the digest type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause: Option<&'a Paused>,
     consent: bool,
     suppressed: Option<tidings_model::records::Reason>,
 }
@@ -40,6 +44,7 @@ impl<'a> PreferencesView<'a> {
             default: InForce::new(settings, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
+            pause: facts.pause.as_ref().filter(|pause| pause.in_force(now)),
             consent: facts.consent,
             suppressed: facts.suppressed,
         }
@@ -51,6 +56,8 @@ impl<'a> PreferencesView<'a> {
             "never: the recipient opted out".to_owned()
         } else if let Some(reason) = self.suppressed {
             format!("never: the address is suppressed: {reason}")
+        } else if let Some(pause) = self.pause {
+            pause.to_string()
         } else if let Some(until) = self.paused_until {
             format!("paused until {}", in_zone(until, &self.in_force.zone))
         } else {
