@@ -34,6 +34,17 @@ const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
 /// The wait before the next try to record the end of an attempt.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
+/// The message that follows one that the relay finds too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shorter {
+    /// None is possible.
+    Never,
+    /// The outbox has it.
+    Stored,
+    /// The workflow has it made, for the attempt of this number.
+    Asked(u32),
+}
+
 /// A message of the outbox that is to be delivered.
 pub(crate) struct Outgoing<'a> {
     pub store: &'a dyn Store,
@@ -80,7 +91,9 @@ impl<'a> Outgoing<'a> {
         let Self { store, relays, stream, id, now, .. } = self;
         let route = match relays.choose(store, &stream.relays, id, now).await? {
             Choice::By(route) => route,
-            Choice::Wait { until, why } => return Ok(Beginning::NotBegun(Sent::Waiting { until, why, pause: None })),
+            Choice::Wait { until, why } => {
+                return Ok(Beginning::NotBegun(Sent::Waiting { until, why, pause: None, too_large: None }));
+            }
         };
         let (number, ambiguous, had_ambiguous_attempt, message) =
             match store.begin_attempt(id, route.name(), now).await? {
@@ -141,16 +154,16 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    /// Records the end of the attempt, reports it to the relay's breaker, and answers with what follows. `shrunk`: the outbox
-    /// has a smaller message now.
+    /// Records the end of the attempt, reports it to the relay's breaker, and answers with what follows. `shorter` says if a
+    /// shorter message follows one that is too large.
     ///
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
-    pub async fn finish(&self, delivery: &AttemptOutcome, shrunk: bool) -> Result<Cancellable<Sent>, Error> {
+    pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
         let Outgoing { store, relays, stream, soft_bounces, id, last, now } = self.outgoing;
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || self.route.deduplicates();
         let had_ambiguous_attempt = self.had_ambiguous_attempt;
-        let context = RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, soft_bounces };
+        let context = RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces };
         let verdict = verdict(delivery, &self.message, context, now);
         self.record(delivery, &verdict).await?;
         relays.report_result(store, &self.route, delivery, now).await;
@@ -159,9 +172,9 @@ impl DeliveryAttempt<'_> {
             (AttemptClass::Cancelled, _) => Ok(Cancellable::Cancelled),
             (AttemptClass::Fenced, _) => Err(Error::Fenced),
             // Another relay of the stream may take it at once.
-            (_, Sent::Waiting { why, .. }) => {
+            (_, Sent::Waiting { why, too_large, .. }) => {
                 let until = relays.again_at(store, &stream.relays, id, now).await?;
-                Ok(Cancellable::Done(Sent::Waiting { until, why, pause: None }))
+                Ok(Cancellable::Done(Sent::Waiting { until, why, pause: None, too_large }))
             }
             (_, sent) => Ok(Cancellable::Done(sent)),
         }

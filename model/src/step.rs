@@ -25,7 +25,7 @@ pub use outcome::{Closed, Outcome};
 pub use pause::PauseWait;
 pub use plan::{DeadlineBasis, Plan, PlanInput, Signs};
 pub use planned::Planned;
-pub use render::{RenderInput, Rendered};
+pub use render::{RenderInput, Rendered, TooLarge};
 pub use reopen::{ReopenInput, Resumed};
 pub use retract::RetractInput;
 pub use send::{SendInput, Sent};

@@ -131,6 +131,7 @@ conformance! {
     attempts {
         the_first_message_wins,
         a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_under_way,
+        a_message_shrinks_after_an_attempt_that_found_it_too_large,
         an_attempt_needs_a_message,
         a_new_attempt_fences_the_earlier_ones,
         of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot,

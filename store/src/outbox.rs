@@ -18,8 +18,9 @@ pub trait Outbox: Send + Sync + 'static {
     /// another number of events by now.
     async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool>;
 
-    /// Replaces a message by a smaller one after the relay of attempt `number` found it too large. Returns `false` if the message
-    /// was replaced before, or if the attempt is not under way.
+    /// Replaces a message by a smaller one after the relay of attempt `number` found it too large. A repeated call for the same
+    /// attempt changes nothing. Returns `false` if the message was replaced before for another attempt, is not smaller, or may
+    /// have arrived, or if the attempt is not the latest or has another end.
     async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
 
     /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past

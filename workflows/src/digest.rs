@@ -67,6 +67,9 @@ const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 /// The longest single timer. The workflow decides again when it fires.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
+/// The patch that makes a shorter message in a step of its own. In earlier versions the attempt made it.
+const SHORTEN: &str = "shorten";
+
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
 /// The digest workflow.
@@ -78,7 +81,8 @@ pub struct Digest {
     /// The start of this run, until its first workflow task ends. The first signals came at that time, although a worker may read
     /// them much later, after the slot of their window.
     started_at: Option<Timestamp>,
-    /// Counted here: in a replay, the server's suggestion to continue as new may come one workflow task earlier.
+    /// Counted here: in a replay by temporalio-workflow 1.1.1, the server's suggestion to continue as new may come one workflow
+    /// task earlier. The fault is gone when `continue_as_new_suggested` is the same in each task of a replay as it was live.
     steps: u32,
     bytes: usize,
     /// The time of the last decision. A query has no clock.
@@ -275,7 +279,11 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
         Decision::Load => call(ctx, LocalFirst, || Activities::load, read(claim::input), claim::apply).await,
-        Decision::Render => call(ctx, LocalFirst, || Activities::render, read(render::input), render::apply).await,
+        // A run that went on with a worker of an earlier version has sent the large message again.
+        Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| render::leave_to_attempt(&mut w.state)),
+        Decision::Render | Decision::Shorten => {
+            call(ctx, LocalFirst, || Activities::render, read(render::input), render::apply).await;
+        }
         Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, send::begin, send::apply).await,
         Decision::Close => call(ctx, LocalFirst, || Activities::close, close::begin, close::apply).await,
         Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen::input), reopen::apply).await,

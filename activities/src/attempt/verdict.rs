@@ -8,6 +8,8 @@ use tidings_model::{
     step::{Closed, Outcome, Sent},
 };
 
+use super::Shorter;
+
 /// The consequences for the ledger and for the workflow.
 pub(super) struct Verdict {
     pub end: AttemptEnd,
@@ -32,12 +34,11 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
 
 /// The circumstances that decide if another attempt may follow.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct RetryContext {
     /// An ambiguous attempt may be repeated.
     pub may_resend: bool,
-    /// The outbox has a smaller message now.
-    pub shrunk: bool,
+    /// The message that follows one that is too large.
+    pub shorter: Shorter,
     /// No attempt follows a failure of this one.
     pub last: bool,
     /// An earlier attempt was ambiguous.
@@ -77,7 +78,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
 }
 
 fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {
-    let RetryContext { may_resend, shrunk, last, had_ambiguous_attempt, .. } = context;
+    let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, .. } = context;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
@@ -91,10 +92,13 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
             Sent::Deferred { why, again_in: None }
         }
-        AttemptClass::TooLarge if shrunk => Sent::Waiting { until: now, why, pause: None },
+        AttemptClass::TooLarge if shorter != Shorter::Never => {
+            let too_large = if let Shorter::Asked(attempt) = shorter { Some(attempt) } else { None };
+            Sent::Waiting { until: now, why, pause: None, too_large }
+        }
         // The relay is at fault. The breakers decide when a relay takes the message.
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
-            Sent::Waiting { until: now, why, pause: None }
+            Sent::Waiting { until: now, why, pause: None, too_large: None }
         }
         AttemptClass::HardBounce | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed => {
             closed(Outcome::Failed, why)

@@ -1,13 +1,15 @@
 //! `render`: makes the email of a claimed digest once and puts it in the outbox.
 
+use jiff::Timestamp;
 use tidings_model::{
     records::{Actor, Closing, Message, Origin},
-    step::{Closed, Outcome, RenderInput, Rendered, Window},
+    step::{Closed, Outcome, RenderInput, Rendered, TooLarge, Window},
 };
 
 use super::email::{Composed, Email};
 use crate::{
     alert,
+    attempt::is_unavailable,
     deps::{Deps, now},
     error::Error,
 };
@@ -15,11 +17,15 @@ use crate::{
 /// The most groups that an email shows after a relay found the full one too large.
 const FEW_GROUPS: u32 = 5;
 
-/// Renders the email and stores it. Ends the digest instead if the recipient is gone or has an invalid address.
+/// Renders the email and stores it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
+/// or has an invalid address, or if no shorter email is possible.
 ///
 /// # Errors
 /// The store cannot answer, the digest type is not configured, no template works, or the DKIM key cannot sign.
 pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
+    if let Some(too_large) = &input.too_large {
+        return render_shorter(deps, input, too_large).await;
+    }
     let window = &input.window;
     let now = now(input.asked_at);
     let max_groups = deps.digest(&window.key)?.max_items;
@@ -39,26 +45,61 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
             }
         },
     };
+    end(deps, window, why, now).await
+}
+
+/// Replaces the email by a shorter one, or ends the digest if that is not possible.
+async fn render_shorter(
+    deps: &Deps,
+    input: &RenderInput,
+    TooLarge { attempt, why }: &TooLarge,
+) -> Result<Rendered, Error> {
+    let RenderInput { window, asked_at, .. } = input;
+    if let Some(large) = deps.store.message(window.digest_id).await?
+        && shorten(deps, window, *attempt, &large.envelope_to, large.created_at).await?
+    {
+        return Ok(Rendered::Stored);
+    }
+    end(deps, window, why.clone(), now(*asked_at)).await
+}
+
+/// Replaces an email that attempt `number` found too large for the relay by a shorter one to the same address. `false`: no
+/// shorter one is possible, or the email was replaced before.
+///
+/// # Errors
+/// The store cannot answer.
+pub(super) async fn shorten(
+    deps: &Deps,
+    window: &Window,
+    number: u32,
+    envelope_to: &str,
+    date: Timestamp,
+) -> Result<bool, Error> {
+    match compose_shorter(deps, window, date).await {
+        Ok(Some(short)) if short.envelope_to == envelope_to => Ok(deps.store.shrink_message(&short, number).await?),
+        Ok(_) => Ok(false),
+        Err(error) if is_unavailable(&error) => Err(error),
+        Err(error) => {
+            tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
+            Ok(false)
+        }
+    }
+}
+
+async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Result<Option<Message>, Error> {
+    let facts = deps.facts(&window.key).await?;
+    let Some(recipient) = &facts.recipient else { return Ok(None) };
+    match (Email { window, facts: &facts, recipient, date }).compose(deps, FEW_GROUPS).await? {
+        Composed::Message { message, .. } => Ok(Some(*message)),
+        Composed::Undeliverable { .. } => Ok(None),
+    }
+}
+
+async fn end(deps: &Deps, window: &Window, why: String, now: Timestamp) -> Result<Rendered, Error> {
     let closed = Closed { outcome: Outcome::Failed, why };
     let closing =
         Closing { window, events: &[], closed: &closed, by: Actor::Tidings, return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
     alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(Rendered::Nothing(closed))
-}
-
-/// Replaces an email that attempt `number` found too large for the relay by a shorter one. `false`: no shorter one is
-/// possible, or the email was replaced before.
-///
-/// # Errors
-/// As [`run`].
-pub(super) async fn shorten(deps: &Deps, window: &Window, number: u32, large: &Message) -> Result<bool, Error> {
-    let facts = deps.facts(&window.key).await?;
-    let Some(recipient) = &facts.recipient else { return Ok(false) };
-    let email = Email { window, facts: &facts, recipient, date: large.created_at };
-    let Composed::Message { message: short, .. } = email.compose(deps, FEW_GROUPS).await? else { return Ok(false) };
-    if short.envelope_to != large.envelope_to || short.bytes.len() >= large.bytes.len() {
-        return Ok(false);
-    }
-    Ok(deps.store.shrink_message(&short, number).await?)
 }

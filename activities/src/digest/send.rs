@@ -13,7 +13,7 @@ use tidings_model::{
 use super::render;
 use crate::{
     alert,
-    attempt::{Beginning, DeliveryAttempt, Outgoing, is_unavailable, waits_to_repeat},
+    attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, waits_to_repeat},
     cancellable::Cancellable,
     deps::{Deps, now},
     error::Error,
@@ -29,7 +29,7 @@ pub async fn run(
     input: &SendInput,
     cancelled: impl Future<Output = ()>,
 ) -> Result<Cancellable<Sent>, Error> {
-    let SendInput { window, failed, asked_at } = input;
+    let SendInput { window, failed, asked_at, shortens } = input;
     let now = now(*asked_at);
     let facts = deps.facts(&window.key).await?;
     if let Some(closed) = blocked(deps, window, &facts).await? {
@@ -45,8 +45,12 @@ pub async fn run(
         Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
     };
     let delivery = attempt.transmit(cancelled).await;
-    let shrunk = delivery.class == AttemptClass::TooLarge && shorten(deps, window, &attempt, &delivery).await?;
-    let sent = attempt.finish(&delivery, shrunk).await?;
+    let shorter = match delivery.class {
+        AttemptClass::TooLarge if *shortens => Shorter::Asked(attempt.number),
+        AttemptClass::TooLarge if shorten(deps, window, &attempt, &delivery).await? => Shorter::Stored,
+        _ => Shorter::Never,
+    };
+    let sent = attempt.finish(&delivery, shorter).await?;
     Ok(sent.map(|sent| match sent {
         Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
         other => other,
@@ -73,7 +77,7 @@ async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<C
 fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option<Sent> {
     let spread = deps.settings.digest(&window.key).and_then(|settings| settings.spread);
     let pause = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
-    Some(Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
+    Some(Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause), too_large: None })
 }
 
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
@@ -83,8 +87,9 @@ async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) ->
     Ok(closed)
 }
 
-/// Replaces an email that the relay found too large by a shorter one. A failure to render does not keep the attempt from
-/// being recorded.
+/// Replaces an email that the relay found too large by a shorter one, while the attempt is under way: for a workflow that does
+/// not have a shorter one made, or whose worker of an earlier version did not make one. A failure to render does not keep the
+/// attempt from being recorded.
 async fn shorten(
     deps: &Deps,
     window: &Window,
@@ -93,16 +98,9 @@ async fn shorten(
 ) -> Result<bool, Error> {
     let (number, message) = (attempt.number, &attempt.message);
     loop {
-        let shortened = render::shorten(deps, window, number, message).await;
-        if waits_to_repeat(delivery, &shortened).await {
-            continue;
+        let shortened = render::shorten(deps, window, number, &message.envelope_to, message.created_at).await;
+        if !waits_to_repeat(delivery, &shortened).await {
+            return shortened;
         }
-        return match shortened {
-            Err(error) if !is_unavailable(&error) => {
-                tracing::warn!(why = %error, "a mail that is too large cannot be made smaller");
-                Ok(false)
-            }
-            answer => answer,
-        };
     }
 }

@@ -10,7 +10,7 @@ use tidings_model::{
 
 use crate::{
     alert,
-    attempt::{Beginning, Outgoing},
+    attempt::{Beginning, Outgoing, Shorter},
     cancellable::Cancellable,
     deps::{Deps, now},
     error::Error,
@@ -45,7 +45,7 @@ pub async fn run(
         Beginning::Begun(attempt) => {
             let delivery = attempt.transmit(cancelled).await;
             // A single message cannot be shortened: its sender wrote it.
-            attempt.finish(&delivery, false).await?
+            attempt.finish(&delivery, Shorter::Never).await?
         }
     };
     Ok(sent.map(|sent| Attempted { sent, delays }))
@@ -70,5 +70,10 @@ async fn suppressed(
 async fn paused(deps: &Deps, input: &SendInput, now: Timestamp) -> Result<Option<Sent>, Error> {
     let paused = deps.store.pause_of_messages(&input.key.tenant).await?;
     let pause = pause::wait(paused.as_ref(), &input.key.workflow_id(), None, now);
-    Ok(pause.map(|pause| Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) }))
+    Ok(pause.map(|pause| Sent::Waiting {
+        until: pause.look_at,
+        why: pause.paused.to_string(),
+        pause: Some(pause),
+        too_large: None,
+    }))
 }

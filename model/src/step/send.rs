@@ -17,6 +17,10 @@ pub struct SendInput {
     /// Number of failed attempts so far, without those that do not count.
     #[serde(default)]
     pub failed: u32,
+    /// Set if the workflow has a shorter message made when the relay finds this one too large. Workflows of earlier versions
+    /// leave that to the attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortens: bool,
 }
 
 /// The answer of `send`.
@@ -35,14 +39,18 @@ pub enum Sent {
         again_in: Option<Duration>,
     },
     /// The relay is at fault (credentials, policy, throttling), and not the message, or an operator paused what the message
-    /// belongs to: no attempt counts.
+    /// belongs to, or the message is too large: no attempt counts.
     Waiting {
         /// Time to ask again.
         until: Timestamp,
-        /// The relay's fault or the pause in words.
+        /// The relay's words or the pause in words.
         why: String,
         /// The operator's pause, if that is the reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause: Option<PauseWait>,
+        /// The number of the attempt, if the relay found the message too large. A shorter one is to be made first. Only for a
+        /// workflow that [shortens](SendInput::shortens).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        too_large: Option<u32>,
     },
 }

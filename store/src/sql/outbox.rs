@@ -22,13 +22,16 @@ INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, idempotency_k
 VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, 'queued', 0, 0)
 ON CONFLICT DO NOTHING";
 
-/// Only by the attempt that is under way, because no other one may be sending the bytes; and not where the recipient may
-/// have the large one. Its answer may be lost: the same bytes once more are the same.
+/// Only for the latest attempt, under way or too large, because no other one may be sending the bytes; and not where the
+/// recipient may have the large one. Keeps the attempt's number, where an earlier version kept 1.
 pub const SHRINK_MESSAGE: &str = "
-UPDATE messages SET subject = $3, bytes = $4, template = $5, shrunk = 1
-WHERE id = $1 AND (shrunk = 0 OR bytes = $4) AND closed_at IS NULL
-  AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND class IS NULL)
-  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND class = 'ambiguous')";
+UPDATE messages SET subject = $3, bytes = $4, template = $5, shrunk = $2
+WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL AND LENGTH(bytes) > LENGTH($4)
+  AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND (class IS NULL OR class = 'too_large'))
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND (number > $2 OR class = 'ambiguous'))";
+
+/// A call whose answer was lost may be repeated.
+pub const IS_SHRUNK: &str = "SELECT 1 FROM messages WHERE id = $1 AND shrunk = $2 AND closed_at IS NULL";
 
 #[async_trait]
 impl<D: Dialect> Outbox for Sql<D> {
@@ -85,7 +88,11 @@ impl<D: Dialect> Outbox for Sql<D> {
             Self::lock_message(&mut tx, message.id).await?;
             let statement = query(SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
             let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);
-            let shrunk = D::rows(&statement.execute(&mut *tx).await?) > 0;
+            let mut shrunk = D::rows(&statement.execute(&mut *tx).await?) > 0;
+            if !shrunk {
+                let again = query(IS_SHRUNK).bind(message.id.to_string()).bind(i64::from(attempt));
+                shrunk = again.fetch_optional(&mut *tx).await?.is_some();
+            }
             tx.commit().await?;
             Ok(shrunk)
         })

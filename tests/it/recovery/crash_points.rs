@@ -22,7 +22,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    step::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+    step::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
@@ -131,10 +131,9 @@ struct Digest {
 }
 
 impl Digest {
-    fn new(seed: u64, dice: &mut Dice) -> Self {
+    fn new(seed: u64, count: u64) -> Self {
         let key = key("activity", &format!("user-{seed}"));
         let opened_at = Timestamp::now();
-        let count = 1 + dice.roll(4);
         let events = (0..count).map(|n| made_up(&format!("{seed}-{n}"), opened_at)).collect::<Vec<_>>();
         let digest_id = key.digest_id("run", seed);
         Self { window: Window { key, digest_id, opened_at, due_at: opened_at }, events }
@@ -157,14 +156,17 @@ fn made_up(event_id: &str, occurred_at: Timestamp) -> Event {
 }
 
 async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
-    let digest = Digest::new(seed, &mut dice);
+    let fault = dice.roll(8);
+    // Only a digest of more lines than a short email has can be made shorter.
+    let digest = Digest::new(seed, if fault == 4 { 9 } else { 1 + dice.roll(4) });
     let window = &digest.window;
     let to = format!("user-{seed}@dev.invalid");
-    match dice.roll(8) {
+    match fault {
         0 => relay.fault(Fault::new(At::Dot, Act::KeepAndClose).to(&to).times(1)),
         1 => relay.fault(Fault::new(At::Dot, Act::Close).to(&to).times(1)),
         2 => relay.fault(Fault::new(At::Body, Act::Close).to(&to).times(1)),
         3 => relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to(&to).times(1)),
+        4 => relay.fault(Fault::new(At::Mail, Act::Reply("552 5.3.4 too big".into())).to(&to).times(1)),
         _ => {}
     }
     let mut late_attempts = Vec::new();
@@ -187,7 +189,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     .await?;
     ensure!(matches!(loaded, Loaded::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
 
-    let input = RenderInput { asked_at, window: window.clone() };
+    let input = RenderInput { asked_at, window: window.clone(), too_large: None };
     let rendered = step(&mut dice, &mut late_attempts, || {
         let input = input.clone();
         Box::pin(async move { render::run(activities, &input).await })
@@ -196,22 +198,41 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     ensure!(rendered == Rendered::Stored, "{rendered:?}");
 
     let mut sent = None;
+    let mut too_large = None;
     for attempt in 0..6 {
         let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
-        let input = SendInput { asked_at, window: window.clone(), failed: 0 };
+        let input = SendInput { asked_at, window: window.clone(), failed: 0, shortens: too_large.is_none() };
         let answer = step(&mut dice, &mut late_attempts, || {
             let input = input.clone();
             Box::pin(async move { send::run(activities, &input, futures::future::pending()).await })
         })
         .await?;
-        if let Cancellable::Done(Sent::Closed(closed)) = answer {
-            sent = Some(closed);
-            break;
+        match answer {
+            Cancellable::Done(Sent::Closed(closed)) => {
+                sent = Some(closed);
+                break;
+            }
+            Cancellable::Done(Sent::Waiting { why, too_large: Some(attempt), .. }) => {
+                too_large = Some(TooLarge { attempt, why });
+                let input = RenderInput { asked_at, window: window.clone(), too_large: too_large.clone() };
+                let rendered = step(&mut dice, &mut late_attempts, || {
+                    let input = input.clone();
+                    Box::pin(async move { render::run(activities, &input).await })
+                })
+                .await?;
+                ensure!(rendered == Rendered::Stored, "{rendered:?}");
+            }
+            Cancellable::Done(_) | Cancellable::Cancelled => {}
         }
     }
     let closed = sent.context("six attempts did not deliver it")?;
     ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
     futures::future::join_all(late_attempts).await;
+    if too_large.is_some() {
+        let mails: Vec<_> = relay.mails().into_iter().filter(|mail| mail.to == [to.clone()]).collect();
+        let short = mails.iter().all(|mail| String::from_utf8_lossy(&mail.bytes()).contains("4 more"));
+        ensure!(short, "the large email was sent");
+    }
     check(activities, relay, &digest, &to).await
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Decision {
     Stash,
     Load,
     Render,
+    /// The relay found the message too large: make it shorter.
+    Shorten,
     Send,
     /// After a cancel or a drop: the ledger records the end of a delivery or a window.
     Close,
@@ -67,6 +69,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
         return Decision::Wait(until);
     }
     match (&state.delivering, &state.open) {
+        (Some(digest), _) if !digest.rendered && digest.too_large.is_some() => Decision::Shorten,
         (Some(digest), _) if !digest.rendered => Decision::Render,
         (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
         (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => {

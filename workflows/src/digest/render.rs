@@ -7,7 +7,15 @@ use super::state::State;
 
 /// The input, if a digest is being delivered.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<RenderInput> {
-    Some(RenderInput { asked_at, window: state.delivering.as_ref()?.window.clone() })
+    let digest = state.delivering.as_ref()?;
+    Some(RenderInput { asked_at, window: digest.window.clone(), too_large: digest.too_large.clone() })
+}
+
+/// Leaves a message that is too large to the next attempt, as runs did that a worker of an earlier version went on with.
+pub(super) fn leave_to_attempt(state: &mut State) {
+    if let Some(digest) = &mut state.delivering {
+        digest.rendered = true;
+    }
 }
 
 /// Makes the digest ready to send, or ends it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tidings_model::{
     settings::RETRY_DELAYS,
-    step::{SendInput, Sent},
+    step::{SendInput, Sent, TooLarge},
 };
 
 use super::state::State;
@@ -15,7 +15,12 @@ use crate::driver::after;
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
     let digest = state.delivering.as_mut()?;
     digest.signalled = false;
-    Some(SendInput { asked_at, window: digest.window.clone(), failed: digest.attempts })
+    Some(SendInput {
+        asked_at,
+        window: digest.window.clone(),
+        failed: digest.attempts,
+        shortens: digest.too_large.is_none(),
+    })
 }
 
 /// Ends the digest, or sets the time of the next attempt.
@@ -30,7 +35,11 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
             digest.why = why;
             digest.pause = None;
         }
-        Sent::Waiting { until, why, pause } => {
+        Sent::Waiting { until, why, pause, too_large } => {
+            if let Some(attempt) = too_large {
+                digest.rendered = false;
+                digest.too_large = Some(TooLarge { attempt, why: why.clone() });
+            }
             digest.not_before = Some(until);
             digest.why = why;
             digest.pause = pause;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
-    step::{Closed, DeadLetter, Note, PauseWait, Plan, Signs, Window},
+    step::{Closed, DeadLetter, Note, PauseWait, Plan, Signs, TooLarge, Window},
 };
 use uuid::Uuid;
 
@@ -167,7 +167,11 @@ pub(crate) struct Delivering {
     pub window: Window,
     pub items: u64,
     pub groups: u64,
+    /// The outbox has the message. After a relay found it too large: the outbox has the shorter one.
     pub rendered: bool,
+    /// The attempt that found the message too large. A message is made shorter once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_large: Option<TooLarge>,
     /// Number of failed attempts.
     pub attempts: u32,
     pub not_before: Option<Timestamp>,
@@ -187,6 +191,7 @@ impl Delivering {
             items,
             groups,
             rendered: false,
+            too_large: None,
             attempts: 0,
             not_before: None,
             why: String::new(),

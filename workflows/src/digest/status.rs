@@ -129,7 +129,7 @@ impl Stage {
             }
             Decision::Plan => Self::Planning,
             Decision::Load | Decision::Reopen => Self::Claiming,
-            Decision::Render => Self::Rendering,
+            Decision::Render | Decision::Shorten => Self::Rendering,
             Decision::Send => Self::Sending,
             Decision::Close => Self::Cancelling,
             Decision::Finish => Self::Idle,

@@ -134,7 +134,7 @@ impl State {
                 self.why = why;
                 self.pause = None;
             }
-            Sent::Waiting { until, why, pause } => {
+            Sent::Waiting { until, why, pause, .. } => {
                 self.not_before = Some(until);
                 self.why = why;
                 self.pause = pause;
@@ -256,7 +256,10 @@ mod tests {
     fn a_relay_at_fault_burns_no_attempt() {
         let mut state = state();
         state.attempted(
-            Attempted { sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None }, delays: vec![] },
+            Attempted {
+                sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None, too_large: None },
+                delays: vec![],
+            },
             at(0),
         );
         assert_eq!((state.decide(), state.failed), (Decision::Wait(at(9)), 0));
@@ -265,7 +268,8 @@ mod tests {
     fn paused() -> Attempted {
         let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None };
         let pause = PauseWait { look_at: at(1800), share: Duration::from_secs(9), paused };
-        let sent = Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) };
+        let sent =
+            Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause), too_large: None };
         Attempted { sent, delays: vec![] }
     }
 

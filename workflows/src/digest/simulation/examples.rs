@@ -514,3 +514,32 @@ fn a_command_with_nothing_to_act_on_does_nothing() {
     assert_eq!(commands::discard(&mut world.state, order()).events, 0);
     assert_eq!(decide(&world.state, world.now), Decision::Finish);
 }
+
+#[test]
+fn a_message_that_is_too_large_is_made_shorter_once() {
+    for refusals in [1, 2] {
+        let mut world = World::new(Model::default());
+        world.add(1, 0);
+        let mut decisions = Vec::new();
+        let mut left = refusals;
+        loop {
+            clear_finished_commands(&mut world.state, world.now);
+            let decision = decide(&world.state, world.now);
+            match decision {
+                Decision::Finish => break,
+                Decision::Wait(until) => world.now = until,
+                Decision::Send if left > 0 => {
+                    left -= 1;
+                    world.act(false, Answer::TooLarge);
+                }
+                _ => world.act(false, Answer::Good),
+            }
+            if matches!(decision, Decision::Shorten | Decision::Send) {
+                decisions.push(decision);
+            }
+        }
+        assert_eq!(decisions, [Decision::Send, Decision::Shorten, Decision::Send]);
+        let outcome = if refusals == 1 { Outcome::Sent } else { Outcome::Failed };
+        assert_eq!(world.state.summary.last.unwrap().closed.outcome, outcome);
+    }
+}

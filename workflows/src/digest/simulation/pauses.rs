@@ -149,7 +149,7 @@ fn a_resume_during_an_attempt_that_saw_the_pause_is_not_lost() {
     reach(&mut world, Decision::Send);
     world.take(&PAUSE);
     let asked = send::begin(&mut world.state, world.now).unwrap();
-    let answer = world.send(asked.window.digest_id, false, Answer::Good);
+    let answer = world.send(asked.window.digest_id, false, true, Answer::Good);
     world.take(&RESUME);
     send::apply(&mut world.state, &asked, answer, world.now);
     let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };

@@ -71,10 +71,11 @@ pub(super) enum Answer {
     Later,
     Deferred,
     Failed,
+    TooLarge,
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
-    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed)];
+    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed), 1 => Just(Answer::TooLarge)];
     prop_oneof![
         6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)], prop::bool::weighted(0.05))
             .prop_map(|(id, kilobytes, urgent)| Step::Add { id, kilobytes, urgent }),

@@ -220,7 +220,7 @@ impl World {
         }
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
         assert!(
-            !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Send),
+            !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Shorten | Decision::Send),
             "{decision:?} on hold"
         );
         match decision {
@@ -293,7 +293,7 @@ impl World {
                     claim::apply(&mut self.state, &input, loaded, now);
                 }
             }
-            Decision::Render => {
+            Decision::Render | Decision::Shorten => {
                 let input = render::input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let content = self.ledger.of(digest_id);
@@ -308,7 +308,7 @@ impl World {
                 let input = send::begin(&mut self.state, now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 self.check_silence();
-                let sent = self.send(input.window.digest_id, input.failed >= 5, answer);
+                let sent = self.send(input.window.digest_id, input.failed >= 5, input.shortens, answer);
                 if !lost {
                     self.silent_until = match &sent {
                         Sent::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
@@ -405,12 +405,12 @@ impl World {
         self.ledger.write(input.window.digest_id, ids(&input.events), None)
     }
 
-    pub(super) fn send(&mut self, digest_id: Uuid, last: bool, answer: Answer) -> Sent {
+    pub(super) fn send(&mut self, digest_id: Uuid, last: bool, shortens: bool, answer: Answer) -> Sent {
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
             return Sent::Closed(closed.clone());
         }
         if let Some(pause) = self.pause() {
-            return Sent::Waiting { until: pause.look_at, why: String::new(), pause: Some(pause) };
+            return Sent::Waiting { until: pause.look_at, why: String::new(), pause: Some(pause), too_large: None };
         }
         match answer {
             Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
@@ -418,7 +418,10 @@ impl World {
                 self.ledger.returned.extend(self.ledger.of(digest_id));
                 Sent::Closed(self.ledger.end(digest_id, Outcome::Failed))
             }
-            Answer::Failed => Sent::Closed(self.ledger.end(digest_id, Outcome::Failed)),
+            Answer::TooLarge if shortens => {
+                Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1) }
+            }
+            Answer::Failed | Answer::TooLarge => Sent::Closed(self.ledger.end(digest_id, Outcome::Failed)),
             Answer::Good | Answer::Later => Sent::Closed(self.ledger.end(digest_id, Outcome::Sent)),
         }
     }
