@@ -55,9 +55,10 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
 
 /// Chooses the next step.
 ///
-/// A replay decides again, and its clock may be ahead: the SDK merges workflow tasks that ended without a command with
-/// the next task, and uses the time of the last one. So each decision that does not wait must be the same at any later
-/// time, and the decisions that depend on the time come last.
+/// A replay decides again, and its clock may be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a
+/// command with the next task, and uses the time of the last one. So each decision that does not wait must be the same at
+/// any later time, and the decisions that depend on the time come last. The fault is gone when a replay of a task without
+/// a command sees the time of that task.
 pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     if state.winds_down() {
         return wind_down(state);

@@ -1,7 +1,8 @@
 //! The state of the message workflow, its decision, and each step's input and answer. Pure.
 //!
 //! No decision depends on the clock: a wait ends when its timer fires. So a replay decides the same, although its clock may
-//! be ahead.
+//! be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a command with the next one. The fault is gone
+//! when a replay of such a task sees the time of that task.
 
 use std::time::Duration;
 
