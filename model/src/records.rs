@@ -168,6 +168,9 @@ pub struct Claim {
 /// A digest's content, ready for a template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
+    /// Time of the claim; `None`: the window is still open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_at: Option<Timestamp>,
     /// Events in the digest.
     pub items: u64,
     /// Number of all lines. `lines` holds the first ones.

@@ -127,6 +127,7 @@ conformance! {
         sums_stop_at_what_an_i64_holds,
         a_payload_comes_back_as_it_was,
         an_empty_digest_has_no_lines,
+        the_window_of_an_email_ends_with_its_first_claim,
     }
     attempts {
         the_first_message_wins,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_mail::render::Rendered;
 use tidings_model::{
-    records::Recipient,
+    records::{Contents, Recipient},
     rules::admission::{Admission, admit},
     step::LoadInput,
 };
@@ -37,7 +37,9 @@ pub async fn run(deps: &Deps, due: &LoadInput) -> Result<Preview, Error> {
         Admission::Refused(closed) => Some(format!("{}: {}", closed.outcome.name(), closed.why)),
         Admission::Admitted | Admission::Changed => None,
     };
+    // A flush would claim the window now.
     let contents = deps.store.preview(window, events, &facts.preferences.off, settings.max_items).await?;
+    let contents = Contents { claimed_at: Some(now), ..contents };
     let invented = Recipient::invented(&window.key);
     let recipient = facts.recipient.as_ref().unwrap_or(&invented);
     let email = Email { window, facts: &facts, recipient, date: now };

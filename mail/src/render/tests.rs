@@ -38,7 +38,7 @@ fn group(count: u64, payload: &Value) -> Group {
 fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
     let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_groups;
     let groups = u64::try_from(lines.len()).unwrap() + unseen_groups;
-    let contents = Contents { items, groups, counts: [("files".to_owned(), 9)].into(), lines };
+    let contents = Contents { claimed_at: None, items, groups, counts: [("files".to_owned(), 9)].into(), lines };
     let recipient = Recipient {
         tenant: "acme".into(),
         user: "ann".into(),
@@ -61,6 +61,34 @@ fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
         cadence: "hourly",
         links: &Links { more_url: Some("javascript:more".into()), ..Links::default() },
     })
+}
+
+#[test]
+fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
+    let at = |text: &str| text.parse().unwrap();
+    let zone = TimeZone::UTC;
+    let (opened, due) = (at("2025-02-03T07:00:00Z"), at("2025-02-03T08:00:00Z"));
+    let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+    let recipient = Recipient::invented(&key);
+    let window = Window { key, digest_id: Uuid::nil(), opened_at: opened, due_at: due };
+    for (claimed_at, closed_at, span) in [
+        (None, "Mon 3 Feb 2025, 08:00", "Mon 3 Feb 2025, 07:00 to 08:00"),
+        (Some(at("2025-02-03T07:10:00Z")), "Mon 3 Feb 2025, 07:10", "Mon 3 Feb 2025, 07:00 to 07:10"),
+        (Some(at("2025-02-04T09:00:00Z")), "Tue 4 Feb 2025, 09:00", "Mon 3 Feb, 07:00 to Tue 4 Feb 2025, 09:00"),
+    ] {
+        let contents = Contents { claimed_at, items: 0, groups: 0, counts: [].into(), lines: Vec::new() };
+        let links = Links::default();
+        let input = Input {
+            contents: &contents,
+            window: &window,
+            recipient: &recipient,
+            zone: &zone,
+            cadence: "",
+            links: &links,
+        };
+        let shown = View::new(&input).digest.window;
+        assert_eq!((shown.closed_at.as_str(), shown.span.as_str()), (closed_at, span));
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub struct Digest {
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     pub opened_at: String,
-    /// The due time.
+    /// The time of the claim.
     pub closed_at: String,
     /// Both times in one phrase. The date appears once if they share it.
     pub span: String,
@@ -115,7 +115,8 @@ impl View {
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
         let Input { contents, window, recipient, zone, links, .. } = input;
-        let window_words = Span::new(window, zone);
+        let closed_at = contents.claimed_at.unwrap_or(window.due_at);
+        let window_words = Span::new(window.opened_at, closed_at, zone);
         let reader = Reader {
             user: clean::text(&window.key.user, NAME_CHARS).into_owned(),
             name: clean::text(&recipient.name, NAME_CHARS).into_owned(),
@@ -161,8 +162,7 @@ impl View {
 }
 
 impl Span {
-    fn new(window: &Window, zone: &TimeZone) -> Self {
-        let (opened, closed) = (window.opened_at, window.due_at);
+    fn new(opened: Timestamp, closed: Timestamp, zone: &TimeZone) -> Self {
         let shared = |format| local(opened, zone, format) == local(closed, zone, format);
         let (start, end) = match (shared("%F"), shared("%Y")) {
             (true, _) => ("%a %-d %b %Y, %H:%M", "%H:%M"),

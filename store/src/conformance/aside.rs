@@ -3,7 +3,7 @@
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{AttemptEnd, Claim, DigestState},
+    records::{AttemptEnd, Claim, Contents, DigestState},
     step::Outcome,
 };
 use uuid::Uuid;
@@ -122,7 +122,8 @@ pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: 
     assert_eq!(bench.value(tables).await, before);
     assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, DigestState::Open);
     bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();
-    assert_eq!(bench.store.contents(&window(1), 50).await.unwrap(), preview);
+    let contents = bench.store.contents(&window(1), 50).await.unwrap();
+    assert_eq!(Contents { claimed_at: None, ..contents }, preview);
     let never_opened = bench.store.preview(&window(7), &[event("x")], &off, 50).await.unwrap();
     assert_eq!((never_opened.items, bench.store.digest(window(7).digest_id).await.unwrap()), (1, None));
 }

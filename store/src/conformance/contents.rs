@@ -112,7 +112,17 @@ pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
 }
 
 pub async fn an_empty_digest_has_no_lines(bench: &Bench) {
-    let empty = Contents { items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
+    let empty = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
     assert_eq!(bench.store.contents(&window(0), 50).await.unwrap(), empty);
-    assert_eq!(contents(bench, &[], 50).await, empty);
+    assert_eq!(contents(bench, &[], 50).await, Contents { claimed_at: Some(at(1)), ..empty });
+}
+
+pub async fn the_window_of_an_email_ends_with_its_first_claim(bench: &Bench) {
+    let events = [event("a")];
+    let opened = bench.store.preview(&window(0), &events, &[].into(), 50).await.unwrap();
+    assert_eq!(opened.claimed_at, None);
+    for claimed in [7, 9] {
+        bench.claim(&window(0), &events, at(claimed)).await;
+        assert_eq!(bench.store.contents(&window(0), 50).await.unwrap().claimed_at, Some(at(7)), "claim at {claimed}");
+    }
 }

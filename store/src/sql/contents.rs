@@ -47,14 +47,14 @@ macro_rules! items_and_groups {
     ($($more:expr)?) => {
         concat!(
             "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) AS items, COUNT(*) AS groups",
-            $(", ", $more, " AS counts",)?
+            $(", ", $more, " AS counts, (SELECT claimed_at FROM digests WHERE digest_id = $1) AS claimed_at",)?
             " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1
                     GROUP BY category, entity_type, entity_id) lines"
         )
     };
 }
 
-/// `$1` digest. Answers with (events, groups, summed counts as a JSON object).
+/// `$1` digest. Answers with (events, groups, summed counts as a JSON object, time of the claim).
 pub const TOTALS: Variants = Variants {
     sqlite: items_and_groups!(sqlite_sums!("e.digest_id = $1")),
     postgres: items_and_groups!(postgres_sums!("e.digest_id = $1")),
@@ -122,10 +122,10 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Contents> {
         let id = digest_id.to_string();
         let totals = query_as(D::pick(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
-        let TotalsRow { items, groups, counts: Json(counts) } = totals;
+        let TotalsRow { items, groups, counts: Json(counts), claimed_at } = totals;
         let lines = query_as(D::pick(LINES)).bind(id).bind(i64::from(max_groups));
         let lines: Vec<LineRow> = lines.fetch_all(connection).await?;
-        Ok(Contents { items, groups, counts, lines: lines.into_iter().map(Group::from).collect() })
+        Ok(Contents { claimed_at, items, groups, counts, lines: lines.into_iter().map(Group::from).collect() })
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
@@ -141,6 +141,7 @@ pub struct TotalsRow {
     items: u64,
     groups: u64,
     counts: Json<BTreeMap<String, i64>>,
+    claimed_at: Option<Timestamp>,
 }
 }
 

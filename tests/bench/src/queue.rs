@@ -99,7 +99,7 @@ impl Queue {
 
     fn mail(&self, user: &str, lines: Vec<Group>) -> Result<Vec<u8>> {
         let items = lines.iter().map(|line| line.count).sum();
-        let contents = Contents { items, groups: lines.len() as u64, counts: [].into(), lines };
+        let contents = Contents { claimed_at: None, items, groups: lines.len() as u64, counts: [].into(), lines };
         let now = Timestamp::now();
         let window = Window { key: key("activity", user), digest_id: Uuid::new_v4(), opened_at: now, due_at: now };
         let recipient = Recipient {

@@ -133,5 +133,5 @@ fn contents(groups: u32) -> Contents {
     };
     let lines: Vec<_> = (0..groups).map(group).collect();
     let items = lines.iter().map(|group| group.count).sum();
-    Contents { items, groups: u64::from(groups), counts: [("failed".to_owned(), 100)].into(), lines }
+    Contents { claimed_at: None, items, groups: u64::from(groups), counts: [("failed".to_owned(), 100)].into(), lines }
 }

@@ -32,7 +32,7 @@ pub(super) fn group(payload: Map<String, Value>) -> Group {
 pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
     let events: u64 = lines.iter().map(|group| group.count).sum();
     let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
-    let contents = Contents { items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
+    let contents = Contents { claimed_at: None, items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
     let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
     let (tenant, user) = (key.tenant.clone(), key.user.clone());
     let (address, name) = ("ann@recipient.example".into(), name.to_owned());
