@@ -3,6 +3,3 @@ ALTER TABLE digests ADD COLUMN plan_why TEXT; -- every step that led to the time
 ALTER TABLE digests ADD COLUMN cadence TEXT; -- in the syntax of tidings.toml
 ALTER TABLE digests ADD COLUMN zone TEXT; -- IANA
 ALTER TABLE digests ADD COLUMN event_count INTEGER; -- fixed at the end, and once more before the first event is purged
--- For operators: digests, the latest first, and what was done with one. No column of these indexes changes.
-CREATE INDEX digests_by_age ON digests (opened_at, digest_id);
-CREATE INDEX audit_of_digest ON audit (digest_id) WHERE digest_id IS NOT NULL;

@@ -3,11 +3,8 @@ use tidings_model::{
     Key, MessageKey, Retract,
     attempt::AttemptClass,
     delivery_events::{Kind, Report, Reported, Which},
-    records::{
-        Actor, AttemptEnd, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient,
-        RecipientFilter, Suppression,
-    },
-    step::{BuryInput, DeadLetter, Outcome, Window},
+    records::{Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient, RecipientFilter, Suppression},
+    step::{BuryInput, DeadLetter, Outcome, Planned, Window},
 };
 
 use super::{Bench, at, closed, ends, entry, events, key, message, recipient, window_of};
@@ -134,7 +131,9 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
         ..message
     };
     let sent = window_of(key, 1);
-    bench.claim(&sent, &told(&["e1", "e2"]), at(1)).await;
+    let planned = Planned { why: format!("retimed: plan {mark}"), ..Planned::default() };
+    let limits = ClaimLimits { cap: None, off: &BTreeSet::new(), planned: Some(&planned) };
+    bench.store.claim(&sent, &told(&["e1", "e2"]), &limits, at(1)).await.unwrap();
     bench.store.put_message(&addressed(message(&sent, "")), None).await.unwrap();
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);

@@ -67,7 +67,7 @@ WHERE (tenant, digest_type, user_id, event_id) IN
 /// Retention and a reopen find something missing, as after a purge. A relay's words may name the recipient.
 pub const ERASE_DIGEST: &str = "
 UPDATE digests SET erased_at = COALESCE(erased_at, $2), purged_at = COALESCE(purged_at, $2),
-    why = CASE WHEN outcome IN ('failed', 'ambiguous') THEN '' ELSE why END
+    why = CASE WHEN outcome IN ('failed', 'ambiguous') THEN '' ELSE why END, plan_why = NULL
 WHERE digest_id = $1";
 
 pub const ENVELOPE: &str = "SELECT tenant, envelope_to FROM messages WHERE id = $1";

@@ -17,7 +17,8 @@ use crate::Result;
 
 /// Tenant, digest type, user. After the time `$4` and the id `$5`; `$6` limit.
 pub const DIGESTS_OF_KEY: &str = "
-SELECT digest_id, tenant, digest_type, user_id, opened_at, due_at, state, claimed_at, sent_at, closed_at, outcome, why
+SELECT digest_id, tenant, digest_type, user_id, opened_at, due_at, state, claimed_at, sent_at, closed_at, outcome, why,
+       plan_why, cadence, zone, event_count
 FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND (opened_at, digest_id) > ($4, $5)
 ORDER BY opened_at, digest_id LIMIT $6";
 
@@ -220,6 +221,10 @@ pub struct DigestLine {
     closed_at: Option<Timestamp>,
     outcome: Option<String>,
     why: Option<String>,
+    plan_why: Option<String>,
+    cadence: Option<String>,
+    zone: Option<String>,
+    event_count: Option<i64>,
 }
 }
 
@@ -235,7 +240,8 @@ impl From<DigestLine> for Value {
             "kind": "digest", "digest_id": row.digest_id, "tenant": row.tenant, "digest_type": row.digest_type,
             "user": row.user_id, "opened_at": row.opened_at, "due_at": row.due_at, "state": row.state,
             "claimed_at": row.claimed_at, "sent_at": row.sent_at, "closed_at": row.closed_at, "outcome": row.outcome,
-            "why": row.why,
+            "why": row.why, "plan_why": row.plan_why, "cadence": row.cadence, "zone": row.zone,
+            "event_count": row.event_count,
         })
     }
 }
