@@ -42,8 +42,6 @@ mod sqlite;
 mod statistics;
 mod suppressions;
 
-pub use suppressions::folded;
-
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;
 /// A store in a PostgreSQL database.

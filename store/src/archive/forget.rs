@@ -13,7 +13,7 @@ use tidings_model::records::PersonId;
 use uuid::Uuid;
 
 use super::{Archive, Error, blocking, pack, sync};
-use crate::{pseudonym::Pseudonyms, sql::folded};
+use crate::{address::folded, pseudonym::Pseudonyms};
 
 /// The lines of the archive that are about a person.
 pub struct LinesAbout {

@@ -1,9 +1,14 @@
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use tidings_model::{
     Key, MessageKey, Retract,
     attempt::AttemptClass,
     delivery_events::{Kind, Report, Reported, Which},
-    records::{Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient, RecipientFilter, Suppression},
+    records::{
+        Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason,
+        Recipient, RecipientFilter, Suppression,
+    },
     step::{BuryInput, DeadLetter, Outcome, Planned, Window},
 };
 
@@ -201,7 +206,7 @@ pub async fn what_is_held_about_a_person_is_complete_in_pages_of_any_size(bench:
         assert_eq!(bench.held(part, 1).await, held, "{part:?}");
         let text = Value::from(held).to_string();
         assert!(!text.contains("other"), "{part:?}: {text}");
-        let has_texts = !matches!(part, Part::Digests | Part::Audit);
+        let has_texts = part != Part::Audit;
         assert_eq!(text.contains("MARK"), has_texts, "{part:?}: {text}");
     }
     let messages = bench.held(Part::Messages, 500).await;

@@ -2,8 +2,8 @@
 
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
-use super::suppressions::folded;
 use super::{Sql, json, number, within_timeout};
+use crate::address::folded;
 use crate::{Directory, Result, pseudonym::Pseudonyms};
 use async_trait::async_trait;
 use jiff::Timestamp;

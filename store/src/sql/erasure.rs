@@ -14,8 +14,8 @@ use uuid::Uuid;
 use super::dialect::Dialect;
 use super::ending::FENCE;
 use super::message::LOCK_MESSAGE;
-use super::suppressions::folded;
 use super::{Sql, within_timeout};
+use crate::address::folded;
 use crate::{
     Erasure, Error, Result,
     pseudonym::{PREFIX, Pseudonyms},

@@ -3,6 +3,7 @@
 use super::columns::row;
 use super::dialect::Dialect;
 use super::{Sql, no_nul, within_timeout};
+use crate::address::folded;
 use crate::{Result, Suppressions};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -184,12 +185,4 @@ row! {
 pub struct ReasonRow {
     reason: Reason,
 }
-}
-
-/// An address as all of its spellings are compared: in lower case, its domain in ASCII (RFC 5891), as on an envelope.
-pub fn folded(address: &str) -> String {
-    let lower = address.to_lowercase();
-    let domain = lower.rsplit_once('@').filter(|(_, domain)| !domain.is_ascii());
-    let ascii = domain.and_then(|(local, domain)| Some(format!("{local}@{}", url::Host::parse(domain).ok()?)));
-    ascii.unwrap_or(lower)
 }

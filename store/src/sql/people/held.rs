@@ -11,9 +11,9 @@ use tidings_model::records::{Cursor, Listed, Page, Part, RowPlace};
 use super::super::columns::row;
 use super::super::dialect::Dialect;
 use super::super::retention::lines::{DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
-use super::super::suppressions::folded;
 use super::super::{Sql, json as to_json};
 use crate::Result;
+use crate::address::folded;
 
 /// Tenant, digest type, user. After the time `$4` and the id `$5`; `$6` limit.
 pub const DIGESTS_OF_KEY: &str = "

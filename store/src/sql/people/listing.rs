@@ -6,8 +6,8 @@ use tidings_model::records::{Cursor, Listed, ListedRecipient, Reason, Recipient,
 use super::super::Sql;
 use super::super::columns::row;
 use super::super::dialect::Dialect;
-use super::super::suppressions::folded;
 use crate::Result;
+use crate::address::folded;
 
 /// `$1` tenant, `$2` folded address, `$3` zone, `$4` locale; each may be empty. `$5`: only suppressed ones. After the tenant `$6`
 /// and the user `$7`; `$8` limit.

@@ -11,9 +11,10 @@ use tidings_model::records::{
 use super::super::Sql;
 use super::super::columns::{Json, row};
 use super::super::dialect::Dialect;
-use super::super::suppressions::{SuppressionRow, folded};
+use super::super::suppressions::SuppressionRow;
 use super::listing::RecipientRow;
 use crate::Result;
+use crate::address::folded;
 
 pub const RECIPIENT: &str = "
 SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE tenant = $1 AND user_id = $2";
