@@ -1,14 +1,15 @@
 //! The run loop of the workers of both streams and of the purge.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{try_join, try_join_all};
+use temporalio_client::Client;
 use tidings_activities::{Deps, RetentionActivities, relays::Relays};
 use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, storage::Storage};
+use crate::{Config, config::Temporal, storage::Storage};
 
 mod failures;
 mod metrics;
@@ -18,6 +19,9 @@ pub mod retention_schedule;
 pub mod sdk;
 
 use retention_schedule::RetentionSchedule;
+
+/// The pause before the next try to reach Temporal.
+const RECONNECT: Duration = Duration::from_secs(5);
 
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
@@ -37,7 +41,7 @@ pub async fn run(
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
     };
-    let client = config.temporal.connect().await?;
+    let Some(client) = connected(&config.temporal, &shutdown).await else { return Ok(()) };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
@@ -79,4 +83,18 @@ pub async fn run(
     }
     tokio::join!(bulk.close(), bulk_messages.close(), transactional.close());
     Ok(())
+}
+
+/// Connects to Temporal, and tries again while Temporal is away. `None`: the worker was signalled to stop meanwhile.
+async fn connected(temporal: &Temporal, shutdown: &CancellationToken) -> Option<Client> {
+    let connecting = async {
+        loop {
+            match temporal.connect().await {
+                Ok(client) => break client,
+                Err(error) => tracing::warn!(%error, "the worker waits for Temporal and tries again in 5 s"),
+            }
+            tokio::time::sleep(RECONNECT).await;
+        }
+    };
+    shutdown.run_until_cancelled(connecting).await
 }

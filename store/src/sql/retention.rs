@@ -98,8 +98,11 @@ impl<D: Dialect> Retention for Sql<D> {
             Kind::Messages => COUNT_OLD_MESSAGES,
             Kind::DeliveryEvents => COUNT_OLD_REPORTS,
         };
-        let (count,): (i64,) = query_as(statement).bind(before.as_millisecond()).fetch_one(&self.reader).await?;
-        super::number(count)
+        within_timeout(async {
+            let (count,): (i64,) = query_as(statement).bind(before.as_millisecond()).fetch_one(&self.reader).await?;
+            super::number(count)
+        })
+        .await
     }
 }
 

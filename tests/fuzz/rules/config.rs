@@ -80,11 +80,23 @@ fn is_secret(line: &str) -> bool {
     let value = value.trim_start();
     // What stands behind the closing quotes is a comment.
     let value = if value.starts_with('"') { value.split('"').find(|part| !part.is_empty()) } else { Some(value) };
+    if key.rsplit('.').next() == Some("url_env") && is_text(line) {
+        return line.matches(SECRET).count() == 1 && value.is_some_and(|value| value.contains(SECRET));
+    }
     let password = value.and_then(|value| value.split_once("://")).and_then(|(scheme, rest)| {
         let (before, _) = rest.rsplit_once('@')?;
-        let (user, password) = before.split_once(':')?;
+        // Without a password the user may be a token.
+        let (user, password) = before.split_once(':').unwrap_or(("", before));
         Some((scheme.chars().all(char::is_alphanumeric) && !user.contains(['/', '?', '#', '"']), password))
     });
     let alone = line.matches(SECRET).count() == 1;
     known && alone && password.is_some_and(|(is_url, password)| is_url && password.contains(SECRET))
+}
+
+/// Answers `true` if the value is one string in plain quotes, with at most a comment after it.
+fn is_text(line: &str) -> bool {
+    let Some((_, value)) = line.split_once('=') else { return false };
+    let parts: Vec<_> = value.split('"').collect();
+    matches!(parts[..], [before, text, after] if before.trim().is_empty()
+        && !text.contains('\\') && !after.contains(SECRET) && matches!(after.trim_start().chars().next(), None | Some('#')))
 }

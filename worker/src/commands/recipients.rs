@@ -12,6 +12,7 @@ mod import;
 mod list;
 mod moved;
 mod show;
+mod unknown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,10 +86,4 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Erase(options) => erase::run(options, config).await,
         Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
-}
-
-/// Says that there is nothing to show.
-fn unknown(person: &PersonId) -> bool {
-    anstream::eprintln!("nothing is held about {person}; see tidings recipients list");
-    false
 }

@@ -103,12 +103,14 @@ fn address(
         problem,
     };
     if let Some(variable) = &raw.url_env {
-        checks.secret(&format!("{table}.url_env"), variable, variable_name)?;
+        let wrong = |fault| problem(checks.place_of(variable), "url_env", &shown(variable.as_ref()), fault);
+        let named = variable_name(variable.as_ref()).map_err(wrong);
+        checks.accept(named)?;
     }
     match (&raw.url, &raw.url_env) {
         (Some(_), Some(variable)) => {
             let fault = "is a second address next to url; leave one of them out".to_owned();
-            checks.report(problem(checks.place_of(variable), "url_env", variable.as_ref(), fault));
+            checks.report(problem(checks.place_of(variable), "url_env", &shown(variable.as_ref()), fault));
             None
         }
         (Some(url), None) => checks.secret(&format!("{table}.url"), url, parse).map(Ok),
@@ -116,7 +118,7 @@ fn address(
             let Some(url) = checks.variable(variable.as_ref()) else {
                 let fault = "is not set; set it to the relay's address, like smtp://user:password@mail.example.com:587";
                 let place = checks.place_of(variable);
-                return Some(Err(problem(place, "url_env", variable.as_ref(), fault.to_owned())));
+                return Some(Err(problem(place, "url_env", &shown(variable.as_ref()), fault.to_owned())));
             };
             checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok)
         }
@@ -132,6 +134,14 @@ fn address(
 
 fn parse(url: &str) -> Result<Address, String> {
     url.parse().map_err(|error: relay_url::Error| error.to_string())
+}
+
+/// The name as a problem shows it. A token instead of a name is not shown: only words in capital letters with an underscore are
+/// certain to be a name.
+fn shown(variable: &str) -> String {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_name = variable.contains('_') && variable.bytes().all(fits);
+    if is_name { variable.to_owned() } else { "***".to_owned() }
 }
 
 /// Accepts the names that Kubernetes accepts. A URL fails, because `url` and `url_env` are easily mixed up.

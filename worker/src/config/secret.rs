@@ -20,7 +20,8 @@ impl SecretUrl {
     }
 }
 
-/// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password.
+/// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password or
+/// has none.
 pub(super) fn masked(text: &str) -> String {
     // With a second `@`, either of them may end the password.
     let credentials_seen = |url: &Url| match text.matches('@').count() {
@@ -35,11 +36,11 @@ pub(super) fn masked(text: &str) -> String {
     };
     let secret = |name: &str| ["password", "sslpassword"].contains(&name);
     let in_query = url.query_pairs().any(|(name, _)| secret(&name));
-    if url.password().is_none() && !in_query {
+    if url.username().is_empty() && url.password().is_none() && !in_query {
         return text.to_owned();
     }
-    // Postmark and others take one token as both user name and password.
-    let is_token = url.password() == Some(url.username());
+    // Some providers take one token as both user name and password. A user name alone may be a token in the wrong place.
+    let is_token = url.password().is_none_or(|password| password == url.username()) && !url.username().is_empty();
     let masked = (!is_token || url.set_username("***").is_ok())
         && (url.password().is_none() || url.set_password(Some("***")).is_ok());
     if !masked {
@@ -79,6 +80,8 @@ mod tests {
             ("postgres://db.example/t?user=u&password=hunter2", "postgres://db.example/t?user=u&password=***"),
             ("smtp://u:hunter2@relay.example:587", "smtp://u:***@relay.example:587"),
             ("smtp://hunter2:hunter2@relay.example:587", "smtp://***:***@relay.example:587"),
+            ("smtp://hunter2@relay.example:587", "smtp://***@relay.example:587"),
+            ("postgres://hunter2@db.example/t", "postgres://***@db.example/t"),
             ("u:hunter2@relay.example", "***@relay.example"),
             ("smtp://u:1#hunter2@relay.example", "***@relay.example"),
             ("smtp://ann@acme.example:1/hunter2@relay.example", "***@relay.example"),

@@ -268,8 +268,17 @@ fn an_unusable_key_is_reported_but_never_shown() {
 #[test]
 fn a_key_given_as_key_file_is_never_shown() {
     let joined = KEY.replace('\n', "");
+    let line = KEY.lines().nth(1).unwrap();
+    let bare = KEY.lines().skip(1).filter(|line| !line.contains("-----")).collect::<String>();
     let early = "\"\"\"\nhunter2\"\"\"".to_owned();
-    for value in [format!("\"\"\"{KEY}\"\"\""), format!("\"{joined}\""), "\"\"\"k\nhunter2\"\"\"".to_owned(), early] {
+    for value in [
+        format!("\"\"\"{KEY}\"\"\""),
+        format!("\"{joined}\""),
+        "\"\"\"k\nhunter2\"\"\"".to_owned(),
+        early,
+        format!("\"{line}\""),
+        format!("\"{bare}\""),
+    ] {
         let found = problems_of(&dkim(&format!("key_file = {value}")));
         assert_eq!(
             found,

@@ -14,6 +14,7 @@ mod emit;
 mod pauses;
 mod people;
 mod template;
+mod worker;
 
 /// Starts `tidings` in `folder`, with nothing of the surrounding configuration.
 fn start(folder: &Path, arguments: &[&str]) -> Child {

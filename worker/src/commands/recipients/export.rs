@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tidings_model::records::{Cursor, Listed, Page, Part, Person, PersonId, RowPlace};
 use tidings_store::Store;
 
-use super::unknown;
+use super::unknown::unknown;
 use crate::{Config, Storage, error::Usage};
 
 /// Rows of a page. Messages come with their bytes.

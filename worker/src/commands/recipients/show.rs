@@ -10,7 +10,7 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
-use super::unknown;
+use super::unknown::unknown;
 use crate::{
     Config, Storage,
     commands::preferences::PreferencesView,

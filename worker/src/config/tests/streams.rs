@@ -127,6 +127,21 @@ fn a_relay_without_an_address_stops_only_sending() {
 }
 
 #[test]
+fn a_token_given_as_url_env_is_never_shown() {
+    for token in ["hunter2", "SG.hunter2", "hunter2/+=", "HUNTER2"] {
+        let text = format!("[relay.default]\nurl_env = \"{token}\"");
+        let error = match read(&text, &[]) {
+            Ok(config) => config.settings(UnknownRecipients::Wait).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.starts_with("tidings.toml:2: relay.default.url_env = \"***\": is not "), "{error}");
+        assert!(!error.to_lowercase().contains("hunter2"), "{error}");
+        let both = problems_of(&format!("{text}\nurl = \"smtp://127.0.0.1:25\""));
+        assert!(!both.to_lowercase().contains("hunter2"), "{both}");
+    }
+}
+
+#[test]
 fn the_default_sender_cannot_send_to_another_machine() {
     let text = "[relay.own]\nurl = \"smtp://own.example\"\n[stream.transactional]\nrelays = [\"own\"]";
     let error = read(text, &[]).unwrap().ready_to_send().unwrap_err().to_string();
@@ -151,11 +166,11 @@ fn a_wrong_relay_or_stream_names_the_remedy() {
         ),
         (
             with("url_env = \"smtp://u:hunter2@h.example\""),
-            "tidings.toml:5: relay.ses.url_env = \"smtp://u:***@h.example\": is not the name of a variable",
+            "tidings.toml:5: relay.ses.url_env = \"***\": is not the name of a variable",
         ),
         (
             format!("{ses}url_env = \"smtps://u:hunter2@h.example\""),
-            "tidings.toml:4: relay.ses.url_env = \"smtps://u:***@h.example\": is not the name of a variable; write for",
+            "tidings.toml:4: relay.ses.url_env = \"***\": is not the name of a variable; write for",
         ),
         (
             with("provider = \"aws\""),
