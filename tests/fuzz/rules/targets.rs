@@ -3,6 +3,7 @@
 //!
 //! The fuzz targets of `tests/fuzz` call these functions with new inputs, and the end-to-end tests with those of the corpus.
 
+mod bounce;
 pub mod cadence;
 mod config;
 mod event;
@@ -22,7 +23,8 @@ mod view;
 pub type Target = fn(&[u8]);
 
 /// Every function, by the name of its fuzz target and corpus.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
+    ("bounce", bounce::bounce),
     ("cadence", cadence::cadence),
     ("config", config::config),
     ("event", event::event),

@@ -1,0 +1,20 @@
+//! Bounces of qmail and its successors: plain text in a fixed form, the qmail-send Bounce Message Format (QSBMF).
+
+use mail_parser::Message;
+
+use super::{ParsedReport, delivery_status::failed};
+
+/// Returns a report for each recipient; `None` if the text is not of this form. The first paragraph opens with fixed words, those
+/// about recipients start with `<`, and one that starts with `-` ends the report.
+pub(super) fn reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let text = message.body_text(0)?;
+    let text = text.replace("\r\n", "\n");
+    let mut paragraphs = text.trim_start().split("\n\n").map(str::trim);
+    if !paragraphs.next()?.starts_with("Hi. This is") {
+        return None;
+    }
+    let recipients = paragraphs.take_while(|text| !text.starts_with('-')).filter(|text| text.starts_with('<'));
+    let diagnostics = recipients.map(|text| text.split_once('\n').map_or("", |(_, said)| said));
+    let reports: Vec<_> = diagnostics.map(|said| failed(None, said.replace('\n', " "))).collect();
+    (!reports.is_empty()).then_some(reports)
+}
