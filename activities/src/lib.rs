@@ -3,6 +3,7 @@
 
 mod alert;
 mod attempt;
+pub mod bounces;
 mod cancellable;
 pub mod choices;
 pub mod delivery_events;

@@ -1,5 +1,6 @@
 //! Single messages, and the reports of providers about them.
 
+mod bounces;
 mod commands;
 mod delivery;
 mod delivery_events;

@@ -7,8 +7,8 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        config, consent, digest, emit, flush, keys, messages, migrate, pauses, preferences, recipients, recover,
-        relays, retention, retract, send, stats, status, suppressions, template, worker,
+        bounces, config, consent, digest, emit, flush, keys, messages, migrate, pauses, preferences, recipients,
+        recover, relays, retention, retract, send, stats, status, suppressions, template, worker,
     },
     config::Config,
     dev, log,
@@ -108,6 +108,9 @@ enum Command {
     /// Deletes old data according to [retention]
     #[command(subcommand, name = "upkeep")]
     Retention(retention::Command),
+    /// Reads bounces and complaints that came back by mail
+    #[command(subcommand)]
+    Bounces(bounces::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
     /// Makes keys that sign tokens
@@ -160,6 +163,7 @@ impl Arguments {
             Command::Suppressions(command) => suppressions::run(command, &load()?).await,
             Command::Retention(command) => retention::run(command, &load()?).await,
             Command::Migrate => migrate::run(&load()?).await.map(|()| true),
+            Command::Bounces(command) => bounces::run(command, load).await,
             Command::Keys(command) => keys::run(&command),
             Command::Config(command) => config::run(&command, load),
             Command::Template(command) => template::run(command, &load()?),

@@ -17,9 +17,18 @@ pub struct Overdue {
     pub accepted: String,
 }
 
-/// The exit code for the error: 2 if the caller must change the command or the configuration, 3 for [`Overdue`], otherwise 1.
+/// A failure after which a mail server keeps the message and tries again: exit code 75, `EX_TEMPFAIL` of sysexits.h.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct TryLater(pub anyhow::Error);
+
+/// The exit code for the error: 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
+/// [`Overdue`], otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<TryLater>() {
+        return ExitCode::from(75);
+    }
     let callers = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
     let overdue = error.is::<Overdue>();
     ExitCode::from(if callers {

@@ -8,6 +8,7 @@ pub mod env;
 pub mod interrupted_future;
 pub mod message_env;
 pub mod port;
+pub mod postfix;
 pub mod postgres;
 pub mod process;
 pub mod proxy;

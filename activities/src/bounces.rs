@@ -1,0 +1,112 @@
+//! Messages that came back: each report with a token that our keys signed becomes a delivery event of the message.
+
+use jiff::Timestamp;
+use tidings_mail::bounce::{Content, ParsedReport, Returned};
+use tidings_model::{
+    Key, delivery_events::DeliveryEvent, link_keys::Purpose, records::MessageRecord, settings::Settings,
+};
+use tidings_store::Store;
+
+use crate::delivery_events::{self, Error};
+
+/// The effect of a message that came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Reports about a message of ours.
+    Recorded {
+        /// Reports that were not known before.
+        new: usize,
+        /// Reports that were known.
+        again: usize,
+        /// The key whose consent a report withdraws; see [`Recorded`](tidings_model::delivery_events::Recorded).
+        withdrawn: Option<Key>,
+    },
+    /// Reports without a token that one of our keys signed. Anybody can write those: nothing changed.
+    Unauthenticated,
+    /// Reports about a message that is not in the outbox, or that no relay was given.
+    UnknownMessage,
+    /// A report without consequences.
+    NoNews,
+    /// An automatic reply.
+    AutoReply,
+    /// No report.
+    Unrecognized,
+}
+
+/// Records the reports of a message that came back, once each.
+///
+/// # Errors
+/// The store cannot answer. Taking the message again is safe.
+pub async fn take(
+    store: &dyn Store,
+    settings: &Settings,
+    returned: Returned,
+    now: Timestamp,
+) -> Result<Taken, tidings_store::Error> {
+    let reports = match &returned.content {
+        Content::Reports(reports) => reports,
+        Content::NoNews => return Ok(Taken::NoNews),
+        Content::AutoReply => return Ok(Taken::AutoReply),
+        Content::Unrecognized => return Ok(Taken::Unrecognized),
+    };
+    let message = match authenticated(store, settings, &returned).await? {
+        Ok(message) => message,
+        Err(taken) => {
+            tracing::warn!(id = ?returned.message, ?taken, "a report changes nothing");
+            return Ok(taken);
+        }
+    };
+    let (mut new, mut again, mut withdrawn) = (0, 0, None);
+    for report in reports {
+        match delivery_events::record(store, settings, event(&message, report, now), now).await {
+            Ok(recorded) => {
+                *(if recorded.again { &mut again } else { &mut new }) += 1;
+                withdrawn = withdrawn.or(recorded.withdrawn);
+            }
+            Err(Error::Store(error)) => return Err(error),
+            Err(error @ (Error::Invalid(_) | Error::UnknownMessage)) => {
+                tracing::warn!(id = %message.id, %error, "a report is not recorded");
+            }
+        }
+    }
+    if new + again == 0 {
+        return Ok(Taken::UnknownMessage);
+    }
+    Ok(Taken::Recorded { new, again, withdrawn })
+}
+
+/// Finds the message of the first token that is valid for the message's tenant. If there is none, the outbox does not know
+/// the messages of the tokens, or nothing proves that the report is real.
+async fn authenticated(
+    store: &dyn Store,
+    settings: &Settings,
+    returned: &Returned,
+) -> Result<Result<MessageRecord, Taken>, tidings_store::Error> {
+    let mut taken = if returned.tokens.is_empty() { Taken::Unauthenticated } else { Taken::UnknownMessage };
+    for token in &returned.tokens {
+        let Some(message) = store.message(token.message()).await? else { continue };
+        let keys = settings.link_keys.as_ref();
+        if keys.is_some_and(|keys| keys.verify(Purpose::Report, message.origin.tenant(), token)) {
+            return Ok(Ok(message));
+        }
+        taken = Taken::Unauthenticated;
+    }
+    Ok(Err(taken))
+}
+
+/// The report as a delivery event. Other servers' clocks may be wrong, so its time lies between the message's and now. The time
+/// of a report without one is that of the message, so that a second copy is the same event.
+fn event(message: &MessageRecord, report: &ParsedReport, now: Timestamp) -> DeliveryEvent {
+    let sent = message.sent_at.unwrap_or(message.created_at);
+    DeliveryEvent {
+        relay: None,
+        tenant: Some(message.origin.tenant().to_owned()),
+        message: Some(message.id.to_string()),
+        message_id: None,
+        kind: report.kind,
+        status: report.status.map(|status| status.to_string()),
+        diagnostic: Some(report.diagnostic.clone()),
+        occurred_at: report.occurred_at.unwrap_or(sent).max(message.created_at).min(now),
+        event_id: None,
+    }
+}

@@ -1,0 +1,165 @@
+//! `tidings bounces`: reads messages that came back.
+
+use std::{
+    io::{self, Read as _},
+    path::PathBuf,
+};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_activities::{
+    bounces::{self, Taken},
+    choices,
+};
+use tidings_mail::bounce::{self, Returned};
+use tidings_model::{link_keys::Token, settings::Settings};
+use tidings_store::Store;
+
+use crate::{
+    Config, Storage,
+    config::{self},
+    error::TryLater,
+};
+
+mod maildir;
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Reads one message from standard input, or the new messages of a Maildir
+    #[command(after_help = "Examples:\n  \
+        tidings bounces read --recipient bounce+TOKEN@mail.acme.example < message\n  \
+        tidings bounces read --maildir /var/mail/bounce --json\n\n\
+        Bounces (RFC 3464) and complaints (RFC 5965) take effect only with a token that a key of TIDINGS_LINK_KEYS signed. \
+        docs/delivery.md has the lines for Postfix.\n\n\
+        Exit codes: 0 read, whatever the message was; 75 try again later; 2 wrong usage.")]
+    Read(ReadOptions),
+}
+
+/// The options of `bounces read`.
+#[derive(Debug, clap::Args)]
+pub struct ReadOptions {
+    /// The address that the message came to
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "maildir")]
+    recipient: Option<String>,
+    /// Reads the messages in `new` of this folder, and moves them to `cur`
+    #[arg(long, value_name = "FOLDER")]
+    maildir: Option<PathBuf>,
+    /// Deletes the messages instead of moving them
+    #[arg(long, requires = "maildir")]
+    delete: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`TryLater`], always: a mail server keeps the message until the configuration is right and the database answers.
+pub(crate) async fn run(
+    Command::Read(options): Command,
+    load: impl FnOnce() -> Result<Config, config::Error>,
+) -> anyhow::Result<bool> {
+    read(options, load).await.map(|()| true).map_err(|error| TryLater(error).into())
+}
+
+async fn read(options: ReadOptions, load: impl FnOnce() -> Result<Config, config::Error>) -> anyhow::Result<()> {
+    let config = load()?;
+    let reader = Reader::new(&config).await?;
+    let mut counts = Counts::default();
+    match &options.maildir {
+        Some(folder) => maildir::read(folder, options.delete, &reader, &mut counts).await?,
+        None => {
+            let mut returned = bounce::read(&from_stdin().context("standard input cannot be read")?);
+            let recipient = options.recipient.unwrap_or_default();
+            returned.tokens.splice(0..0, Token::find(&recipient));
+            counts.add(&reader.take(returned).await?);
+        }
+    }
+    let shown = if options.json { serde_json::to_string(&counts)? } else { counts.words() };
+    anstream::println!("{shown}");
+    Ok(())
+}
+
+/// Reads the start of the message, and the rest too, because the writer must not see a closed pipe.
+fn from_stdin() -> io::Result<Vec<u8>> {
+    let (mut stdin, mut bytes) = (io::stdin().lock(), Vec::new());
+    stdin.by_ref().take(bounce::MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    io::copy(&mut stdin, &mut io::sink())?;
+    Ok(bytes)
+}
+
+/// Takes messages that came back.
+struct Reader<'a> {
+    config: &'a Config,
+    settings: Settings,
+    store: std::sync::Arc<dyn Store>,
+}
+
+impl<'a> Reader<'a> {
+    async fn new(config: &'a Config) -> anyhow::Result<Self> {
+        let settings = config.unsigned();
+        anyhow::ensure!(
+            settings.link_keys.is_some(),
+            "TIDINGS_LINK_KEYS is not set, so that no report can be believed; set it to the keys of the workers"
+        );
+        Ok(Self { config, settings, store: Storage::connect(&config.database_url).await?.ready().await? })
+    }
+
+    async fn take(&self, returned: Returned) -> anyhow::Result<Taken> {
+        let taken = bounces::take(&*self.store, &self.settings, returned, Timestamp::now()).await?;
+        if let Taken::Recorded { withdrawn: Some(key), .. } = &taken {
+            let told = async { anyhow::Ok(choices::tell(&self.config.temporal.connect().await?, key).await?) };
+            if let Err(error) = told.await {
+                tracing::warn!(%error, "the open window learns of the withdrawn consent at its deadline");
+            }
+        }
+        Ok(taken)
+    }
+}
+
+/// The numbers of messages, by their effect.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    /// Messages with a new report.
+    recorded: u32,
+    /// Messages whose reports were all known.
+    known: u32,
+    unauthenticated: u32,
+    unknown_message: u32,
+    no_news: u32,
+    auto_replies: u32,
+    unrecognized: u32,
+}
+
+impl Counts {
+    fn add(&mut self, taken: &Taken) {
+        *match taken {
+            Taken::Recorded { new: 1.., .. } => &mut self.recorded,
+            Taken::Recorded { .. } => &mut self.known,
+            Taken::Unauthenticated => &mut self.unauthenticated,
+            Taken::UnknownMessage => &mut self.unknown_message,
+            Taken::NoNews => &mut self.no_news,
+            Taken::AutoReply => &mut self.auto_replies,
+            Taken::Unrecognized => &mut self.unrecognized,
+        } += 1;
+    }
+
+    fn words(&self) -> String {
+        let counts = [
+            (self.recorded, "recorded"),
+            (self.known, "known before"),
+            (self.unauthenticated, "without a valid token"),
+            (self.unknown_message, "about an unknown message"),
+            (self.no_news, "without news"),
+            (self.auto_replies, "automatic replies"),
+            (self.unrecognized, "not recognized"),
+        ];
+        let counts =
+            counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words}: {count}"));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        if counts.is_empty() { "no message".to_owned() } else { counts }
+    }
+}
