@@ -3,20 +3,18 @@
 //! Anybody may send such a message, so the reader only collects what the message says. A caller believes a token that our keys
 //! signed, and nothing else.
 
-use jiff::Timestamp;
 use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
-use tidings_model::{
-    delivery_events::{Kind, Status},
-    link_keys::Token,
-};
-use uuid::Uuid;
+use tidings_model::link_keys::Token;
 
 mod delivery_status;
 mod feedback;
 mod fields;
 mod qmail;
+mod report;
 #[cfg(test)]
 mod tests;
+
+pub use report::{Content, ParsedReport, Returned};
 
 use crate::mime::TOKEN_HEADER;
 
@@ -30,44 +28,6 @@ const REPORTS: usize = 20;
 const TOKENS: usize = 20;
 /// Headers with the address that a message came to.
 const RECIPIENTS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "Resent-To", "To"];
-
-/// The content of a returned message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    /// The tokens in the address that it came to, and then those in the message that it returns. None is verified.
-    pub tokens: Vec<Token>,
-    /// `X-Tidings-Message` of the message that it returns.
-    pub message: Option<Uuid>,
-    /// `Message-ID` of the message that it returns, without angle brackets.
-    pub message_id: Option<String>,
-    pub content: Content,
-}
-
-/// The kind of a returned message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Reports about a message.
-    Reports(Vec<ParsedReport>),
-    /// A report without consequences: a virus, a message that is no spam, or one that another server took over.
-    NoNews,
-    /// An automatic reply (RFC 3834): out of the office, or a challenge.
-    AutoReply,
-    /// Anything else.
-    #[default]
-    Unrecognized,
-}
-
-/// One report. It may contain an address: not for logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParsedReport {
-    /// A bounce is hard only if the status says that the address does not exist.
-    pub kind: Kind,
-    pub status: Option<Status>,
-    /// The reply of the recipient's server, in its own words.
-    pub diagnostic: String,
-    /// The time of the report, if the message has one.
-    pub occurred_at: Option<Timestamp>,
-}
 
 /// Reads a message. Any bytes are read without harm.
 #[must_use]

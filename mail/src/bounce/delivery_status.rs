@@ -4,8 +4,8 @@ use mail_parser::Message;
 use tidings_model::delivery_events::{Bounce, Kind, Status};
 
 use super::{
-    ParsedReport,
     fields::{self, Fields},
+    report::ParsedReport,
 };
 
 /// Returns the reports of all recipients; `None` if the message has no such part. `relayed` and `expanded` are no reports,
@@ -44,8 +44,8 @@ fn exact(status: Option<Status>, diagnostic: &str) -> Option<Status> {
 
 /// Finds the status in a reply: `550 5.1.1 ...`, `550-5.1.1 ...`, `#5.1.1`, `(#5.1.1)`.
 fn in_reply(diagnostic: &str) -> Option<Status> {
-    let words = diagnostic.split([' ', '\t', '-', '(', ')', '#']).filter(|word| !word.is_empty());
-    words.filter_map(|word| word.parse().ok()).next()
+    let mut words = diagnostic.split([' ', '\t', '-', '(', ')', '#']).filter(|word| !word.is_empty());
+    words.find_map(|word| word.parse().ok())
 }
 
 /// Decides by the action, and without one by the class of the status.

@@ -4,14 +4,14 @@ use mail_parser::{Message, PartType};
 use tidings_model::delivery_events::Kind;
 
 use super::{
-    ParsedReport,
     fields::{self, Fields},
+    report::ParsedReport,
 };
 
 /// The header by which Microsoft's program marks the message that a recipient called junk.
 const MICROSOFT: &str = "X-HmXmrOriginalRecipient";
 
-/// Returns the complaint; `None` if the message is no feedback report. Other feedback, such as `not-spam`, is no report.
+/// Returns the complaint; `None` if the message is not a feedback report. Other feedback, such as `not-spam`, reports nothing.
 pub(super) fn reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let Some(text) = fields::part(message, "feedback-report") else {
         return is_from_microsoft(message).then(|| vec![complaint(None)]);

@@ -2,7 +2,7 @@
 
 use mail_parser::Message;
 
-use super::{ParsedReport, delivery_status::failed};
+use super::{delivery_status::failed, report::ParsedReport};
 
 /// Returns a report for each recipient; `None` if the text is not of this form. The first paragraph opens with fixed words, those
 /// about recipients start with `<`, and one that starts with `-` ends the report.

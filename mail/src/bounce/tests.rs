@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use include_dir::{Dir, include_dir};
 use proptest::prelude::*;
+use uuid::Uuid;
 
 use super::*;
 

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::port::Port;
 
-/// The settings beside the folders; docs/delivery.md shows those that every Postfix needs. Each domain returns messages for another reason. A deferred message is returned after its
+/// The settings except for the folders; docs/delivery.md shows those that every Postfix needs. Each domain returns messages for another reason. A deferred message is returned after its
 /// first attempt.
 const MAIN: &str = "\
 compatibility_level = 3.6

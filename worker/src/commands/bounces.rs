@@ -69,14 +69,13 @@ async fn read(options: ReadOptions, load: impl FnOnce() -> Result<Config, config
     let config = load()?;
     let reader = Reader::new(&config).await?;
     let mut counts = Counts::default();
-    match &options.maildir {
-        Some(folder) => maildir::read(folder, options.delete, &reader, &mut counts).await?,
-        None => {
-            let mut returned = bounce::read(&from_stdin().context("standard input cannot be read")?);
-            let recipient = options.recipient.unwrap_or_default();
-            returned.tokens.splice(0..0, Token::find(&recipient));
-            counts.add(&reader.take(returned).await?);
-        }
+    if let Some(folder) = &options.maildir {
+        maildir::read(folder, options.delete, &reader, &mut counts).await?;
+    } else {
+        let mut returned = bounce::read(&from_stdin().context("standard input cannot be read")?);
+        let recipient = options.recipient.unwrap_or_default();
+        returned.tokens.splice(0..0, Token::find(&recipient));
+        counts.add(&reader.take(returned).await?);
     }
     let shown = if options.json { serde_json::to_string(&counts)? } else { counts.words() };
     anstream::println!("{shown}");
