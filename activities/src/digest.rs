@@ -5,8 +5,8 @@ use std::sync::Arc;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::step::{
-    AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
-    Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
+    AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput, Rendered,
+    ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
 use tidings_workflows::activities::definitions;
 
@@ -55,8 +55,12 @@ impl DigestActivities {
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
-    #[activity(definition = definitions::Load)]
-    pub async fn claim(self: Arc<Self>, _ctx: ActivityContext, input: LoadInput) -> Result<Loaded, ActivityError> {
+    #[activity(definition = definitions::Claim)]
+    pub async fn claim(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: ClaimInput,
+    ) -> Result<ClaimAnswer, ActivityError> {
         Ok(claim::run(&self.deps, &input).await?)
     }
 
@@ -120,8 +124,12 @@ impl DigestActivities {
     ///
     /// # Errors
     /// The store cannot answer: check the database. Temporal calls again.
-    #[activity(definition = definitions::Bury)]
-    pub async fn dead_letter(self: Arc<Self>, _ctx: ActivityContext, input: BuryInput) -> Result<(), ActivityError> {
+    #[activity(definition = definitions::DeadLetters)]
+    pub async fn dead_letter(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: DeadLettersInput,
+    ) -> Result<(), ActivityError> {
         Ok(dead_letter::run(&self.deps, &input).await?)
     }
 }

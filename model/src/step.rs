@@ -18,9 +18,9 @@ mod stash;
 pub(crate) mod window;
 
 pub use audit::{AuditInput, Note};
-pub use claim::{LoadInput, Loaded};
+pub use claim::{ClaimAnswer, ClaimInput};
 pub use close::{CloseInput, Ending};
-pub use dead_letter::{BuryInput, DeadLetter};
+pub use dead_letter::{DeadLetter, DeadLettersInput};
 pub use outcome::{Closed, Outcome};
 pub use pause::PauseWait;
 pub use plan::{DeadlineBasis, Plan, PlanInput, Signs};

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::step::{AuditInput, BuryInput};
+use tidings_model::step::{AuditInput, DeadLettersInput};
 
 use crate::Result;
 
@@ -11,5 +11,5 @@ pub trait AuditTrail: Send + Sync + 'static {
     async fn audit(&self, input: &AuditInput) -> Result<()>;
 
     /// Records dead letters, once each.
-    async fn put_dead_letters(&self, input: &BuryInput, now: Timestamp) -> Result<()>;
+    async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()>;
 }

@@ -278,7 +278,7 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Plan => call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await,
         Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
-        Decision::Load => call(ctx, LocalFirst, || Activities::load, read(claim::input), claim::apply).await,
+        Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim::input), claim::apply).await,
         // A run that went on with a worker of an earlier version has sent the large message again.
         Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| render::leave_to_attempt(&mut w.state)),
         Decision::Render | Decision::Shorten => {
@@ -288,10 +288,10 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Close => call(ctx, LocalFirst, || Activities::close, close::begin, close::apply).await,
         Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen::input), reopen::apply).await,
         Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit::input), audit::apply).await,
-        Decision::Bury => {
+        Decision::DeadLetters => {
             let workflow_id = ctx.workflow_id().to_owned();
             let input = |state: &mut State, _| dead_letter::input(state, workflow_id);
-            call(ctx, LocalFirst, || Activities::bury, input, dead_letter::apply).await;
+            call(ctx, LocalFirst, || Activities::dead_letters, input, dead_letter::apply).await;
         }
         Decision::Finish => {}
     }

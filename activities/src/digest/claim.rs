@@ -6,7 +6,7 @@ use tidings_model::{
     records::{Actor, Claim, ClaimLimits, Claimed, Closing},
     rules::admission::{Admission, admit},
     settings::Cap,
-    step::{Closed, Ending, LoadInput, Loaded, Outcome},
+    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome},
     words,
 };
 
@@ -19,30 +19,30 @@ use crate::{
 ///
 /// # Errors
 /// The store cannot answer, or the digest type is not configured.
-pub async fn run(deps: &Deps, input: &LoadInput) -> Result<Loaded, Error> {
+pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
     let window = &input.window;
     let settings = deps.digest(&window.key)?;
     let facts = deps.facts(&window.key).await?;
     match admit(settings, &facts, input, now) {
-        Admission::Later { until, why } => Ok(Loaded::Later { until, why, pause: None }),
+        Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
         Admission::Paused(pause) => {
-            Ok(Loaded::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
+            Ok(ClaimAnswer::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
         }
-        Admission::Changed => Ok(Loaded::Changed),
-        Admission::Refused(closed) => Ok(Loaded::Nothing(close(deps, input, &closed, &input.events, now).await?)),
+        Admission::Changed => Ok(ClaimAnswer::Changed),
+        Admission::Refused(closed) => Ok(ClaimAnswer::Nothing(close(deps, input, &closed, &input.events, now).await?)),
         Admission::Admitted => {
             let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
             let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
             match deps.store.claim(window, &input.events, &terms, now).await? {
-                Claimed::Capped { until } => Ok(Loaded::Later { until, why: capped(cap, until), pause: None }),
+                Claimed::Capped { until } => Ok(ClaimAnswer::Later { until, why: capped(cap, until), pause: None }),
                 Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
-                    Ok(Loaded::Claimed { items, groups, taken })
+                    Ok(ClaimAnswer::Claimed { items, groups, taken })
                 }
                 Claimed::Claim(claim) => {
                     // Events that the claim did not take are not part of this end.
                     let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
-                    Ok(Loaded::Nothing(Ending { closed, taken: claim.taken }))
+                    Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken }))
                 }
             }
         }
@@ -51,7 +51,7 @@ pub async fn run(deps: &Deps, input: &LoadInput) -> Result<Loaded, Error> {
 
 async fn close(
     deps: &Deps,
-    input: &LoadInput,
+    input: &ClaimInput,
     closed: &Closed,
     events: &[Event],
     now: Timestamp,

@@ -1,7 +1,7 @@
-//! `bury`: records signals and events that could not be decoded.
+//! Dead letters: records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::step::BuryInput;
+use tidings_model::step::DeadLettersInput;
 
 use crate::{deps::Deps, error::Error};
 
@@ -9,7 +9,7 @@ use crate::{deps::Deps, error::Error};
 ///
 /// # Errors
 /// The store cannot answer.
-pub async fn run(deps: &Deps, input: &BuryInput) -> Result<(), Error> {
+pub async fn run(deps: &Deps, input: &DeadLettersInput) -> Result<(), Error> {
     tracing::warn!(alert = "dead_letters", count = input.letters.len(), "malformed events");
     Ok(deps.store.put_dead_letters(input, Timestamp::now()).await?)
 }

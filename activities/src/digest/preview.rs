@@ -5,7 +5,7 @@ use tidings_mail::render::Rendered;
 use tidings_model::{
     records::{Contents, Recipient},
     rules::admission::{Admission, admit},
-    step::LoadInput,
+    step::ClaimInput,
 };
 
 use super::email::Email;
@@ -26,8 +26,8 @@ pub struct Preview {
 ///
 /// # Errors
 /// The store cannot answer, the digest type is not configured, or no template works.
-pub async fn run(deps: &Deps, due: &LoadInput) -> Result<Preview, Error> {
-    let LoadInput { window, events, .. } = due;
+pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
+    let ClaimInput { window, events, .. } = due;
     let settings = deps.digest(&window.key)?;
     let facts = deps.facts(&window.key).await?;
     let now = Timestamp::now();

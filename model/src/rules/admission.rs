@@ -12,7 +12,7 @@ use crate::{
         pause, plan,
     },
     settings::{DigestSettings, Throttled},
-    step::{Closed, LoadInput, Outcome, PauseWait, Window},
+    step::{ClaimInput, Closed, Outcome, PauseWait, Window},
     words,
 };
 
@@ -39,7 +39,7 @@ pub enum Admission {
 /// Decides about a due window. The checks come in this order: consent, suppression, `never`, the operator's pause, the
 /// recipient's pause, and the directory; then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
 #[must_use]
-pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: Timestamp) -> Admission {
+pub fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
     let window = &input.window;
     if let Some(block) = consent_or_suppression_block(facts) {
         return Admission::Refused(block.closed());
@@ -71,7 +71,7 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &LoadInput, now: T
 fn ordinary(
     settings: &DigestSettings,
     facts: &Facts,
-    input: &LoadInput,
+    input: &ClaimInput,
     effective: &Effective,
     now: Timestamp,
 ) -> Admission {

@@ -1,4 +1,4 @@
-//! `load`, which the code calls claim: a due window is admitted and becomes a digest, or the answer says why not.
+//! Claim, whose activity is named `load`: a due window is admitted and becomes a digest, or the answer says why not.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{close::Ending, pause::PauseWait, planned::Planned, window::Window};
 use crate::Event;
 
-/// The input of `load`.
+/// The input of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoadInput {
+pub struct ClaimInput {
     /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
     /// The due window.
@@ -28,10 +28,10 @@ pub struct LoadInput {
     pub planned: Option<Planned>,
 }
 
-/// The answer of `load`.
+/// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Loaded {
+pub enum ClaimAnswer {
     /// The window is not admitted and goes on collecting.
     Later {
         /// Time to ask again.

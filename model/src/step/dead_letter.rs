@@ -1,10 +1,10 @@
-//! `bury`: records signals that could not be decoded as dead letters.
+//! Dead letters, whose activity is named `bury`: records signals that could not be decoded as dead letters.
 
 use serde::{Deserialize, Serialize};
 
-/// The input of `bury`. The activity has no answer.
+/// The input of the step. The activity has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuryInput {
+pub struct DeadLettersInput {
     /// The workflow that received the signals. Not a [`Key`](crate::Key), because a malformed workflow id is a reason for a dead
     /// letter.
     pub workflow_id: String,

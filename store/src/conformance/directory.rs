@@ -1,7 +1,7 @@
 use futures::future::join_all;
 use tidings_model::{
     records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
-    step::{AuditInput, BuryInput, DeadLetter, Note},
+    step::{AuditInput, DeadLetter, DeadLettersInput, Note},
 };
 
 use super::{Bench, at, entry, key, recipient};
@@ -218,7 +218,7 @@ pub async fn a_dead_letter_is_buried_once(bench: &Bench) {
         sha256: "ab".into(),
         head: "AAAA".into(),
     };
-    let mut input = BuryInput {
+    let mut input = DeadLettersInput {
         workflow_id: "not a key".into(),
         run_id: "r".into(),
         letters: vec![letter(0), letter(1), letter(1)],

@@ -9,7 +9,7 @@ use tidings_model::{
         Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason,
         Recipient, RecipientFilter, Suppression,
     },
-    step::{BuryInput, DeadLetter, Outcome, Planned, Window},
+    step::{DeadLetter, DeadLettersInput, Outcome, Planned, Window},
 };
 
 use super::{Bench, at, closed, ends, entry, events, key, message, recipient, window_of};
@@ -180,7 +180,7 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
         sha256: "00".into(),
         head: format!("head {mark}"),
     };
-    let input = BuryInput { workflow_id: key.workflow_id(), run_id: "run".into(), letters: vec![letter] };
+    let input = DeadLettersInput { workflow_id: key.workflow_id(), run_id: "run".into(), letters: vec![letter] };
     bench.store.put_dead_letters(&input, at(6)).await.unwrap();
 }
 

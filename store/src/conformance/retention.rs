@@ -11,7 +11,7 @@ use tidings_model::{
     command::{Order, Reopen},
     records::{Actor, AttemptEnd, ClaimLimits, Closing, Message, Origin},
     retention::{Cutoff, Kind, Purged},
-    step::{BuryInput, Closed, DeadLetter, Outcome, Planned, ReopenInput, Resumed, Window},
+    step::{Closed, DeadLetter, DeadLettersInput, Outcome, Planned, ReopenInput, Resumed, Window},
 };
 
 use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
@@ -345,8 +345,11 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
         sha256: "00".into(),
         head: "e30=".into(),
     };
-    let buried =
-        BuryInput { workflow_id: "digest/a/b/c".into(), run_id: "r".into(), letters: vec![letter(1), letter(2)] };
+    let buried = DeadLettersInput {
+        workflow_id: "digest/a/b/c".into(),
+        run_id: "r".into(),
+        letters: vec![letter(1), letter(2)],
+    };
     bench.store.put_dead_letters(&buried, at(10)).await.unwrap();
     over(bench, &window(0), &["a"], Outcome::Dropped).await;
     let audit = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await;

@@ -7,7 +7,7 @@ use tidings_model::{
     delivery_events::{Bounce, Kind, Report, Reported, Which},
     records::{Actor, Closing, Reason},
     statistics::{Ended, LedgerStatistics, ReportedByRelay, Scope, Suppressed, Undelivered},
-    step::{BuryInput, DeadLetter, Outcome},
+    step::{DeadLetter, DeadLettersInput, Outcome},
 };
 
 use super::{Bench, at, closed, end, ends, events, window, window_of};
@@ -99,7 +99,7 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     };
     for tenant in ["acme", "acm"] {
         let workflow_id = format!("digest/{tenant}/activity/ann");
-        let input = BuryInput { workflow_id, run_id: "run".into(), letters: vec![letter.clone()] };
+        let input = DeadLettersInput { workflow_id, run_id: "run".into(), letters: vec![letter.clone()] };
         bench.store.put_dead_letters(&input, at(400)).await.unwrap();
     }
     let by_relay = ReportedByRelay { relay: "relay".into(), bounces: 2, complaints: 1 };

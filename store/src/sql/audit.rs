@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::records::{Actor, AuditEntry};
-use tidings_model::step::{AuditInput, BuryInput, Closed, Note};
+use tidings_model::step::{AuditInput, Closed, DeadLettersInput, Note};
 use tidings_model::{Key, MessageKey};
 use tracing::instrument;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ impl<D: Dialect> AuditTrail for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(workflow = %input.workflow_id, run = %input.run_id), err(level = "debug"))]
-    async fn put_dead_letters(&self, input: &BuryInput, now: Timestamp) -> Result<()> {
+    async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()> {
         within_timeout(async {
             let mut letters = input.letters.clone();
             for letter in &mut letters {

@@ -29,7 +29,7 @@ use tidings_model::{
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics},
-    step::{AuditInput, BuryInput, Closed, Ending, ReopenInput, Resumed, Window},
+    step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
     Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Outbox, Pauses, People, Reports, Result,
@@ -218,7 +218,7 @@ forward! { Retries {
 
 forward! { AuditTrail {
     fn audit(input: &AuditInput) -> ();
-    fn put_dead_letters(input: &BuryInput, now: Timestamp) -> ();
+    fn put_dead_letters(input: &DeadLettersInput, now: Timestamp) -> ();
 } }
 
 forward! { Pauses {

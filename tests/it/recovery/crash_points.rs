@@ -22,7 +22,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    step::{LoadInput, Loaded, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
+    step::{ClaimAnswer, ClaimInput, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
@@ -173,7 +173,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let asked_at = window.opened_at;
 
     let events = digest.events.clone();
-    let load = LoadInput {
+    let load = ClaimInput {
         asked_at,
         window: window.clone(),
         events,
@@ -187,7 +187,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
         Box::pin(async move { claim::run(activities, &load).await })
     })
     .await?;
-    ensure!(matches!(loaded, Loaded::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
+    ensure!(matches!(loaded, ClaimAnswer::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
 
     let input = RenderInput { asked_at, window: window.clone(), too_large: None };
     let rendered = step(&mut dice, &mut late_attempts, || {

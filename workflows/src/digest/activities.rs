@@ -4,8 +4,8 @@
 use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 use tidings_model::step::{
-    AuditInput, BuryInput, CloseInput, Ending, LoadInput, Loaded, Plan, PlanInput, RenderInput, Rendered, ReopenInput,
-    Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
+    AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput, Rendered,
+    ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
 
 /// See each input in [`contract`](tidings_model::step).
@@ -24,7 +24,7 @@ impl DigestActivities {
     }
 
     #[activity(name = "load")]
-    pub fn load(_: LoadInput) -> Result<Loaded, ActivityError> {
+    pub fn claim(_: ClaimInput) -> Result<ClaimAnswer, ActivityError> {
         unimplemented!()
     }
 
@@ -59,12 +59,12 @@ impl DigestActivities {
     }
 
     #[activity(name = "bury")]
-    pub fn bury(_: BuryInput) -> Result<(), ActivityError> {
+    pub fn dead_letters(_: DeadLettersInput) -> Result<(), ActivityError> {
         unimplemented!()
     }
 }
 
 /// The definitions, for `#[activity(definition = ...)]`.
 pub mod definitions {
-    pub use super::digest_activities::{Audit, Bury, Close, Load, Plan, Render, Reopen, Retract, Send, Stash};
+    pub use super::digest_activities::{Audit, Claim, Close, DeadLetters, Plan, Render, Reopen, Retract, Send, Stash};
 }

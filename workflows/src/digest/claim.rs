@@ -1,7 +1,7 @@
-//! Step `load`: the window is due. Its events become a digest, or admission says why not yet.
+//! Step claim (`load` on the wire): the window is due. Its events become a digest, or admission says why not yet.
 
 use jiff::Timestamp;
-use tidings_model::step::{Ending, LoadInput, Loaded};
+use tidings_model::step::{ClaimAnswer, ClaimInput, Ending};
 
 use super::{
     deadline::planned,
@@ -10,11 +10,11 @@ use super::{
 };
 
 /// The input, if a planned window is open.
-pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<LoadInput> {
+pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
     let open = state.open.as_ref()?;
     let plan = open.plan.as_ref()?;
     let count = state.pending.page_len(event_limit(state).unwrap_or(usize::MAX));
-    Some(LoadInput {
+    Some(ClaimInput {
         asked_at,
         window: open.window.clone(),
         events: state.pending.head(count),
@@ -26,19 +26,19 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<LoadInput> {
 }
 
 /// Starts the delivery, defers the window, or ends it.
-pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Timestamp) {
+pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, _: Timestamp) {
     // Events that a claim of an ended window did not take belong to the next window.
     let left = |ending: &Ending| count(ending.taken) < asked.events.len();
     state.flushed &= match &answer {
-        Loaded::Nothing(ending) => left(ending),
+        ClaimAnswer::Nothing(ending) => left(ending),
         // A flush that came while the claim was asked is still to be carried out.
         // A flush outlasts a pause.
-        Loaded::Later { pause: Some(_), .. } => true,
-        Loaded::Later { .. } | Loaded::Changed => !asked.flushed,
-        Loaded::Claimed { .. } => false,
+        ClaimAnswer::Later { pause: Some(_), .. } => true,
+        ClaimAnswer::Later { .. } | ClaimAnswer::Changed => !asked.flushed,
+        ClaimAnswer::Claimed { .. } => false,
     };
     match answer {
-        Loaded::Later { until, why, pause } => {
+        ClaimAnswer::Later { until, why, pause } => {
             let Some(open) = &mut state.open else { return };
             if pause.is_none() {
                 open.not_before = Some(until);
@@ -48,12 +48,12 @@ pub(super) fn apply(state: &mut State, asked: &LoadInput, answer: Loaded, _: Tim
                 plan.pause = pause;
             }
         }
-        Loaded::Changed => state.preferences = Preferences::Changed,
-        Loaded::Claimed { items, groups, taken } => {
+        ClaimAnswer::Changed => state.preferences = Preferences::Changed,
+        ClaimAnswer::Claimed { items, groups, taken } => {
             state.close_window(taken);
             state.delivering = Some(Delivering::new(asked.window.clone(), items, groups));
         }
-        Loaded::Nothing(Ending { closed, taken }) => {
+        ClaimAnswer::Nothing(Ending { closed, taken }) => {
             state.close_window(taken);
             state.end(asked.window.digest_id, closed);
         }

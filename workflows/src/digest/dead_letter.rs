@@ -1,7 +1,7 @@
-//! Step `bury`: the store records signals and events that could not be decoded.
+//! Step dead letters (`bury` on the wire): the store records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::step::{BuryInput, DeadLetter};
+use tidings_model::step::{DeadLetter, DeadLettersInput};
 
 use super::state::State;
 
@@ -26,11 +26,11 @@ pub(super) fn keep(state: &mut State, mut letter: DeadLetter) {
 
 /// The input: all dead letters that the store does not have yet.
 #[expect(clippy::unnecessary_wraps, reason = "the driver asks every step for an optional input")]
-pub(super) fn input(state: &State, workflow_id: String) -> Option<BuryInput> {
-    Some(BuryInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
+pub(super) fn input(state: &State, workflow_id: String) -> Option<DeadLettersInput> {
+    Some(DeadLettersInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
 }
 
 /// Removes the recorded dead letters from the state.
-pub(super) fn apply(state: &mut State, done: &BuryInput, (): (), _: Timestamp) {
+pub(super) fn apply(state: &mut State, done: &DeadLettersInput, (): (), _: Timestamp) {
     state.dead_letters.drain(..done.letters.len().min(state.dead_letters.len()));
 }

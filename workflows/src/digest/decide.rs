@@ -17,7 +17,7 @@ pub(super) enum Decision {
     Wait(Timestamp),
     Plan,
     Stash,
-    Load,
+    Claim,
     Render,
     /// The relay found the message too large: make it shorter.
     Shorten,
@@ -28,7 +28,7 @@ pub(super) enum Decision {
     Retract,
     Reopen,
     /// The store records dead letters.
-    Bury,
+    DeadLetters,
     /// The audit trail records commands.
     Audit,
     /// Nothing is pending and nothing undelivered.
@@ -78,7 +78,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
         }
         // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
         (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
-        (None, Some(_)) => Decision::Load,
+        (None, Some(_)) => Decision::Claim,
         (None, None) => idle(state, now),
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
 /// kept small.
 fn chore(state: &State) -> Option<Decision> {
     if !state.dead_letters.is_empty() {
-        Some(Decision::Bury)
+        Some(Decision::DeadLetters)
     } else if !state.audit_notes.is_empty() {
         Some(Decision::Audit)
     } else if !state.retracts.is_empty() {

@@ -124,11 +124,11 @@ impl Stage {
             Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
             Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
             Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
-            Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::Bury | Decision::Audit => {
+            Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::DeadLetters | Decision::Audit => {
                 Self::Collecting
             }
             Decision::Plan => Self::Planning,
-            Decision::Load | Decision::Reopen => Self::Claiming,
+            Decision::Claim | Decision::Reopen => Self::Claiming,
             Decision::Render | Decision::Shorten => Self::Rendering,
             Decision::Send => Self::Sending,
             Decision::Close => Self::Cancelling,

@@ -49,8 +49,8 @@ fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
     }
 }
 
-fn asked(now: &str, flushed: bool) -> LoadInput {
-    LoadInput {
+fn asked(now: &str, flushed: bool) -> ClaimInput {
+    ClaimInput {
         asked_at: at(now),
         window: window(),
         events: Vec::new(),
@@ -177,7 +177,7 @@ fn a_throttle_that_skips_ends_the_window() {
 fn an_urgent_window_skips_throttle_and_quiet_hours_but_no_pause() {
     let strict =
         DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("daily 08:00", &["22:00-07:00"]) };
-    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     let night = at("2026-03-02T23:00:00Z");
     let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
     assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), Admission::Admitted);
@@ -212,7 +212,7 @@ fn quiet_hours_of_a_recipient_replace_those_of_the_digest_type() {
 
 #[test]
 fn an_urgent_window_is_never_later_than_an_ordinary_one() {
-    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
     // Nothing is in the way, not even the digest of a moment ago.
     assert_eq!(admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)), Admission::Admitted);
@@ -232,7 +232,7 @@ fn an_operators_pause_stops_flushed_and_urgent_windows_too() {
     };
     let stopped = Facts { pause: Some(paused(None)), ..facts() };
     let daily = settings("daily 08:00", &[]);
-    let urgent = LoadInput { urgent: true, ..asked(DUE, false) };
+    let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     for input in [asked(DUE, false), asked(DUE, true), urgent] {
         let Admission::Paused(pause) = admit(&daily, &stopped, &input, at(DUE)) else { panic!("was admitted") };
         assert_eq!(Some(pause.paused), stopped.pause);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     command::{Hold, Reopen, Retime},
-    step::{Loaded, Outcome},
+    step::{ClaimAnswer, Outcome},
 };
 
 use super::{
@@ -99,7 +99,7 @@ fn an_event_that_the_ledger_knows_moves_no_sliding_deadline() {
     world.now = due_at;
     assert_eq!(decide(&world.state, world.now), Decision::Plan, "something came, and is looked at");
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
     world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
 }
@@ -262,7 +262,7 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
     world.act(false, Answer::Good);
     world.take(&Step::Retract { id: 1, entity: false });
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
     world.act(true, Answer::Good);
     world.add(2, 0);
     assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
@@ -341,7 +341,7 @@ fn a_hold_survives_continue_as_new_and_a_release_ends_it() {
     assert_eq!(decide(&world.state, world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
     assert!(commands::release(&mut world.state, order(), world.now).held);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
     world.settle();
     assert_eq!(world.ledger.mails.len(), 1);
 }
@@ -356,7 +356,7 @@ fn a_hold_with_an_end_ends_by_itself() {
     let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not on hold") };
     assert_eq!(until.duration_since(world.now).as_mins(), 60);
     world.now = until;
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
 }
 
 #[test]
@@ -480,11 +480,11 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
     world.now = due_at;
     let asked = claim::input(&world.state, world.now).unwrap();
     commands::flush(&mut world.state, order(), world.now);
-    let later = Loaded::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
+    let later = ClaimAnswer::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
     claim::apply(&mut world.state, &asked, later, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
     assert!(claim::input(&world.state, world.now).unwrap().flushed);
 }
 

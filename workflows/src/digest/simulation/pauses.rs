@@ -121,7 +121,7 @@ fn a_flush_waits_for_the_resume_and_is_carried_out_then() {
     assert!(world.ledger.mails.is_empty() && world.state.flushed);
     world.take(&RESUME);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Load);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use tidings_model::{
     command::{Hold, Order, Reopen, Retime},
     pause::Paused,
     rules::pause,
-    step::{Ending, Loaded, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed},
+    step::{
+        ClaimAnswer, Ending, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed,
+    },
 };
 use uuid::Uuid;
 
@@ -220,7 +222,7 @@ impl World {
         }
         let held = !self.state.winds_down() && self.state.held_until(now).is_some();
         assert!(
-            !held || !matches!(decision, Decision::Load | Decision::Render | Decision::Shorten | Decision::Send),
+            !held || !matches!(decision, Decision::Claim | Decision::Render | Decision::Shorten | Decision::Send),
             "{decision:?} on hold"
         );
         match decision {
@@ -265,29 +267,33 @@ impl World {
                     stash::apply(&mut self.state, &input, Stashed { taken }, now);
                 }
             }
-            Decision::Load => {
+            Decision::Claim => {
                 let input = claim::input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 self.check_load();
                 self.check_silence();
                 let loaded = if let Some(pause) = self.pause() {
-                    Loaded::Later { until: pause.look_at, why: String::new(), pause: Some(pause) }
+                    ClaimAnswer::Later { until: pause.look_at, why: String::new(), pause: Some(pause) }
                 } else if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
-                    Loaded::Changed
+                    ClaimAnswer::Changed
                 } else if matches!(answer, Answer::Later) {
-                    Loaded::Later { until: now.checked_add(10.minutes()).unwrap(), why: String::new(), pause: None }
+                    ClaimAnswer::Later {
+                        until: now.checked_add(10.minutes()).unwrap(),
+                        why: String::new(),
+                        pause: None,
+                    }
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
                         (0, taken) => {
                             let closed = self.ledger.end(digest_id, Outcome::Skipped);
-                            Loaded::Nothing(Ending { closed, taken })
+                            ClaimAnswer::Nothing(Ending { closed, taken })
                         }
-                        (items, taken) => Loaded::Claimed { items, groups: 1, taken },
+                        (items, taken) => ClaimAnswer::Claimed { items, groups: 1, taken },
                     }
                 };
                 if !lost {
                     self.silent_until = match &loaded {
-                        Loaded::Later { pause: Some(pause), .. } => Some(pause.look_at),
+                        ClaimAnswer::Later { pause: Some(pause), .. } => Some(pause.look_at),
                         _ => None,
                     };
                     claim::apply(&mut self.state, &input, loaded, now);
@@ -333,7 +339,7 @@ impl World {
                     audit::apply(&mut self.state, &input, (), now);
                 }
             }
-            Decision::Bury => unreachable!("nothing malformed is sent here"),
+            Decision::DeadLetters => unreachable!("nothing malformed is sent here"),
         }
     }
 
