@@ -13,6 +13,8 @@ use ring::digest::{SHA256, digest};
 use tidings_model::retention::Kind;
 use uuid::Uuid;
 
+use crate::hex::hex;
+
 mod forget;
 
 pub use forget::LinesAbout;
@@ -109,7 +111,7 @@ fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Pre
         _ => sync(archive)?,
     }
     let hash = digest(&SHA256, lines.first().map_or("", String::as_str).as_bytes());
-    let hash: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&hash.as_ref()[..8]);
     let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
     let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
     let prepared = Prepared { file: folder.join(name), part };

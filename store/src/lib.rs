@@ -44,6 +44,7 @@ mod conformance;
 mod directory;
 mod erasure;
 mod error;
+mod hex;
 mod ledger;
 mod outbox;
 mod pauses;

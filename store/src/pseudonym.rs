@@ -5,6 +5,8 @@
 
 use ring::hmac::{HMAC_SHA256, Key, sign};
 
+use crate::hex::hex;
+
 /// The beginning of a pseudonym. No address begins like that, because a pseudonym has no `@`.
 pub const PREFIX: &str = "erased:";
 
@@ -24,8 +26,7 @@ impl Pseudonyms {
             return folded.to_owned();
         }
         let tag = sign(&self.0, format!("{tenant}\0{folded}").as_bytes());
-        let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{PREFIX}{hex}")
+        format!("{PREFIX}{}", hex(tag.as_ref()))
     }
 }
 

@@ -6,7 +6,7 @@ use sqlx::{query, query_as};
 
 use super::super::Sql;
 use super::super::dialect::Dialect;
-use crate::{Error, Result, pseudonym::Pseudonyms};
+use crate::{Error, Result, hex::hex, pseudonym::Pseudonyms};
 
 /// The name of the secret.
 const ADDRESSES: &str = "addresses";
@@ -27,7 +27,7 @@ impl<D: Dialect> Sql<D> {
             let mut drawn = [0; BYTES];
             let drawn = SystemRandom::new().fill(&mut drawn).map(|()| drawn);
             let drawn = drawn.map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
-            let hex: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = hex(&drawn);
             let put = query(PUT_SECRET).bind(ADDRESSES.to_owned()).bind(hex);
             put.bind(Timestamp::now().as_millisecond()).execute(&self.writer).await?;
             // Another process may have been first.
