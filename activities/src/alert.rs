@@ -1,6 +1,7 @@
 //! Alerts for digests and messages that fail: counted, and logged under a stable name.
 
 use tidings_model::{
+    Alert,
     records::Origin,
     step::{Closed, Outcome},
 };
@@ -16,11 +17,11 @@ pub fn ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> boo
     match origin {
         Origin::Digest(_) => {
             metrics::digest_failed();
-            tracing::error!(alert = "digest_failed", digest_id = %id, why, "a digest could not be delivered");
+            tracing::error!(alert = %Alert::DigestFailed, digest_id = %id, why, "a digest could not be delivered");
         }
         Origin::Single { .. } => {
             metrics::message_failed();
-            tracing::error!(alert = "message_failed", id = %id, why, "a message could not be delivered");
+            tracing::error!(alert = %Alert::MessageFailed, id = %id, why, "a message could not be delivered");
         }
     }
     true

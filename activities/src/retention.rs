@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_model::retention::{Cutoff, CutoffsInput, Kind, Purged};
+use tidings_model::{
+    Alert,
+    retention::{Cutoff, CutoffsInput, Kind, Purged},
+};
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::retention::activities::definitions;
 
@@ -104,7 +107,7 @@ impl RetentionActivities {
         let archive = self.retention.archive.as_ref();
         let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, Timestamp::now()).await;
         if let Err(tidings_store::Error::Archive(error)) = &purged {
-            tracing::error!(alert = "archive_failed", %error, "upkeep waits, and the store grows");
+            tracing::error!(alert = %Alert::ArchiveFailed, %error, "upkeep waits, and the store grows");
         }
         Ok(purged?)
     }

@@ -4,6 +4,7 @@
 #[macro_use]
 mod closed_set;
 
+mod alert;
 pub mod attempt;
 pub mod breaker;
 pub mod command;
@@ -28,6 +29,7 @@ pub mod settings;
 pub mod statistics;
 pub mod step;
 
+pub use alert::Alert;
 pub use event::Event;
 pub use host_name::is_host_name;
 pub use key::Key;

@@ -1,6 +1,8 @@
-//! The contributors' documentation names files of the repository.
+//! The documentation agrees with the repository: files that pages name, and alerts that operators watch for.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
+
+use tidings_model::Alert;
 
 const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
@@ -47,4 +49,20 @@ fn every_file_that_the_documentation_names_exists() {
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
     assert!(named >= 50, "{named} paths on all pages");
+}
+
+/// The names in backticks in the first column of a page's table that begins with this header.
+fn first_column(page: &str, header: &str) -> BTreeSet<String> {
+    let rows = page.lines().map(str::trim_start).skip_while(|line| !line.starts_with(header)).skip(2);
+    let cells = rows.map_while(|line| line.strip_prefix('|')?.split('|').next());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_alert_is_documented_and_every_documented_alert_exists() {
+    let alerts: BTreeSet<_> = Alert::ALL.map(|alert| alert.name().to_owned()).into();
+    for page in ["docs/operations.md", "docs/getting-started.md"] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
+        assert_eq!(first_column(&text, "| alert | meaning"), alerts, "{page}");
+    }
 }

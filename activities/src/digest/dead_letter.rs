@@ -1,7 +1,7 @@
 //! Dead letters: records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::step::DeadLettersInput;
+use tidings_model::{Alert, step::DeadLettersInput};
 
 use crate::{deps::Deps, error::Error};
 
@@ -10,6 +10,6 @@ use crate::{deps::Deps, error::Error};
 /// # Errors
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &DeadLettersInput) -> Result<(), Error> {
-    tracing::warn!(alert = "dead_letters", count = input.letters.len(), "malformed events");
+    tracing::warn!(alert = %Alert::DeadLetters, count = input.letters.len(), "malformed events");
     Ok(deps.store.put_dead_letters(input, Timestamp::now()).await?)
 }

@@ -6,6 +6,7 @@ use tidings_mail::{
     render::{Input, Links, Rendered, Renderer, View},
 };
 use tidings_model::{
+    Alert,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
     settings::{DigestSettings, StreamName},
@@ -43,7 +44,7 @@ impl Email<'_> {
         let rendered = self.render(&deps.renderer, settings, &contents)?;
         if rendered.fallback.is_some() {
             // The reason may quote an event. `tidings template check` gives it for the sample.
-            tracing::error!(alert = "template_fallback", template = settings.template, "a template does not work");
+            tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
         }
         let stream = &deps.settings.streams.bulk;
         let sender = &stream.sender;

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
+    Alert,
     breaker::{Breaker, VersionedBreaker},
     records::AuditEntry,
 };
@@ -31,15 +32,15 @@ pub(super) async fn change(
     Ok(None)
 }
 
-/// Logs the changes that operators watch. The alert names are stable.
+/// Logs the changes that operators watch.
 pub(super) fn report(relay: &str, before: &Breaker, after: &Breaker) {
     match (&before.open, &after.open) {
         (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
             let (cause, why, until) = (open.cause.name(), &open.why, open.until);
-            tracing::error!(alert = "relay_open", relay, cause, why, %until, times = open.times, "a relay is left alone");
+            tracing::error!(alert = %Alert::RelayOpen, relay, cause, why, %until, times = open.times, "a relay is left alone");
         }
         (Some(open), None) => {
-            tracing::warn!(alert = "relay_closed", relay, cause = open.cause.name(), "a relay works again");
+            tracing::warn!(alert = %Alert::RelayClosed, relay, cause = open.cause.name(), "a relay works again");
         }
         _ => {}
     }

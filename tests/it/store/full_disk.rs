@@ -40,7 +40,7 @@ async fn a_full_disk_delays_digests_and_loses_none() -> Result<()> {
     cli.start_worker_with_a_disk()?;
     cli.limit_files(Some(SPACE))?;
     let acknowledged = cli.emit(&file).await?;
-    let said = async || Ok(fs::read_to_string(cli.worker_log())?.contains("activity_failed").then_some(()));
+    let said = async || Ok(fs::read_to_string(cli.worker_log())?.contains("alert=activity_failed").then_some(()));
     eventually("the worker says that it cannot write", MINUTE, said).await?;
     let before = cli.relay.mails().len();
     assert!(before < KEYS, "the disk had space for all digests");

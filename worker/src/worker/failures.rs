@@ -5,6 +5,7 @@ use temporalio_sdk::{
     activities::ActivityError,
     interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
 };
+use tidings_model::Alert;
 
 /// Logs each attempt at an activity that fails, under `alert=activity_failed`. The SDK's span around it has the workflow.
 pub struct Failures;
@@ -19,7 +20,7 @@ impl ActivityInboundInterceptor for Failures {
         let (activity, attempt) = (info.activity_type.clone(), info.attempt);
         let done = next.run(input).inspect(move |done| {
             if let Err(ActivityError::Application(failure)) = done {
-                tracing::warn!(alert = "activity_failed", activity, attempt, why = %failure, "Temporal tries it again");
+                tracing::warn!(alert = %Alert::ActivityFailed, activity, attempt, why = %failure, "Temporal tries it again");
             }
         });
         done.boxed()

@@ -14,7 +14,7 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
 use tidings_client::check_namespace;
-use tidings_model::names;
+use tidings_model::{Alert, names};
 use tidings_workflows::RetentionRun;
 use tracing::{Instrument as _, Span, debug_span};
 
@@ -40,7 +40,7 @@ impl RetentionSchedule<'_> {
     pub async fn ensure_or_log(&self, client: &Client) {
         if let Err(error) = self.ensure(client).await {
             let error = format!("{error:#}");
-            tracing::error!(alert = "upkeep_unscheduled", %error, "nothing that is too old is deleted at night");
+            tracing::error!(alert = %Alert::UpkeepUnscheduled, %error, "nothing that is too old is deleted at night");
         }
     }
 

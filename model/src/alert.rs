@@ -1,0 +1,25 @@
+//! The alerts that operators watch for in the log, as the field `alert`.
+
+closed_set! {
+    /// The name of a log entry that operators page on. `docs/operations.md` tells what each alert means.
+    pub enum Alert {
+        /// A digest ended as failed or ambiguous.
+        DigestFailed = "digest_failed",
+        /// A single message ended as failed or ambiguous.
+        MessageFailed = "message_failed",
+        /// One attempt of an activity failed.
+        ActivityFailed = "activity_failed",
+        /// A relay's breaker opened.
+        RelayOpen = "relay_open",
+        /// A relay's breaker closed again.
+        RelayClosed = "relay_closed",
+        /// A template is missing or broken, and `default` was used.
+        TemplateFallback = "template_fallback",
+        /// Events could not be decoded.
+        DeadLetters = "dead_letters",
+        /// The archive cannot be written.
+        ArchiveFailed = "archive_failed",
+        /// The nightly upkeep has no schedule.
+        UpkeepUnscheduled = "upkeep_unscheduled",
+    }
+}
