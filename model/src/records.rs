@@ -11,14 +11,12 @@ use crate::{
     Event, Key,
     pause::Paused,
     settings::cap::Cap,
-    step::{
-        outcome::{Closed, Outcome},
-        planned::Planned,
-        window::Window,
-    },
+    step::{outcome::Closed, planned::Planned, window::Window},
 };
 
 mod actor;
+mod audit;
+mod digest;
 mod erasure;
 mod message;
 mod page;
@@ -26,6 +24,8 @@ mod person;
 mod suppression;
 
 pub use actor::Actor;
+pub use audit::AuditRecord;
+pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace};
 pub use erasure::Erased;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
@@ -50,14 +50,6 @@ pub struct Recipient {
     /// BCP 47 language tag; empty for `en`.
     #[serde(default)]
     pub locale: String,
-}
-
-impl DigestRecord {
-    /// Tells if the relay accepted the digest's message.
-    #[must_use]
-    pub fn is_sent(&self) -> bool {
-        self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
-    }
 }
 
 impl Recipient {
@@ -230,50 +222,4 @@ pub struct AuditEntry {
     pub actor: Actor,
     pub action: String,
     pub why: String,
-}
-
-closed_set! {
-    /// The state of a digest in the ledger.
-    pub enum DigestState {
-        /// Its window collects, and some of its events are stashed.
-        Open = "open",
-        /// Its events are fixed, and it has no message yet.
-        Claimed = "claimed",
-        /// Its message is in the outbox.
-        Rendered = "rendered",
-        /// It has an end.
-        Closed = "closed",
-    }
-}
-
-impl DigestState {
-    /// Reports that the digest has neither a message nor an end, so that it takes more events.
-    #[must_use]
-    pub const fn takes_events(self) -> bool {
-        matches!(self, Self::Open | Self::Claimed)
-    }
-}
-
-/// A digest in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DigestRecord {
-    pub digest_id: Uuid,
-    pub key: Key,
-    pub opened_at: Timestamp,
-    pub due_at: Timestamp,
-    pub state: DigestState,
-    pub closed: Option<Closed>,
-    pub closed_at: Option<Timestamp>,
-    /// Events of the digest. The number stays after the events are purged or returned to the key.
-    pub items: u64,
-    /// The reason for the time, in words. Empty: the window is not claimed yet, or a former version claimed it.
-    pub plan_why: String,
-    /// The cadence in the syntax of `tidings.toml`, as planned.
-    pub cadence: String,
-    /// IANA name of the zone, as planned.
-    pub zone: String,
-    /// Attempts so far.
-    pub attempts: u32,
-    /// Those among them that ended past the dot without an answer: each may have made a mail.
-    pub ambiguous: u32,
 }

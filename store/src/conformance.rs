@@ -18,6 +18,7 @@ mod directory;
 mod erasure;
 mod ledger;
 mod left_behind;
+mod listings;
 mod messages;
 mod migration;
 mod pauses;
@@ -237,5 +238,12 @@ conformance! {
         a_digest_is_undelivered_from_its_claim_to_its_end,
         ends_count_by_outcome_with_their_events_from_the_begin_of_the_span,
         reports_dead_letters_and_suppressions_count_by_relay_reason_and_tenant,
+    }
+    listings {
+        digests_are_listed_latest_window_first_and_filtered,
+        pages_of_digests_neither_repeat_nor_leave_out_a_row,
+        the_events_of_a_digest_come_in_pages_with_the_reason_of_those_in_no_email,
+        the_commands_and_pauses_over_a_digest_are_listed_with_it,
+        each_listing_reads_an_index,
     }
 }

@@ -19,6 +19,7 @@
 //! | [`Breakers`] | the breakers of relays |
 //! | [`Retention`] | deletion of old rows |
 //! | [`Statistics`] | counts for operators |
+//! | [`Listings`] | pages of the ledger for operators |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
 //!
@@ -46,6 +47,7 @@ mod erasure;
 mod error;
 mod hex;
 mod ledger;
+mod listings;
 mod outbox;
 mod pauses;
 mod people;
@@ -66,6 +68,7 @@ pub use self::{
     erasure::Erasure,
     error::{Error, Result},
     ledger::Ledger,
+    listings::Listings,
     outbox::Outbox,
     pauses::Pauses,
     people::People,
@@ -81,8 +84,8 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Ledger as _,
-        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Statistics as _,
-        Suppressions as _,
+        Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _,
+        Statistics as _, Suppressions as _,
     };
 }
 
@@ -103,6 +106,7 @@ pub trait Store:
     + Breakers
     + Retention
     + Statistics
+    + Listings
 {
 }
 
@@ -122,5 +126,6 @@ impl<S> Store for S where
         + Breakers
         + Retention
         + Statistics
+        + Listings
 {
 }

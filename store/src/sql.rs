@@ -28,6 +28,7 @@ mod events;
 mod exclusion;
 mod group_commit;
 mod ledger;
+pub(crate) mod listings;
 mod message;
 mod orphans;
 mod outbox;

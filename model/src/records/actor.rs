@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// The actor of a change: in SQL, JSON and on the command line one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
@@ -44,6 +46,12 @@ impl From<String> for Actor {
 impl From<&str> for Actor {
     fn from(word: &str) -> Self {
         Self::from(word.to_owned())
+    }
+}
+
+impl Serialize for Actor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

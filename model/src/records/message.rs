@@ -133,6 +133,8 @@ pub struct MessageRecord {
     pub state: MessageState,
     /// Why it ended like that; empty for a plain success.
     pub why: String,
+    /// Empty where the reader is not to have it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub envelope_to: String,
     pub message_id: String,
     pub subject: String,

@@ -20,10 +20,12 @@ pub struct Page<K> {
 }
 
 /// A page of a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(bound(serialize = "T: Serialize, K: Serialize"))]
 pub struct Listed<T, K> {
     pub rows: Vec<T>,
     /// The place of the last row, if there are more rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor<K>>,
 }
 

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
+/// The text between two steps of a plan.
+pub const THEN: &str = "; then ";
+
 /// The reason for the time at which a window is claimed or ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
@@ -30,7 +33,7 @@ impl Planned {
         steps.retain(|step| !step.is_empty());
         let (cadence, zone) =
             plan.basis.as_ref().map(|basis| (basis.cadence.clone(), basis.zone.clone())).unwrap_or_default();
-        Self { why: steps.join("; then "), cadence, zone }
+        Self { why: steps.join(THEN), cadence, zone }
     }
 }
 

@@ -18,10 +18,11 @@ pub const LOCK_DIGEST: Variants = Variants {
     postgres: "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE",
 };
 
+/// The columns of a [`DigestRow`].
 macro_rules! digest_columns {
     () => {
-        "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.outcome, d.why,
-                d.closed_at, d.plan_why, d.cadence, d.zone,
+        "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.claimed_at,
+                d.sent_at, d.outcome, d.why, d.closed_at, d.returned_at, d.purged_at, d.plan_why, d.cadence, d.zone,
                 (SELECT CASE WHEN COUNT(*) < d.event_count THEN d.event_count ELSE COUNT(*) END
                  FROM events e WHERE e.digest_id = d.digest_id) AS items,
                 (SELECT COUNT(*) FROM attempts a WHERE a.message = d.digest_id) AS attempts,
@@ -29,6 +30,8 @@ macro_rules! digest_columns {
          FROM digests d "
     };
 }
+
+pub(super) use digest_columns;
 
 pub const DIGEST: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1");
 
@@ -94,9 +97,13 @@ pub struct DigestRow {
     opened_at: Timestamp,
     due_at: Timestamp,
     state: DigestState,
+    claimed_at: Option<Timestamp>,
+    sent_at: Option<Timestamp>,
     outcome: Option<Outcome>,
     why: Option<String>,
     closed_at: Option<Timestamp>,
+    returned_at: Option<Timestamp>,
+    purged_at: Option<Timestamp>,
     plan_why: Option<String>,
     cadence: Option<String>,
     zone: Option<String>,
@@ -114,8 +121,12 @@ impl From<DigestRow> for DigestRecord {
             opened_at: row.opened_at,
             due_at: row.due_at,
             state: row.state,
+            claimed_at: row.claimed_at,
+            sent_at: row.sent_at,
             closed: closed(row.outcome, row.why),
             closed_at: row.closed_at,
+            returned_at: row.returned_at,
+            purged_at: row.purged_at,
             items: row.items,
             plan_why: row.plan_why.unwrap_or_default(),
             cadence: row.cadence.unwrap_or_default(),

@@ -19,6 +19,7 @@ macro_rules! migrations {
             (2, "pauses", include_str!(concat!("../../migrations/", $database, "/0002_pauses.sql"))),
             (3, "erasure", include_str!(concat!("../../migrations/", $database, "/0003_erasure.sql"))),
             (4, "plans", include_str!(concat!("../../migrations/", $database, "/0004_plans.sql"))),
+            (5, "listings", include_str!(concat!("../../migrations/", $database, "/0005_listings.sql"))),
         ]
     };
 }
@@ -27,7 +28,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

@@ -22,18 +22,18 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
-        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, ClaimLimits, Claimed, Closing, Contents, Cursor,
-        DigestRecord, Erased, Facts, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
-        Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace,
-        Suppression, SuppressionFilter,
+        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditRecord, ClaimLimits, Claimed, Closing,
+        Contents, Cursor, DigestEvent, DigestFilter, DigestPlace, DigestRecord, Erased, EventPlace, Facts, Listed,
+        ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences,
+        PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Outbox, Pauses, People, Reports, Result,
-    Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Listings, Outbox, Pauses, People, Reports,
+    Result, Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -226,6 +226,12 @@ forward! { Pauses {
     fn resume(scope: &Scope, entry: &AuditEntry) -> Option<Pause>;
     fn pauses(all: bool, now: Timestamp) -> Vec<Pause>;
     fn pause_of_messages(tenant: &str) -> Option<Paused>;
+} }
+
+forward! { Listings {
+    fn list_digests(filter: &DigestFilter) -> Listed<DigestRecord, DigestPlace>;
+    fn digest_events(digest: &DigestRecord, page: &Page<EventPlace>) -> Listed<DigestEvent, EventPlace>;
+    fn audit_of_digest(digest: &DigestRecord) -> Vec<AuditRecord>;
 } }
 
 forward! { Statistics {

@@ -1,0 +1,205 @@
+//! Listings of the ledger: filters, pages and the indexes that they read.
+
+use jiff::Timestamp;
+use tidings_model::{
+    Key, Retract,
+    attempt::AttemptClass,
+    pause::{Paused, Scope},
+    records::{DigestFilter, DigestState, Listed, Page},
+    step::{AuditInput, Note, Outcome, Window},
+};
+
+use super::{Bench, at, bench::Behind, ends, event, events, key, window, window_of};
+use crate::sql::listings::{audit, digests, events as events_of};
+
+fn all(limit: u32) -> DigestFilter {
+    DigestFilter {
+        tenant: None,
+        digest_type: None,
+        user: None,
+        outcome: None,
+        state: None,
+        since: None,
+        until: None,
+        overdue_at: None,
+        page: Page { limit, after: None },
+    }
+}
+
+impl Bench {
+    async fn opened(&self, filter: &DigestFilter) -> Vec<Timestamp> {
+        self.store.list_digests(filter).await.unwrap().rows.into_iter().map(|digest| digest.opened_at).collect()
+    }
+
+    async fn note(&self, key: &Key, seconds: i64, action: &str) {
+        let note = Note { at: at(seconds), by: "carol".into(), action: action.into(), why: "ticket 812".into() };
+        self.store.audit(&AuditInput { key: key.clone(), notes: vec![note] }).await.unwrap();
+    }
+}
+
+pub async fn digests_are_listed_latest_window_first_and_filtered(bench: &Bench) {
+    let alerts = Key::new("other".into(), "alerts".into(), "bo".into()).unwrap();
+    let (sent, rendered) = (bench.rendered(0).await, bench.rendered(1).await);
+    let (number, _) = bench.begin(&sent).await;
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.store.stash(&window(2), &events(&["stashed"]), None, at(2_000)).await.unwrap();
+    bench.claim(&window_of(&alerts, 3), &events(&["alert"]), at(3_001)).await;
+
+    let of = |tenant: &str| DigestFilter { tenant: Some(tenant.into()), ..all(9) };
+    let in_state = |state| DigestFilter { state: Some(state), ..all(9) };
+    let overdue = |seconds| DigestFilter { overdue_at: Some(at(seconds)), ..all(9) };
+    for (filter, opened) in [
+        (all(9), &[3_000, 2_000, 1_000, 0][..]),
+        (all(2), &[3_000, 2_000]),
+        (of("acme"), &[2_000, 1_000, 0]),
+        (of("acm"), &[]),
+        (DigestFilter { digest_type: Some("alerts".into()), ..all(9) }, &[3_000]),
+        (DigestFilter { user: Some("ann".into()), ..of("acme") }, &[2_000, 1_000, 0]),
+        (
+            DigestFilter { user: Some("ann".into()), digest_type: Some("activity".into()), ..of("acme") },
+            &[2_000, 1_000, 0],
+        ),
+        (DigestFilter { user: Some("bo".into()), ..of("acme") }, &[]),
+        (DigestFilter { outcome: Some(Outcome::Sent), ..all(9) }, &[0]),
+        (in_state(DigestState::Closed), &[0]),
+        (in_state(DigestState::Open), &[2_000]),
+        (in_state(DigestState::Claimed), &[3_000]),
+        (in_state(DigestState::Rendered), &[1_000]),
+        (DigestFilter { since: Some(at(1_000)), until: Some(at(3_000)), ..all(9) }, &[2_000, 1_000]),
+        (overdue(3_060), &[1_000]),
+        (overdue(3_061), &[3_000, 1_000]),
+        (DigestFilter { tenant: Some("other".into()), ..overdue(9_000) }, &[3_000]),
+    ] {
+        let opened: Vec<_> = opened.iter().map(|seconds| at(*seconds)).collect();
+        assert_eq!(bench.opened(&filter).await, opened, "{filter:?}");
+    }
+    let listed = bench.store.list_digests(&overdue(3_061)).await.unwrap();
+    assert_eq!(listed.rows[1], bench.store.digest(rendered.digest_id).await.unwrap().unwrap());
+    assert!(listed.rows.iter().all(|digest| digest.is_overdue(at(3_061))));
+}
+
+pub async fn pages_of_digests_neither_repeat_nor_leave_out_a_row(bench: &Bench) {
+    // Five windows of one instant, so that only the id tells their order.
+    let same_instant = |user: &str| Window { opened_at: at(0), ..window_of(&key(user), 0) };
+    let mut expected = Vec::new();
+    for user in ["a", "b", "c", "d", "e"] {
+        let window = same_instant(user);
+        bench.store.stash(&window, &events(&[user]), None, at(0)).await.unwrap();
+        expected.push(window.digest_id);
+    }
+    expected.sort();
+    expected.reverse();
+    let (mut filter, mut listed) = (all(2), Vec::new());
+    loop {
+        let Listed { rows, next } = bench.store.list_digests(&filter).await.unwrap();
+        assert!(rows.len() <= 2);
+        listed.extend(rows.into_iter().map(|digest| digest.digest_id));
+        // A newer window moves no row of the pages that follow.
+        let newer = window_of(&key("f"), i64::try_from(listed.len()).unwrap());
+        bench.store.stash(&newer, &[event(&format!("of {}", newer.digest_id))], None, at(0)).await.unwrap();
+        if next.is_none() {
+            break;
+        }
+        filter.page.after = next;
+    }
+    assert_eq!(listed, expected);
+}
+
+pub async fn the_events_of_a_digest_come_in_pages_with_the_reason_of_those_in_no_email(bench: &Bench) {
+    let window = window(0);
+    bench.store.put_retracts(&window.key, &[Retract::Event("b".into())], at(0)).await.unwrap();
+    bench.claim(&window, &events(&["c", "b", "a"]), at(60)).await;
+    let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
+    assert_eq!((digest.claimed_at, digest.sent_at), (Some(at(60)), None));
+    let mut page = Page { limit: 2, after: None };
+    let first = bench.store.digest_events(&digest, &page).await.unwrap();
+    page.after = first.next;
+    let second = bench.store.digest_events(&digest, &page).await.unwrap();
+    assert_eq!(second.next, None);
+    let rows: Vec<_> = first.rows.into_iter().chain(second.rows).collect();
+    let told: Vec<_> = rows.iter().map(|event| (event.event_id.as_str(), event.excluded.as_deref())).collect();
+    assert_eq!(told, [("a", None), ("b", Some("retracted")), ("c", None)]);
+    assert_eq!((rows[0].category.as_str(), rows[0].occurred_at, rows[0].recorded_at), ("comment", at(0), at(60)));
+}
+
+pub async fn the_commands_and_pauses_over_a_digest_are_listed_with_it(bench: &Bench) {
+    let (first, second) = (bench.rendered(0).await, bench.rendered(1).await);
+    let scope = |tenant: Option<&str>, digest_type: Option<&str>| Scope {
+        tenant: tenant.map(str::to_owned),
+        digest_type: digest_type.map(str::to_owned),
+    };
+    for (n, scope) in
+        [(1, scope(Some("acme"), None)), (2, scope(None, Some("activity"))), (3, scope(Some("other"), None))]
+    {
+        let paused = Paused { by: "carol".into(), why: format!("reason {n}"), since: at(10 + n), until: None };
+        bench.store.pause(&scope, false, &paused).await.unwrap();
+    }
+    bench.note(&first.key, 20, "hold").await;
+    bench.note(&key("bo"), 21, "hold").await;
+    bench.note(&first.key, 1_005, "release").await;
+    let (number, _) = bench.begin(&first).await;
+    bench.ended(&first, number, ends(AttemptClass::Sent, Outcome::Sent)).await; // at(202)
+
+    let entries = async |window: &Window| {
+        let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
+        let entries = bench.store.audit_of_digest(&digest).await.unwrap();
+        entries.into_iter().map(|entry| (entry.at, entry.action)).collect::<Vec<_>>()
+    };
+    let told = |told: &[(i64, &str)]| {
+        told.iter().map(|(seconds, action)| (at(*seconds), (*action).to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(entries(&first).await, told(&[(11, "pause"), (12, "pause"), (20, "hold")]));
+    assert_eq!(entries(&second).await, told(&[(1_005, "release")]));
+}
+
+/// Statements of listings, and an index that each of them reads.
+const READS: &[(&str, &str)] = &[
+    (digests::ALL, "digests_by_age"),
+    (digests::OF_TENANT, "digests_"),
+    (digests::OF_KEY, "digests_of_key"),
+    (digests::WITHOUT_END, "digests_to_empty"),
+    (events_of::EVENTS, "events_of_digest"),
+    (audit::OF_DIGEST, "audit_of_digest"),
+    (audit::OF_DIGEST, "audit_"),
+];
+
+pub async fn each_listing_reads_an_index(bench: &Bench) {
+    bench.rendered(0).await;
+    for (statement, index) in READS {
+        let plan = bench.plan(statement).await;
+        assert!(plan.contains(index), "{index}: {plan}");
+        let reads_all = ["Seq Scan on digests", "Seq Scan on events", "Seq Scan on audit"];
+        assert!(!reads_all.iter().any(|scan| plan.contains(scan)), "{statement}: {plan}");
+        for line in plan.lines().filter(|line| line.starts_with("SCAN ")) {
+            assert!(line.contains("INDEX"), "{statement}: {plan}");
+        }
+    }
+}
+
+impl Bench {
+    /// The plan of a statement. Its parameters stand for nothing in particular.
+    async fn plan(&self, statement: &str) -> String {
+        match &self.behind {
+            Behind::Sqlite { pool, .. } => {
+                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+                let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(pool).await.unwrap();
+                rows.into_iter().map(|(.., detail)| detail).collect::<Vec<_>>().join("\n")
+            }
+            Behind::Postgres { pool, .. } => {
+                let mut connection = pool.acquire().await.unwrap();
+                // A small table is read whole at no greater cost.
+                sqlx::query("SET enable_seqscan = off").execute(&mut *connection).await.unwrap();
+                sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
+                let parameters = (1..=20).filter(|n| statement.contains(&format!("${n}"))).count();
+                let values = vec!["NULL"; parameters].join(", ");
+                let prepare = sqlx::AssertSqlSafe(format!("PREPARE listing AS {statement}"));
+                sqlx::raw_sql(prepare).execute(&mut *connection).await.unwrap();
+                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE listing ({values})"));
+                let rows = sqlx::raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
+                // The connection with its settings is of no other use.
+                connection.close().await.unwrap();
+                rows.iter().map(|row| sqlx::Row::get::<String, _>(row, 0)).collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}

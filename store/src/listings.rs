@@ -1,0 +1,24 @@
+use async_trait::async_trait;
+use tidings_model::records::{
+    AuditRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed, Page,
+};
+
+use crate::Result;
+
+/// Pages of what the ledger holds, for operators (rule 36). No row has an address.
+#[async_trait]
+pub trait Listings: Send + Sync + 'static {
+    /// Lists digests, the latest window first. Each filter reads an index.
+    async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>>;
+
+    /// Lists the events of a digest by the time at which they occurred, and those that its claim excluded.
+    async fn digest_events(
+        &self,
+        digest: &DigestRecord,
+        page: &Page<EventPlace>,
+    ) -> Result<Listed<DigestEvent, EventPlace>>;
+
+    /// Lists the audit entries about a digest, the earliest first: those with its id, and commands to its key and pauses over the
+    /// key while the digest had no end. At most 500.
+    async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
+}

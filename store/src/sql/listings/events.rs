@@ -1,0 +1,64 @@
+//! The events of one digest, and those that its claim excluded.
+
+use jiff::Timestamp;
+use sqlx::query_as;
+use tidings_model::records::{Cursor, DigestEvent, DigestRecord, EventPlace, Listed, Page, retracted};
+use uuid::Uuid;
+
+use super::super::Sql;
+use super::super::columns::row;
+use super::super::dialect::Dialect;
+use super::super::exclusion::opted_out;
+use crate::Result;
+
+/// `$1` digest, `$2` and `$3` the digests of its excluded events. After the time `$4` and the id `$5`; `$6` limit.
+pub const EVENTS: &str = "
+SELECT e.event_id, e.category, e.entity_type, e.occurred_at, e.recorded_at, e.urgent, e.returned_from,
+       CASE WHEN e.digest_id = $1 THEN NULL ELSE COALESCE(d.why, '') END AS excluded
+FROM events e JOIN digests d ON d.digest_id = e.digest_id
+WHERE e.digest_id IN ($1, $2, $3) AND (e.occurred_at, e.event_id) > ($4, $5)
+ORDER BY e.occurred_at, e.event_id LIMIT $6";
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn events_page(
+        connection: &mut D::Connection,
+        digest: &DigestRecord,
+        page: &Page<EventPlace>,
+    ) -> Result<Listed<DigestEvent, EventPlace>> {
+        let window = digest.window();
+        let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.clone()));
+        let (after_at, after_id) = after.unwrap_or((i64::MIN, String::new()));
+        let rows = query_as(EVENTS)
+            .bind(digest.digest_id.to_string())
+            .bind(retracted(&window).to_string())
+            .bind(opted_out(&window).to_string())
+            .bind(after_at)
+            .bind(after_id)
+            .bind(page.rows_to_read());
+        let rows: Vec<EventRow> = rows.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(DigestEvent::from).collect();
+        Ok(page.listed(rows, |last: &DigestEvent| (last.occurred_at, last.event_id.clone())))
+    }
+}
+
+row! {
+/// Columns of [`EVENTS`].
+pub struct EventRow {
+    event_id: String,
+    category: String,
+    entity_type: String,
+    occurred_at: Timestamp,
+    recorded_at: Timestamp,
+    urgent: bool,
+    excluded: Option<String>,
+    returned_from: Option<Uuid>,
+}
+}
+
+impl From<EventRow> for DigestEvent {
+    fn from(row: EventRow) -> Self {
+        let EventRow { event_id, category, entity_type, occurred_at, recorded_at, urgent, excluded, returned_from } =
+            row;
+        Self { event_id, category, entity_type, occurred_at, recorded_at, urgent, excluded, returned_from }
+    }
+}
