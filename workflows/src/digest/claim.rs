@@ -40,6 +40,7 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
     match answer {
         ClaimAnswer::Later { until, why, pause } => {
             let Some(open) = &mut state.open else { return };
+            open.note_deferral(&why);
             if pause.is_none() {
                 open.not_before = Some(until);
                 open.why = why;

@@ -73,6 +73,7 @@ pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Times
             let why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
             open.set_plan(Plan { due_at: at, why, slide: None, ..plan });
             open.not_before = None;
+            open.deferrals.clear();
             state.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
         }
         (_, plan) => {

@@ -33,11 +33,15 @@ pub(super) fn why(state: &State) -> String {
 
 /// The open window's plan in words for the ledger, with what moved the time since. `None` while the window is not planned.
 pub(super) fn planned(state: &State) -> Option<Planned> {
-    let plan = state.open.as_ref()?.plan.as_ref()?;
+    let open = state.open.as_ref()?;
+    let plan = open.plan.as_ref()?;
     let full = plan.max_events.filter(|most| state.collected() >= u64::from(*most));
     let full = full.map(|most| format!("full with {most} event{}", if most == 1 { "" } else { "s" }));
     let flushed = if state.flushed { "an operator flushed it" } else { "" };
-    Some(Planned::new(plan, &[&why(state), full.as_deref().unwrap_or_default(), flushed]))
+    let why = why(state);
+    let last = [why.as_str(), full.as_deref().unwrap_or_default(), flushed];
+    let later: Vec<&str> = open.deferrals.iter().map(String::as_str).chain(last).collect();
+    Some(Planned::new(plan, &later))
 }
 
 /// The planned time, or the later one that admission gave.

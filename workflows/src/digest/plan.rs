@@ -62,6 +62,9 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Times
     let resumed = before.and_then(|before| before.pause.clone()).filter(|_| plan.pause.is_none());
     if let Some(open) = &mut state.open {
         open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
+        if asked.anew_at.is_some() || !before.is_some_and(same) {
+            open.deferrals.clear();
+        }
         open.planned_from = Some(asked.signs.clone());
         open.set_plan(Plan { known: Vec::new(), ..plan });
     }
@@ -80,6 +83,7 @@ fn spread_if_overdue(state: &mut State, share: Duration, now: Timestamp) {
         let at = after(now, share);
         open.not_before = Some(at);
         open.why = format!("the pause is over; spread -> {at:.0}");
+        open.note_deferral(&open.why.clone());
     }
 }
 

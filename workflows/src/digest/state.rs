@@ -133,7 +133,13 @@ pub(crate) struct Open {
     pub not_before: Option<Timestamp>,
     /// The reason that admission gave, or else the plan's.
     pub why: String,
+    /// The reasons for which the due window waited on, each once. For the ledger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferrals: Vec<String>,
 }
+
+/// The largest number of [deferrals](Open::deferrals) that are kept.
+const DEFERRALS: usize = 16;
 
 impl Open {
     const fn new(window: Window) -> Self {
@@ -150,7 +156,19 @@ impl Open {
             closed_to_events: false,
             not_before: None,
             why: String::new(),
+            deferrals: Vec::new(),
         }
+    }
+
+    /// Keeps the reason for which the due window waits on. Beyond the bound, the earliest reason goes.
+    pub fn note_deferral(&mut self, why: &str) {
+        if self.deferrals.iter().any(|known| known == why) {
+            return;
+        }
+        if self.deferrals.len() == DEFERRALS {
+            self.deferrals.remove(0);
+        }
+        self.deferrals.push(why.to_owned());
     }
 
     /// Sets the plan, and the copies of its deadline and reason that activities and older workers read.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::digest::{
     claim, commands,
-    deadline::{deadline, why},
+    deadline::{deadline, planned, why},
     decide::{Decision, clear_finished_commands, decide},
     plan, retract,
 };
@@ -36,6 +36,31 @@ fn a_window_opens_with_its_first_new_event() {
     let second = world.state.summary.last.clone().unwrap();
     assert_ne!(first.digest_id, second.digest_id);
     assert_eq!(world.ledger.of(second.digest_id), BTreeSet::from(["2".to_owned()]));
+}
+
+#[test]
+fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.state.open.as_mut().unwrap().plan.as_mut().unwrap().why = "after 30m -> nine".to_owned();
+    let asked = claim::input(&world.state, world.now).unwrap();
+    for why in ["throttled -> ten", "quiet -> noon", "throttled -> ten"] {
+        let later = ClaimAnswer::Later { until: world.now + 1.hour(), why: why.to_owned(), pause: None };
+        claim::apply(&mut world.state, &asked, later, world.now);
+    }
+    let told = planned(&world.state).unwrap().why;
+    assert_eq!(told, "after 30m -> nine; then throttled -> ten; then quiet -> noon");
+    for n in 0..100 {
+        let later = ClaimAnswer::Later { until: world.now, why: format!("{n}"), pause: None };
+        claim::apply(&mut world.state, &asked, later, world.now);
+    }
+    assert_eq!(planned(&world.state).unwrap().why.split("; then ").count(), 17, "the state stays bounded");
+
+    let retime = Retime { order: order(), at: Some(world.now + 3.hours()) };
+    commands::retime(&mut world.state, retime, world.now);
+    let told = planned(&world.state).unwrap().why;
+    assert!(told.starts_with("retimed by ") && !told.contains("; then "), "{told}");
 }
 
 #[test]
