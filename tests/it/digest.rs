@@ -7,6 +7,7 @@ mod changes;
 mod commands;
 mod hostile_event;
 mod hot_key;
+mod ledger;
 mod metrics;
 mod outcomes;
 mod pause;

@@ -72,6 +72,14 @@ pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
 }
 
+/// Parses a time, or a span before now with days of 24 hours.
+pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
+    let before_now =
+        |span: Span| Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(span).map(|at| at.timestamp()).ok();
+    let at = text.parse().ok().or_else(|| text.parse().ok().and_then(before_now));
+    at.ok_or_else(|| "is neither a time nor a span; write for example 2026-11-01T08:00:00Z, 2h or 14d".to_owned())
+}
+
 /// Reads a value of a closed set by its name. The help lists the names.
 pub(crate) fn one_of<T, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
 where
@@ -86,6 +94,19 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+
+    #[test]
+    fn a_time_or_a_span_before_now_is_accepted() {
+        let ago = |hours| Timestamp::now() - SignedDuration::from_hours(hours);
+        for (span, hours) in [("2h 30m", 2), ("1d", 24), ("2w", 336)] {
+            let at = moment(span).unwrap();
+            assert!(ago(hours + 1) < at && at <= ago(hours), "{span}: {at}");
+        }
+        assert_eq!(moment("2026-11-01T08:00:00Z").unwrap().to_string(), "2026-11-01T08:00:00Z");
+        for wrong in ["yesterday", "", "99999999d"] {
+            assert!(moment(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_future_time_or_a_span_from_now_is_accepted() {

@@ -7,8 +7,8 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        bounces, config, consent, digest, emit, flush, keys, messages, migrate, pauses, preferences, recipients,
-        recover, relays, retention, retract, send, stats, status, suppressions, template, worker,
+        bounces, config, consent, digest, digests, emit, flush, keys, messages, migrate, pauses, preferences,
+        recipients, recover, relays, retention, retract, send, stats, status, suppressions, template, worker,
     },
     config::Config,
     dev, log,
@@ -76,6 +76,9 @@ enum Command {
     /// Operates on one key or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
     Digest(digest::Command),
+    /// Lists digests of the ledger, and shows one with its events, plan, audit and attempts
+    #[command(subcommand)]
+    Digests(digests::Command),
     /// Stops a tenant, a digest type or both: events collect, nothing goes out
     Pause(pauses::PauseOptions),
     /// Ends a pause; what is overdue goes out, spread over time
@@ -150,6 +153,7 @@ impl Arguments {
             Command::Stats(options) => stats::run(options, &load()?).await,
             Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
+            Command::Digests(command) => digests::run(command, &load()?).await,
             Command::Pause(options) => pauses::pause(options, &load()?).await,
             Command::Resume(options) => pauses::resume(options, &load()?).await,
             Command::Pauses(command) => pauses::run(command, &load()?).await,

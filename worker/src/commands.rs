@@ -4,6 +4,7 @@ pub(crate) mod bounces;
 pub(crate) mod config;
 pub(crate) mod consent;
 pub(crate) mod digest;
+pub(crate) mod digests;
 pub mod emit;
 pub(crate) mod flush;
 pub(crate) mod keys;

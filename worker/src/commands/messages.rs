@@ -229,7 +229,8 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
     text
 }
 
-fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
+/// One attempt with its end.
+pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
     let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
     let mut text = format!("{} by {relay}: ", local(*begun_at, zone));
     text += match class {

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     tidings digest reopen acme/activity/ann 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52 --why 'dropped by mistake'\n\n\
-    The ledger has the ids: tables digests and audit. The digest goes out under its own id with the events that it has, \
+    `tidings digests list` has the ids. The digest goes out under its own id with the events that it has, \
     and nothing new.")]
 pub struct Options {
     /// The key
