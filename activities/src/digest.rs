@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::step::{
@@ -10,13 +11,14 @@ use tidings_model::step::{
 };
 use tidings_workflows::activities::definitions;
 
-use crate::{deps::Deps, heartbeat};
+use crate::{deps::Deps, heartbeat, metrics};
 
 mod audit;
 pub mod claim;
 mod close;
 mod dead_letter;
 mod email;
+mod measure;
 mod plan;
 pub mod preview;
 pub mod render;
@@ -48,7 +50,9 @@ impl DigestActivities {
     /// The store cannot answer, or Temporal cannot answer with the history of an earlier run: check both. Temporal calls again.
     #[activity(definition = definitions::Stash)]
     pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
-        Ok(stash::run(&self.deps, ctx.client(), &input).await?)
+        let stashed = stash::run(&self.deps, ctx.client(), &input).await?;
+        metrics::events(&self.deps.settings, &input.window.key.digest_type, stashed.taken);
+        Ok(stashed)
     }
 
     /// Admits the due window and claims its events.
@@ -61,7 +65,9 @@ impl DigestActivities {
         _ctx: ActivityContext,
         input: ClaimInput,
     ) -> Result<ClaimAnswer, ActivityError> {
-        Ok(claim::run(&self.deps, &input).await?)
+        let answer = claim::run(&self.deps, &input).await?;
+        measure::claimed(&self.deps.settings, &input, &answer, Timestamp::now());
+        Ok(answer)
     }
 
     /// Puts the email of a claimed digest in the outbox.
@@ -71,7 +77,11 @@ impl DigestActivities {
     /// worker.
     #[activity(definition = definitions::Render)]
     pub async fn render(self: Arc<Self>, _ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
-        Ok(render::run(&self.deps, &input).await?)
+        let rendered = render::run(&self.deps, &input).await?;
+        if let Rendered::Nothing(closed) = &rendered {
+            measure::ended(&self.deps.settings, &input.window.key, closed);
+        }
+        Ok(rendered)
     }
 
     /// Attempts to deliver the email once.
@@ -81,7 +91,9 @@ impl DigestActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        heartbeat::during(&ctx, sent).await?.into_activity()
+        let sent = heartbeat::during(&ctx, sent).await?.into_activity()?;
+        measure::sent(&self.deps.settings, &input.window, &sent, Timestamp::now());
+        Ok(sent)
     }
 
     /// Ends a digest that the workflow drops.
@@ -90,7 +102,9 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
-        Ok(close::run(&self.deps, &input).await?)
+        let ending = close::run(&self.deps, &input).await?;
+        measure::ended_with_events(&self.deps.settings, &input.window.key, &ending);
+        Ok(ending)
     }
 
     /// Withdraws events.

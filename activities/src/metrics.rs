@@ -1,47 +1,79 @@
-//! Counters of this process for Prometheus, in the words of the ledger and the log.
+//! Metrics of this process for Prometheus, in the words of the ledger and the log: what the worker did, and what its poller last
+//! saw of all workers' state.
+//!
+//! Labels have a bounded number of values. A digest type, a tenant or a relay that the configuration does not name counts as
+//! [`OTHER`](labels::OTHER).
 
 use std::sync::LazyLock;
 
+use jiff::SignedDuration;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::{Registry, Unit},
 };
-use tidings_model::attempt::AttemptClass;
+use tidings_model::{attempt::AttemptClass, settings::Settings, step::Outcome};
+
+pub mod fleet;
+pub mod labels;
+
+use fleet::Fleet;
+use labels::{Attempt, Ended, OfType, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
+/// The upper bounds of the buckets of lateness, in seconds: from a second to a day.
+const LATENESS: [f64; 14] =
+    [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1_800.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0];
+
+type Lateness = Family<OfType, Histogram, fn() -> Histogram>;
+
 struct Metrics {
     attempts: Family<Attempt, Counter>,
+    digests: Family<Ended, Counter>,
+    events: Family<OfType, Counter>,
+    dead_letters: Counter,
     digests_failed: Counter,
     messages_failed: Counter,
-    relay_open: Family<Relay, Gauge>,
+    claim_lateness: Lateness,
+    acceptance_lateness: Lateness,
+    fleet: Fleet,
     registry: Registry,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Attempt {
-    relay: String,
-    class: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Relay {
-    relay: String,
 }
 
 impl Metrics {
     fn new() -> Self {
         let mut registry = Registry::with_prefix("tidings");
-        let (attempts, relay_open) = (Family::default(), Family::default());
-        let (digests_failed, messages_failed) = (Counter::default(), Counter::default());
+        let lateness = || Lateness::new_with_constructor(|| Histogram::new(LATENESS));
+        let (attempts, digests, events) = (Family::default(), Family::default(), Family::default());
+        let (dead_letters, digests_failed, messages_failed) =
+            (Counter::default(), Counter::default(), Counter::default());
+        let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
         registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
+        registry.register("digests", "Digests that ended", digests.clone());
+        registry.register("events", "Events that left a window for the ledger", events.clone());
+        registry.register("dead_letters", "Signals and events that could not be decoded", dead_letters.clone());
         let help = "Digests that could not be delivered: alert=digest_failed";
         registry.register("digests_failed", help, digests_failed.clone());
         let help = "Single messages that could not be delivered: alert=message_failed";
         registry.register("messages_failed", help, messages_failed.clone());
-        registry.register("relay_open", "Whether the relay is left alone", relay_open.clone());
-        Self { attempts, digests_failed, messages_failed, relay_open, registry }
+        let help = "Time from a digest's due time to its claim";
+        registry.register_with_unit("claim_lateness", help, Unit::Seconds, claim_lateness.clone());
+        let help = "Time from a digest's due time to the relay's acceptance";
+        registry.register_with_unit("acceptance_lateness", help, Unit::Seconds, acceptance_lateness.clone());
+        let fleet = Fleet::register(&mut registry);
+        Self {
+            attempts,
+            digests,
+            events,
+            dead_letters,
+            digests_failed,
+            messages_failed,
+            claim_lateness,
+            acceptance_lateness,
+            fleet,
+            registry,
+        }
     }
 }
 
@@ -54,9 +86,65 @@ pub fn text() -> String {
     text
 }
 
+/// Creates the series of everything that the configuration names, at 0. Prometheus then sees the first increase of each.
+pub fn prepare(settings: &Settings) {
+    for name in labels::digest_types(settings) {
+        let of = OfType { r#type: name.clone() };
+        drop(METRICS.events.get_or_create(&of));
+        drop(METRICS.claim_lateness.get_or_create(&of));
+        drop(METRICS.acceptance_lateness.get_or_create(&of));
+        for outcome in Outcome::ALL {
+            drop(METRICS.digests.get_or_create(&Ended { r#type: name.clone(), outcome: outcome.name() }));
+        }
+    }
+    for relay in settings.relays.keys() {
+        for class in AttemptClass::ALL {
+            drop(METRICS.attempts.get_or_create(&Attempt { relay: relay.clone(), class: class.name() }));
+        }
+    }
+    METRICS.fleet.prepare(settings);
+}
+
+/// The gauges that the poller sets.
+#[must_use]
+pub fn fleet() -> &'static Fleet {
+    &METRICS.fleet
+}
+
 /// An attempt ended.
 pub(crate) fn attempt(relay: &str, class: AttemptClass) {
     METRICS.attempts.get_or_create(&Attempt { relay: relay.to_owned(), class: class.name() }).inc();
+}
+
+/// A digest of this type ended.
+pub(crate) fn digest(settings: &Settings, name: &str, outcome: Outcome) {
+    METRICS.digests.get_or_create(&Ended { r#type: digest_type(settings, name), outcome: outcome.name() }).inc();
+}
+
+/// Events of this type left a window for the ledger.
+pub(crate) fn events(settings: &Settings, name: &str, count: u64) {
+    METRICS.events.get_or_create(&OfType { r#type: digest_type(settings, name) }).inc_by(count);
+}
+
+/// A digest of this type was claimed this long after it was due.
+pub(crate) fn claimed(settings: &Settings, name: &str, late: SignedDuration) {
+    observe(&METRICS.claim_lateness, settings, name, late);
+}
+
+/// A relay accepted a digest of this type this long after it was due.
+pub(crate) fn accepted(settings: &Settings, name: &str, late: SignedDuration) {
+    observe(&METRICS.acceptance_lateness, settings, name, late);
+}
+
+/// A digest that goes out before its time, as after a flush, is not late.
+fn observe(lateness: &Lateness, settings: &Settings, name: &str, late: SignedDuration) {
+    let of = OfType { r#type: digest_type(settings, name) };
+    lateness.get_or_create(&of).observe(late.as_secs_f64().max(0.0));
+}
+
+/// Dead letters were recorded.
+pub(crate) fn dead_letters(count: u64) {
+    METRICS.dead_letters.inc_by(count);
 }
 
 /// A digest could not be delivered.
@@ -67,9 +155,4 @@ pub(crate) fn digest_failed() {
 /// A single message could not be delivered.
 pub(crate) fn message_failed() {
     METRICS.messages_failed.inc();
-}
-
-/// A relay is left alone, or is not.
-pub(crate) fn relay(name: &str, open: bool) {
-    METRICS.relay_open.get_or_create(&Relay { relay: name.to_owned() }).set(open.into());
 }

@@ -290,7 +290,7 @@ impl Relays {
         }
         let breakers = store.breakers().await?;
         for name in self.relays.keys() {
-            metrics::relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
+            metrics::fleet().relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
         }
         *self.lock() = BreakerCache { read_at: Some(Instant::now()), breakers };
         Ok(())
@@ -301,7 +301,7 @@ impl Relays {
     }
 
     fn remember(&self, name: &str, kept: VersionedBreaker) {
-        metrics::relay(name, kept.breaker.open.is_some());
+        metrics::fleet().relay(name, kept.breaker.open.is_some());
         let mut seen = self.lock();
         let known = seen.breakers.entry(name.to_owned()).or_default();
         if known.revision < kept.revision {

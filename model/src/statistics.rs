@@ -71,6 +71,15 @@ pub struct ReportedByRelay {
     pub complaints: u64,
 }
 
+/// Delivery events of one kind about messages of one relay. The relay is empty if no report named one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedByKind {
+    pub relay: String,
+    /// See [`Kind::name`](crate::delivery_events::Kind::name).
+    pub kind: String,
+    pub events: u64,
+}
+
 /// Addresses that are suppressed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -238,6 +238,9 @@ conformance! {
         a_digest_is_undelivered_from_its_claim_to_its_end,
         ends_count_by_outcome_with_their_events_from_the_begin_of_the_span,
         reports_dead_letters_and_suppressions_count_by_relay_reason_and_tenant,
+        delivery_events_count_by_relay_and_kind_in_the_span_in_which_they_came,
+        counts_for_metrics_stop_at_their_number_of_rows,
+        counts_for_metrics_read_an_index,
     }
     listings {
         digests_are_listed_latest_window_first_and_filtered,

@@ -40,7 +40,7 @@ mod retention;
 mod retries;
 mod schema;
 mod sqlite;
-mod statistics;
+pub(crate) mod statistics;
 mod suppressions;
 
 /// A store in one SQLite file: the embedded default.

@@ -1,5 +1,6 @@
 use async_trait::async_trait;
-use tidings_model::statistics::{LedgerStatistics, Scope};
+use jiff::Timestamp;
+use tidings_model::statistics::{LedgerStatistics, ReportedByKind, Scope, Suppressed, Undelivered};
 
 use crate::Result;
 
@@ -9,4 +10,14 @@ pub trait Statistics: Send + Sync + 'static {
     /// Counts undelivered digests, and the ends, reports and dead letters of the span. Each count reads an index of what is
     /// undelivered or recent, except that of suppressions, which reads their primary key.
     async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics>;
+
+    /// Counts digests that were claimed and have no end, by tenant and type. Reads at most this number of rows, by an index of
+    /// what has no end.
+    async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
+
+    /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
+    async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
+
+    /// Counts suppressed addresses by reason. Reads at most this number of rows, by their primary key.
+    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;
 }

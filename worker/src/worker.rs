@@ -18,6 +18,7 @@ pub mod registration;
 pub mod retention_schedule;
 pub mod sdk;
 
+use metrics::Poller;
 use retention_schedule::RetentionSchedule;
 
 /// The pause before the next try to reach Temporal.
@@ -38,11 +39,16 @@ pub async fn run(
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
     let _listening = match config.metrics_listen {
-        Some(address) => Some(metrics::listen(address).await?),
+        Some(address) => {
+            tidings_activities::metrics::prepare(&settings);
+            Some(metrics::listen(address).await?)
+        }
         None => None,
     };
     let Some(client) = connected(&config.temporal, &shutdown).await else { return Ok(()) };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), config.task_queue.clone());
+    let _polling = config.metrics_listen.map(|_| poller().start());
     // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
     let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);

@@ -34,7 +34,7 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
         Admission::Admitted => {
             let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
             let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
-            match deps.store.claim(window, &input.events, &terms, now).await? {
+            match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
                 Claimed::Capped { until } => Ok(ClaimAnswer::Later { until, why: capped(cap, until), pause: None }),
                 Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
                     Ok(ClaimAnswer::Claimed { items, groups, taken })

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{Alert, step::DeadLettersInput};
 
-use crate::{deps::Deps, error::Error};
+use crate::{deps::Deps, error::Error, metrics};
 
 /// Records each dead letter once.
 ///
@@ -11,5 +11,7 @@ use crate::{deps::Deps, error::Error};
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &DeadLettersInput) -> Result<(), Error> {
     tracing::warn!(alert = %Alert::DeadLetters, count = input.letters.len(), "malformed events");
-    Ok(deps.store.put_dead_letters(input, Timestamp::now()).await?)
+    deps.store.put_dead_letters(input, Timestamp::now()).await?;
+    metrics::dead_letters(input.letters.len() as u64);
+    Ok(())
 }

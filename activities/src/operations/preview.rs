@@ -28,7 +28,8 @@ pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Opti
     let Some(due) = commands.digest(key).due().await? else { return Ok(None) };
     let Due { window, events, .. } = due.clone();
     let asked_at = Timestamp::now();
-    let input = ClaimInput { asked_at, window, events, flushed: true, urgent: false, revision: 0, planned: None };
+    let input =
+        ClaimInput { asked_at, window, events, flushed: true, urgent: false, revision: 0, planned: None, due_at: None };
     let preview = preview::run(deps, &input).await?;
     Ok(Some((due, preview)))
 }

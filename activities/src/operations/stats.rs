@@ -190,7 +190,10 @@ fn running(tenant: Option<&str>) -> String {
 }
 
 /// Counts the running keys.
-async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
     let span = debug_span!("temporal", call = "count_workflows", tenant);
     let count = temporal.count_workflows(running(tenant), WorkflowCountOptions::default()).instrument(span).await?;
     Ok(count.count() as u64)

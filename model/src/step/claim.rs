@@ -26,6 +26,17 @@ pub struct ClaimInput {
     /// The window's plan in words, for the ledger. A former version does not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Planned>,
+    /// The time at which the window is due after later events and deferrals moved the plan's. A former version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+}
+
+impl ClaimInput {
+    /// The window with the time at which it is due in the end. The ledger and the delivery have this time.
+    #[must_use]
+    pub fn due_window(&self) -> Window {
+        Window { due_at: self.due_at.unwrap_or(self.window.due_at), ..self.window.clone() }
+    }
 }
 
 /// The answer to a claim.

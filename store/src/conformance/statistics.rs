@@ -1,16 +1,18 @@
 //! Statistics: undelivered digests, and the ends, reports and dead letters of a span.
 
 use jiff::Timestamp;
+use sqlx::Row as _;
 use tidings_model::{
     Key,
     attempt::AttemptClass,
     delivery_events::{Bounce, Kind, Report, Reported, Which},
-    records::{Actor, Closing, Reason},
-    statistics::{Ended, LedgerStatistics, ReportedByRelay, Scope, Suppressed, Undelivered},
+    records::{Actor, Closing, Reason, Suppression},
+    statistics::{Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered},
     step::{DeadLetter, DeadLettersInput, Outcome},
 };
 
-use super::{Bench, at, closed, end, ends, events, window, window_of};
+use super::{Bench, at, bench::Behind, closed, end, ends, events, window, window_of};
+use crate::sql::statistics::{REPORTED_BY_KIND, SUPPRESSED, UNDELIVERED};
 
 async fn statistics(bench: &Bench, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> LedgerStatistics {
     bench.store.statistics(&Scope { tenant: tenant.map(str::to_owned), since, now }).await.unwrap()
@@ -110,4 +112,90 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     let later = statistics(bench, None, at(401), at(500)).await;
     assert_eq!((later.reported, later.dead_letters), (vec![], 0));
     assert_eq!(statistics(bench, Some("other"), at(0), at(500)).await.suppressed, []);
+}
+
+/// Records a delivery event of each kind about the window's message.
+async fn report(bench: &Bench, sent: &tidings_model::step::Window, kinds: &[Kind], received_at: Timestamp) {
+    for &kind in kinds {
+        let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(300) };
+        let of = Which::Id(sent.digest_id);
+        let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
+        bench.store.put_delivery_event(&event, 9, received_at).await.unwrap().unwrap();
+    }
+}
+
+pub async fn delivery_events_count_by_relay_and_kind_in_the_span_in_which_they_came(bench: &Bench) {
+    let sent = bench.rendered(0).await;
+    let (number, _) = bench.begin(&sent).await;
+    assert!(bench.dot(&sent, number).await);
+    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    report(bench, &sent, &[Kind::Delivered, Kind::Bounced(Bounce::Soft), Kind::Bounced(Bounce::Policy)], at(400)).await;
+    report(bench, &sent, &[Kind::Complained], at(500)).await;
+    let of = |kind: &str, events| ReportedByKind { relay: "relay".into(), kind: kind.into(), events };
+    let counted = bench.store.reported(at(399), at(500)).await.unwrap();
+    assert_eq!(counted, [of("bounced", 2), of("complained", 1), of("delivered", 1)]);
+    assert_eq!(bench.store.reported(at(400), at(499)).await.unwrap(), []);
+    assert_eq!(bench.store.reported(at(400), at(500)).await.unwrap(), [of("complained", 1)]);
+}
+
+pub async fn counts_for_metrics_stop_at_their_number_of_rows(bench: &Bench) {
+    for n in 0..3 {
+        let sent = bench.rendered(n).await;
+        if n > 0 {
+            continue;
+        }
+        let (number, _) = bench.begin(&sent).await;
+        bench.ended(&sent, number, end(AttemptClass::Deferred)).await;
+    }
+    let counted = async |most| {
+        let undelivered = bench.store.undelivered(most, at(60)).await.unwrap();
+        undelivered.iter().map(|of| of.digests).sum::<u64>()
+    };
+    assert_eq!((counted(9).await, counted(2).await), (3, 2));
+    assert_eq!(bench.store.undelivered(9, at(61)).await.unwrap()[0].overdue, 1);
+    for (address, reason) in [("a@x", Reason::HardBounce), ("b@x", Reason::HardBounce), ("c@x", Reason::Complaint)] {
+        let (tenant, address) = ("acme".into(), address.into());
+        let suppression = Suppression { tenant, address, reason, detail: String::new(), at: at(1) };
+        bench.store.suppress(&suppression).await.unwrap();
+    }
+    let of = |reason, addresses| Suppressed { reason, addresses };
+    let all = bench.store.suppressed_addresses(9).await.unwrap();
+    assert_eq!(all, [of(Reason::Complaint, 1), of(Reason::HardBounce, 2)]);
+    assert_eq!(bench.store.suppressed_addresses(2).await.unwrap(), [of(Reason::HardBounce, 2)]);
+}
+
+/// The plan of a statement whose parameters are these literals.
+async fn plan(bench: &Bench, statement: &str, parameters: &[&str]) -> String {
+    let numbered = (1..).zip(parameters);
+    let literal = numbered.fold(statement.to_owned(), |sql, (n, value)| sql.replace(&format!("${n}"), value));
+    let lines: Vec<String> = match &bench.behind {
+        Behind::Sqlite { pool, .. } => {
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {literal}"));
+            sqlx::query(explain).fetch_all(pool).await.unwrap().iter().map(|row| row.get("detail")).collect()
+        }
+        Behind::Postgres { pool, .. } => {
+            // The tables are small here, so the planner would read them whole.
+            let mut connection = pool.acquire().await.unwrap();
+            sqlx::query("SET enable_seqscan = off").execute(&mut *connection).await.unwrap();
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN {literal}"));
+            sqlx::query(explain).fetch_all(&mut *connection).await.unwrap().iter().map(|row| row.get(0)).collect()
+        }
+    };
+    lines.join("\n")
+}
+
+pub async fn counts_for_metrics_read_an_index(bench: &Bench) {
+    let suppressions = match bench.behind {
+        Behind::Sqlite { .. } => "sqlite_autoindex_suppressions_1",
+        Behind::Postgres { .. } => "suppressions_pkey",
+    };
+    for (statement, parameters, index) in [
+        (UNDELIVERED, &["''", "1000", "10"][..], "digests_to_empty"),
+        (REPORTED_BY_KIND, &["0", "1000"], "delivery_events_by_age"),
+        (SUPPRESSED, &["''", "10"], suppressions),
+    ] {
+        let plan = plan(bench, statement, parameters).await;
+        let whole = ["Seq Scan", "SCAN digests", "SCAN delivery_events"].iter().any(|scan| plan.contains(scan));
+        assert!(plan.contains(index) && !whole, "{statement}\n{plan}");
+    }
 }

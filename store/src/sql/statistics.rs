@@ -9,18 +9,21 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query_as, query_scalar};
 use tidings_model::records::Reason;
-use tidings_model::statistics::{Ended, LedgerStatistics, ReportedByRelay, Scope, Suppressed, Undelivered};
+use tidings_model::statistics::{
+    Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered,
+};
 use tidings_model::step::Outcome;
 use tracing::instrument;
 
-/// `$1` tenant or empty, `$2` now. An open row collects events of a window that is not due.
+/// `$1` tenant or empty, `$2` now, `$3` the most rows. An open row collects events of a window that is not due.
 pub const UNDELIVERED: &str = "
 SELECT tenant, digest_type, COUNT(*) AS digests, MIN(due_at) AS oldest_due_at,
        CAST(SUM(CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE message = digest_id) THEN 1 ELSE 0 END) AS BIGINT)
            AS attempted,
        CAST(SUM(CASE WHEN due_at < $2 THEN 1 ELSE 0 END) AS BIGINT) AS overdue
-FROM digests
-WHERE closed_at IS NULL AND emptied_at IS NULL AND state <> 'open' AND ($1 = '' OR tenant = $1)
+FROM (
+    SELECT digest_id, tenant, digest_type, due_at FROM digests
+    WHERE closed_at IS NULL AND emptied_at IS NULL AND state <> 'open' AND ($1 = '' OR tenant = $1) LIMIT $3) waiting
 GROUP BY tenant, digest_type ORDER BY tenant, digest_type";
 
 /// `$1` tenant or empty, `$2` since.
@@ -43,9 +46,20 @@ FROM delivery_events
 WHERE received_at >= $2 AND kind IN ('bounced', 'complained') AND ($1 = '' OR tenant = $1)
 GROUP BY COALESCE(relay, '') ORDER BY COALESCE(relay, '')";
 
-/// `$1` tenant or empty.
+/// `$1` after, `$2` until.
+pub const REPORTED_BY_KIND: &str = "
+SELECT COALESCE(relay, '') AS relay, kind, COUNT(*) AS events
+FROM delivery_events WHERE received_at > $1 AND received_at <= $2
+GROUP BY COALESCE(relay, ''), kind ORDER BY COALESCE(relay, ''), kind";
+
+/// `$1` tenant or empty, `$2` the most rows.
 pub const SUPPRESSED: &str = "
-SELECT reason, COUNT(*) AS addresses FROM suppressions WHERE ($1 = '' OR tenant = $1) GROUP BY reason ORDER BY reason";
+SELECT reason, COUNT(*) AS addresses FROM (
+    SELECT reason FROM suppressions WHERE ($1 = '' OR tenant = $1) ORDER BY tenant, address_lower, reason LIMIT $2) first
+GROUP BY reason ORDER BY reason";
+
+/// Every row.
+const ALL: i64 = i64::MAX;
 
 #[async_trait]
 impl<D: Dialect> Statistics for Sql<D> {
@@ -57,13 +71,14 @@ impl<D: Dialect> Statistics for Sql<D> {
             let mut tx = self.read().await?;
             let now = scope.now.as_millisecond();
             let undelivered: Vec<UndeliveredRow> =
-                query_as(UNDELIVERED).bind(tenant.clone()).bind(now).fetch_all(&mut *tx).await?;
+                query_as(UNDELIVERED).bind(tenant.clone()).bind(now).bind(ALL).fetch_all(&mut *tx).await?;
             let ended: Vec<EndedRow> = query_as(ENDED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
             let letters = query_scalar(DEAD_LETTERS).bind(workflows_of(scope)).bind(since);
             let dead_letters: i64 = letters.fetch_one(&mut *tx).await?;
             let reported: Vec<ReportedRow> =
                 query_as(REPORTED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
-            let suppressed: Vec<SuppressedRow> = query_as(SUPPRESSED).bind(tenant).fetch_all(&mut *tx).await?;
+            let suppressed: Vec<SuppressedRow> =
+                query_as(SUPPRESSED).bind(tenant).bind(ALL).fetch_all(&mut *tx).await?;
             tx.commit().await?;
             Ok(LedgerStatistics {
                 undelivered: undelivered.into_iter().map(Into::into).collect(),
@@ -72,6 +87,36 @@ impl<D: Dialect> Statistics for Sql<D> {
                 reported: reported.into_iter().map(Into::into).collect(),
                 suppressed: suppressed.into_iter().map(Into::into).collect(),
             })
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>> {
+        within_timeout(async {
+            let counted = query_as(UNDELIVERED).bind(String::new()).bind(now.as_millisecond()).bind(i64::from(most));
+            let rows: Vec<UndeliveredRow> = counted.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(Into::into).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>> {
+        within_timeout(async {
+            let counted = query_as(REPORTED_BY_KIND).bind(after.as_millisecond()).bind(until.as_millisecond());
+            let rows: Vec<ReportedByKindRow> = counted.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(Into::into).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>> {
+        within_timeout(async {
+            let counted = query_as(SUPPRESSED).bind(String::new()).bind(i64::from(most));
+            let rows: Vec<SuppressedRow> = counted.fetch_all(&self.reader).await?;
+            Ok(rows.into_iter().map(Into::into).collect())
         })
         .await
     }
@@ -105,4 +150,5 @@ row_of!(UndeliveredRow of Undelivered {
 });
 row_of!(EndedRow of Ended { tenant: String, digest_type: String, outcome: Outcome, digests: u64, events: u64, });
 row_of!(ReportedRow of ReportedByRelay { relay: String, bounces: u64, complaints: u64, });
+row_of!(ReportedByKindRow of ReportedByKind { relay: String, kind: String, events: u64, });
 row_of!(SuppressedRow of Suppressed { reason: Reason, addresses: u64, });

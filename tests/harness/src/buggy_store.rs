@@ -28,7 +28,7 @@ use tidings_model::{
         PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
-    statistics::{self, LedgerStatistics},
+    statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Window},
 };
 use tidings_store::{
@@ -236,6 +236,9 @@ forward! { Listings {
 
 forward! { Statistics {
     fn statistics(scope: &statistics::Scope) -> LedgerStatistics;
+    fn undelivered(most: u32, now: Timestamp) -> Vec<Undelivered>;
+    fn reported(after: Timestamp, until: Timestamp) -> Vec<ReportedByKind>;
+    fn suppressed_addresses(most: u32) -> Vec<Suppressed>;
 } }
 
 forward! { Retention {

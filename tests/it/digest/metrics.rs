@@ -3,17 +3,21 @@
 use std::{fs, time::Duration};
 
 use anyhow::Result;
+use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::eventually,
+    env::{eventually, key, signal},
     port::Port,
     relay::{Act, At, Fault},
 };
 use tidings_needs::needs;
+use tidings_workflows::Inbound;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// The answer to `GET /metrics` with its headers, or `None` while the port is closed.
 async fn scraped(port: u16) -> Result<Option<String>> {
@@ -24,30 +28,111 @@ async fn scraped(port: u16) -> Result<Option<String>> {
     Ok(Some(answer))
 }
 
-#[needs(temporal)]
-#[tokio::test(flavor = "multi_thread")]
-async fn prometheus_counts_the_failed_digest_and_its_attempt() -> Result<()> {
+/// The answer to `GET /metrics` once it has these lines.
+async fn scraped_with(port: &Port, lines: &[&str]) -> Result<String> {
+    let has = |told: &String| lines.iter().all(|line| told.contains(&format!("\n{line}\n")));
+    eventually(&lines.join(", "), MINUTE, async || Ok(scraped(port.number).await?.filter(has))).await
+}
+
+/// A worker that exports metrics. Its relay refuses ann. The digest type `news` has no template.
+async fn watched() -> Result<(CliEnv, Port)> {
     let mut cli = CliEnv::start("instant").await?;
     let port = Port::take()?;
     let file = cli.folder.path().join("tidings.toml");
-    fs::write(&file, format!("metrics_listen = \"127.0.0.1:{}\"\n{}", port.number, fs::read_to_string(&file)?))?;
-    fs::write(cli.folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;
+    let configured = fs::read_to_string(&file)?;
+    let listen = format!("metrics_listen = \"127.0.0.1:{}\"", port.number);
+    fs::write(&file, format!("{listen}\n{configured}[digest.news]\ncadence = \"instant\"\n[tenant.bolt]\n"))?;
+    fs::write(
+        cli.folder.path().join("people.csv"),
+        "tenant,user,address\nacme,ann,ann@example.test\nbolt,bo,bo@example.test\n",
+    )?;
     cli.run(&["recipients", "import", "people.csv"]).await?;
-    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 no".into())));
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 no".into())).to("ann@example.test"));
     cli.start_worker()?;
-    cli.run(&["emit", "--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"]).await?;
+    Ok((cli, port))
+}
 
-    let failed =
-        async || Ok(scraped(port.number).await?.filter(|told| told.contains("\ntidings_digests_failed_total 1\n")));
-    let told = eventually("the failure is counted", Duration::from_mins(1), failed).await?;
-    assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");
-    for line in [
-        "tidings_attempts_total{relay=\"default\",class=\"failed\"} 1",
-        "tidings_messages_failed_total 0",
+async fn emit(cli: &CliEnv, tenant: &str, user: &str, digest: &str) -> Result<()> {
+    let of = ["emit", "--tenant", tenant, "--user", user, "--digest", digest, "--category", "comment"];
+    cli.run(&of).await.map(drop)
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result<()> {
+    let (cli, port) = watched().await?;
+    emit(&cli, "acme", "ann", "activity").await?;
+    emit(&cli, "bolt", "bo", "news").await?;
+    let broken = Payload {
+        data: b"{".to_vec(),
+        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+        ..Payload::default()
+    };
+    signal(&cli.server.client().await?, &key("activity", "cy"), Inbound::from(vec![broken])).await?;
+    fs::write(cli.folder.path().join("text"), "Hello")?;
+    let message =
+        ["send", "--tenant", "acme", "--to", "ann@example.test", "--key", "k", "--subject", "Hi", "--text", "text"];
+    cli.run(&message).await?;
+
+    let lines = [
+        "tidings_attempts_total{relay=\"default\",class=\"failed\"} 2",
+        "tidings_attempts_total{relay=\"default\",class=\"sent\"} 1",
+        "tidings_digests_total{type=\"activity\",outcome=\"failed\"} 1",
+        "tidings_digests_total{type=\"news\",outcome=\"sent\"} 1",
+        "tidings_digests_total{type=\"other\",outcome=\"sent\"} 0",
+        "tidings_events_total{type=\"activity\"} 1",
+        "tidings_events_total{type=\"news\"} 1",
+        "tidings_dead_letters_total 1",
+        "tidings_digests_failed_total 1",
+        "tidings_messages_failed_total 1",
+        "tidings_claim_lateness_seconds_bucket{le=\"60.0\",type=\"activity\"} 1",
+        "tidings_claim_lateness_seconds_count{type=\"news\"} 1",
+        "tidings_acceptance_lateness_seconds_count{type=\"activity\"} 0",
+        "tidings_acceptance_lateness_seconds_count{type=\"news\"} 1",
+        "tidings_undelivered_digests{tenant=\"bolt\",type=\"news\"} 0",
+        "tidings_overdue_digests{tenant=\"other\",type=\"activity\"} 0",
+        "tidings_oldest_overdue_seconds{tenant=\"other\",type=\"activity\"} 0.0",
+        "tidings_suppressions{reason=\"hard_bounce\"} 0",
+        "tidings_delivery_events_total{relay=\"default\",provider=\"other\",kind=\"bounced\"} 0",
+        "tidings_task_queue_backlog{task_queue=\"tidings\",kind=\"workflow\"} 0",
+        "tidings_task_queue_backlog_age_seconds{task_queue=\"tidings-transactional\",kind=\"activity\"} 0.0",
         "tidings_relay_open{relay=\"default\"} 0",
-    ] {
-        assert!(told.contains(&format!("\n{line}\n")), "{line} is not in\n{told}");
+    ];
+    let told = scraped_with(&port, &lines).await?;
+    for source in ["store", "temporal"] {
+        let of = format!("\ntidings_poller_last_success_timestamp_seconds{{source=\"{source}\"}} ");
+        let value = told.split(&of).nth(1).and_then(|rest| rest.lines().next()?.parse::<f64>().ok());
+        assert!(value.is_some_and(|at| at > 1.7e9), "{source} {value:?} in\n{told}");
     }
+    assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");
+    // A tenant without a table in the configuration has no series of its own.
     assert!(told.ends_with("# EOF\n") && !told.contains("acme") && !told.contains("ann"), "{told}");
+    let log = fs::read_to_string(cli.worker_log())?;
+    for alert in ["digest_failed", "message_failed", "dead_letters", "template_fallback"] {
+        assert!(log.contains(&format!("alert={alert} ")), "no {alert} in\n{log}");
+    }
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_sees_an_open_breaker_and_the_digest_that_waits() -> Result<()> {
+    let (cli, port) = watched().await?;
+    cli.relay.heal();
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.7.1 we do not like you".into())));
+    emit(&cli, "bolt", "bo", "activity").await?;
+    let lines = [
+        "tidings_relay_open{relay=\"default\"} 1",
+        "tidings_undelivered_digests{tenant=\"bolt\",type=\"activity\"} 1",
+        "tidings_overdue_digests{tenant=\"bolt\",type=\"activity\"} 1",
+    ];
+    let told = scraped_with(&port, &lines).await?;
+    assert!(!told.contains("tidings_oldest_overdue_seconds{tenant=\"bolt\",type=\"activity\"} 0.0\n"), "{told}");
+    let log = fs::read_to_string(cli.worker_log())?;
+    assert!(log.contains("alert=relay_open "), "{log}");
+    cli.relay.heal();
+    let closed = cli.tidings().args(["relays", "close", "default"]).output().await?;
+    let said = String::from_utf8(closed.stderr)?;
+    assert!(closed.status.success() && said.contains("alert=relay_closed "), "{said}");
     Ok(())
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tidings_model::step::{ClaimAnswer, ClaimInput, Ending};
 
 use super::{
-    deadline::planned,
+    deadline::{moved_due_at, planned},
     requests::Preferences,
     state::{Delivering, State, count},
 };
@@ -22,6 +22,7 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
         urgent: plan.urgent,
         revision: plan.revision,
         planned: planned(state),
+        due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
     })
 }
 
@@ -52,7 +53,7 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
         ClaimAnswer::Claimed { items, groups, taken } => {
             state.close_window(taken);
-            state.delivering = Some(Delivering::new(asked.window.clone(), items, groups));
+            state.delivering = Some(Delivering::new(asked.due_window(), items, groups));
         }
         ClaimAnswer::Nothing(Ending { closed, taken }) => {
             state.close_window(taken);

@@ -11,7 +11,7 @@ use super::state::State;
 /// The time at which the open window is due if nothing more arrives. `None` while the window is not planned.
 pub(super) fn deadline(state: &State) -> Option<Timestamp> {
     let plan = state.open.as_ref()?.plan.as_ref()?;
-    let at = slid(state, plan).unwrap_or_else(|| due_at(state, plan));
+    let at = moved_due_at(state, plan);
     let pause = plan.pause.as_ref().and_then(|pause| pause.paused.until);
     Some([plan.paused_until, pause].into_iter().flatten().fold(at, Timestamp::max))
 }
@@ -48,6 +48,11 @@ pub(super) fn planned(state: &State) -> Option<Planned> {
 pub(super) fn due_at(state: &State, plan: &Plan) -> Timestamp {
     let not_before = state.open.as_ref().and_then(|open| open.not_before);
     not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
+}
+
+/// The planned time, moved by later events and by admission, and not by a pause.
+pub(super) fn moved_due_at(state: &State, plan: &Plan) -> Timestamp {
+    slid(state, plan).unwrap_or_else(|| due_at(state, plan))
 }
 
 /// The later time to which events since the plan move a sliding deadline.

@@ -58,6 +58,7 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
         urgent: false,
         revision: 0,
         planned: None,
+        due_at: None,
     }
 }
 

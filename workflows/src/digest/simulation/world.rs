@@ -400,6 +400,13 @@ impl World {
             at_once || slid.is_none_or(|slid| slid <= self.now),
             "a claim before the deadline that the last event made"
         );
+        let due_at = claim::input(&self.state, self.now).unwrap().due_window().due_at;
+        let moved = slid.filter(|slid| *slid > plan.due_at);
+        assert!(
+            due_at >= moved.unwrap_or(plan.due_at),
+            "the claim has an earlier time than the plan or the last event"
+        );
+        assert!(at_once || due_at <= self.now, "the claim has a later time than now");
     }
 
     pub(super) fn stash(&mut self, input: &StashInput) -> u64 {

@@ -1,0 +1,233 @@
+//! Gauges of what all workers share: undelivered digests, task queues, breakers and reports. The poller of each worker sets them,
+//! so that every worker exports the same figures.
+
+use std::{collections::BTreeMap, sync::atomic::AtomicU64};
+
+use jiff::Timestamp;
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+use tidings_model::{
+    delivery_events::Kind,
+    records::Reason,
+    settings::Settings,
+    statistics::{ReportedByKind, Suppressed, Undelivered},
+};
+
+use super::labels::{
+    OTHER, OfReason, OfTenant, Queue, Relay, Reported, Source, digest_types, reported, tenant, tenants,
+};
+use crate::{metrics::labels, operations::stats};
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// The gauges of the fleet.
+#[derive(Default)]
+pub struct Fleet {
+    undelivered: Family<OfTenant, Gauge>,
+    overdue: Family<OfTenant, Gauge>,
+    oldest_overdue: Family<OfTenant, Seconds>,
+    open: Gauge,
+    suppressions: Family<OfReason, Gauge>,
+    delivery_events: Family<Reported, Counter>,
+    backlog: Family<Queue, Gauge>,
+    backlog_age: Family<Queue, Seconds>,
+    pollers: Family<Queue, Gauge>,
+    relay_open: Family<Relay, Gauge>,
+    last_success: Family<Source, Seconds>,
+}
+
+/// The poller's sources. Each succeeds or fails by itself.
+#[derive(Clone, Copy, Debug)]
+pub enum PolledSource {
+    Store,
+    Temporal,
+}
+
+impl PolledSource {
+    /// The value of the label `source`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Temporal => "temporal",
+        }
+    }
+}
+
+/// Digests of one tenant and type, as the gauges show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Waiting {
+    undelivered: u64,
+    overdue: u64,
+    /// Seconds since the oldest overdue one was due.
+    oldest: f64,
+}
+
+impl Fleet {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let fleet = Self::default();
+        let mut gauge =
+            |name: &str, help: &str, of: &Family<OfTenant, Gauge>| registry.register(name, help, of.clone());
+        gauge("undelivered_digests", "Digests that were claimed and have no end", &fleet.undelivered);
+        gauge("overdue_digests", "Undelivered digests past their due time", &fleet.overdue);
+        let help = "Time since the oldest overdue digest was due";
+        registry.register_with_unit("oldest_overdue", help, Unit::Seconds, fleet.oldest_overdue.clone());
+        registry.register("open_digests", "Keys whose workflow runs", fleet.open.clone());
+        registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
+        let help = "Delivery events that reached the store since this worker started";
+        registry.register("delivery_events", help, fleet.delivery_events.clone());
+        registry.register("task_queue_backlog", "Tasks that wait for a worker", fleet.backlog.clone());
+        let help = "Age of the oldest task that waits for a worker";
+        registry.register_with_unit("task_queue_backlog_age", help, Unit::Seconds, fleet.backlog_age.clone());
+        registry.register("task_queue_pollers", "Pollers in the last minutes", fleet.pollers.clone());
+        registry.register("relay_open", "Whether the relay is left alone", fleet.relay_open.clone());
+        let help = "The time of the poller's last success";
+        registry.register_with_unit("poller_last_success_timestamp", help, Unit::Seconds, fleet.last_success.clone());
+        fleet
+    }
+
+    pub(super) fn prepare(&self, settings: &Settings) {
+        self.waiting(settings, &BTreeMap::new());
+        self.suppressions(&[]);
+        for relay in settings.relays.keys().map(String::as_str).chain([OTHER]) {
+            for kind in Kind::ALL {
+                drop(self.delivery_events.get_or_create(&reported(settings, relay, kind.name())));
+            }
+        }
+        for source in [PolledSource::Store, PolledSource::Temporal] {
+            drop(self.last_success.get_or_create(&Source { source: source.name() }));
+        }
+    }
+
+    /// Sets the undelivered and overdue digests.
+    pub fn undelivered(&self, settings: &Settings, digests: &[Undelivered], now: Timestamp) {
+        self.waiting(settings, &waiting(settings, digests, now));
+    }
+
+    fn waiting(&self, settings: &Settings, waiting: &BTreeMap<(String, String), Waiting>) {
+        for tenant in tenants(settings) {
+            for name in digest_types(settings) {
+                let Waiting { undelivered, overdue, oldest } =
+                    waiting.get(&(tenant.clone(), name.clone())).copied().unwrap_or_default();
+                let of = OfTenant { tenant: tenant.clone(), r#type: name };
+                self.undelivered.get_or_create(&of).set(count(undelivered));
+                self.overdue.get_or_create(&of).set(count(overdue));
+                self.oldest_overdue.get_or_create(&of).set(oldest);
+            }
+        }
+    }
+
+    /// Adds delivery events that reached the store.
+    pub fn reported(&self, settings: &Settings, events: &[ReportedByKind]) {
+        for ReportedByKind { relay, kind, events } in events {
+            // A later version may have written other kinds.
+            let Some(kind) = Kind::ALL.into_iter().find(|known| known.name() == kind) else { continue };
+            self.delivery_events.get_or_create(&reported(settings, relay, kind.name())).inc_by(*events);
+        }
+    }
+
+    /// Sets the suppressed addresses.
+    pub fn suppressions(&self, suppressed: &[Suppressed]) {
+        for reason in Reason::ALL {
+            let found = suppressed.iter().find(|of| of.reason == reason);
+            let of = OfReason { reason: reason.name() };
+            self.suppressions.get_or_create(&of).set(count(found.map_or(0, |of| of.addresses)));
+        }
+    }
+
+    /// Sets the number of keys whose workflow runs.
+    pub fn open(&self, digests: u64) {
+        self.open.set(count(digests));
+    }
+
+    /// Sets the backlog of a task queue.
+    pub fn task_queue(&self, queue: &stats::Queue) {
+        let of = Queue { task_queue: queue.name.clone(), kind: queue.kind.name() };
+        self.backlog.get_or_create(&of).set(count(queue.backlog));
+        self.backlog_age.get_or_create(&of).set(queue.backlog_seconds);
+        self.pollers.get_or_create(&of).set(count(queue.pollers));
+    }
+
+    /// A relay is left alone, or is not.
+    pub fn relay(&self, name: &str, open: bool) {
+        self.relay_open.get_or_create(&Relay { relay: name.to_owned() }).set(open.into());
+    }
+
+    /// The poller has all figures of this source.
+    pub fn succeeded(&self, source: PolledSource, now: Timestamp) {
+        self.last_success.get_or_create(&Source { source: source.name() }).set(now.as_duration().as_secs_f64());
+    }
+}
+
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Sums over the tenants and types that share a label.
+fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTreeMap<(String, String), Waiting> {
+    let mut waiting = BTreeMap::<_, Waiting>::new();
+    for Undelivered { tenant: of_tenant, digest_type, digests, overdue, oldest_due_at, .. } in digests {
+        let labels = (tenant(settings, of_tenant), labels::digest_type(settings, digest_type));
+        let sum = waiting.entry(labels).or_default();
+        sum.undelivered += digests;
+        sum.overdue += overdue;
+        sum.oldest = sum.oldest.max(now.duration_since(*oldest_due_at).as_secs_f64());
+    }
+    waiting
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams, UnknownRecipients};
+
+    use super::*;
+
+    /// The digest type `alerts` and a table of the tenant `acme`.
+    fn settings() -> Settings {
+        let (name, domain) = ("Tidings".to_owned(), "tidings.example".to_owned());
+        let sender = Sender { name, address: format!("digest@{domain}"), reply_to: None, domain };
+        let (bulk, transactional) = (Stream::new(&["default"], sender.clone()), Stream::new(&["default"], sender));
+        let alerts = DigestSettings::new("alerts", "instant".parse().unwrap());
+        Settings {
+            digests: BTreeMap::from([("alerts".to_owned(), alerts)]),
+            tenants: BTreeMap::from([("acme".to_owned(), BTreeMap::new())]),
+            cap: None,
+            soft_bounces: Settings::SOFT_BOUNCES,
+            relays: BTreeMap::new(),
+            streams: Streams { bulk, transactional },
+            link_keys: None,
+            unknown_recipients: UnknownRecipients::Wait,
+        }
+    }
+
+    #[test]
+    fn tenants_and_types_without_a_table_count_together() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let of = |tenant: &str, digest_type: &str, overdue, due| Undelivered {
+            tenant: tenant.into(),
+            digest_type: digest_type.into(),
+            digests: 2,
+            attempted: 0,
+            overdue,
+            oldest_due_at: Timestamp::from_second(due).unwrap(),
+        };
+        let digests = [
+            of("acme", "alerts", 1, 900),
+            of("bolt", "alerts", 2, 700),
+            of("cask", "alerts", 0, 1_100),
+            of("acme", "gone", 2, 800),
+        ];
+        let counted: Vec<_> = waiting(&settings(), &digests, now).into_iter().collect();
+        let labels = |tenant: &str, name: &str| (tenant.to_owned(), name.to_owned());
+        assert_eq!(
+            counted,
+            [
+                (labels("acme", "alerts"), Waiting { undelivered: 2, overdue: 1, oldest: 100.0 }),
+                (labels("acme", "other"), Waiting { undelivered: 2, overdue: 2, oldest: 200.0 }),
+                (labels("other", "alerts"), Waiting { undelivered: 4, overdue: 2, oldest: 300.0 }),
+            ]
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The labels of metrics. Each has a bounded number of values: closed sets, and names that the configuration has.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use tidings_model::settings::Settings;
+
+/// The value for everything that the configuration does not name.
+pub const OTHER: &str = "other";
+
+macro_rules! labels {
+    ($($(#[$meta:meta])* $name:ident { $($label:ident: $type:ty),+ })+) => { $(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+        pub struct $name {
+            $(pub $label: $type,)+
+        }
+    )+ };
+}
+
+labels! {
+    /// Attempts by relay and class.
+    Attempt { relay: String, class: &'static str }
+    /// Digests that ended, by type and outcome.
+    Ended { r#type: String, outcome: &'static str }
+    /// Digests by type.
+    OfType { r#type: String }
+    /// Digests by tenant and type.
+    OfTenant { tenant: String, r#type: String }
+    /// Delivery events by relay, its provider and kind.
+    Reported { relay: String, provider: &'static str, kind: &'static str }
+    /// Suppressed addresses by reason.
+    OfReason { reason: &'static str }
+    /// Tasks that wait, by task queue and kind.
+    Queue { task_queue: String, kind: &'static str }
+    /// A relay.
+    Relay { relay: String }
+    /// The source of the poller's figures.
+    Source { source: &'static str }
+}
+
+/// The digest type, or [`OTHER`].
+pub(super) fn digest_type(settings: &Settings, name: &str) -> String {
+    settings.digests.get_key_value(name).map_or(OTHER, |(name, _)| name).to_owned()
+}
+
+/// The tenant, or [`OTHER`].
+pub(super) fn tenant(settings: &Settings, name: &str) -> String {
+    settings.tenants.get_key_value(name).map_or(OTHER, |(name, _)| name).to_owned()
+}
+
+/// The relay with its provider, or [`OTHER`].
+pub(super) fn reported(settings: &Settings, relay: &str, kind: &'static str) -> Reported {
+    match settings.relays.get_key_value(relay) {
+        Some((relay, of)) => Reported { relay: relay.clone(), provider: of.provider.name(), kind },
+        None => Reported { relay: OTHER.to_owned(), provider: OTHER, kind },
+    }
+}
+
+/// Every value of the label `type`.
+pub(super) fn digest_types(settings: &Settings) -> impl Iterator<Item = String> {
+    settings.digests.keys().cloned().chain([OTHER.to_owned()])
+}
+
+/// Every value of the label `tenant`.
+pub(super) fn tenants(settings: &Settings) -> impl Iterator<Item = String> {
+    settings.tenants.keys().cloned().chain([OTHER.to_owned()])
+}

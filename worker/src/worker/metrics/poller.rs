@@ -1,0 +1,146 @@
+//! The poller asks the store and Temporal for what all workers share, and sets the gauges.
+//!
+//! Each question of the store reads a bounded number of rows of an index. A look that takes long is followed by a longer pause,
+//! so that the poller never takes more than a twentieth of a connection's time.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use temporalio_client::Client;
+use tidings_activities::{
+    metrics::{
+        self,
+        fleet::{Fleet, PolledSource},
+    },
+    operations::stats::{StatsError, count_open, task_queues},
+};
+use tidings_model::settings::Settings;
+use tidings_store::Store;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Background;
+
+/// The shortest pause between two looks.
+const LOOK: Duration = Duration::from_secs(15);
+/// A pause is this many times as long as the look before.
+const SHARE: u32 = 20;
+/// A look that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Every look with a number that this divides also asks for figures that change slowly: some five minutes.
+const SLOW: u64 = 20;
+/// The most undelivered digests that a look counts. An operator is alerted long before.
+const UNDELIVERED: u32 = 100_000;
+/// The most suppressed addresses that a look counts.
+const SUPPRESSED: u32 = 1_000_000;
+/// Delivery events are counted at this age. By then each call that could still write an older one has given up.
+const SETTLED: SignedDuration = SignedDuration::from_secs(150);
+/// The longest span of delivery events that a look reads.
+const SPAN: SignedDuration = SignedDuration::from_mins(15);
+
+/// The poller of one worker.
+pub(crate) struct Poller {
+    store: Arc<dyn Store>,
+    temporal: Client,
+    settings: Settings,
+    task_queue: String,
+    gauges: &'static Fleet,
+    /// Delivery events that were received up to then are counted.
+    reported_until: Timestamp,
+}
+
+impl Poller {
+    /// A poller that counts the delivery events from now on.
+    pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, task_queue: String) -> Self {
+        let reported_until = Timestamp::now() - SETTLED;
+        Self { store, temporal, settings, task_queue, gauges: metrics::fleet(), reported_until }
+    }
+
+    /// Looks again and again in the background.
+    pub fn start(mut self) -> Background {
+        let looking = async move {
+            for look in 0.. {
+                let begun = Instant::now();
+                self.look(look % SLOW == 0).await;
+                sleep(pause(begun.elapsed())).await;
+            }
+        };
+        Background(tokio::spawn(looking).abort_handle())
+    }
+
+    /// Asks both sources. A source that does not answer keeps its figures, and the time of its last success tells their age.
+    async fn look(&mut self, slow: bool) {
+        let temporal = self.temporal.clone();
+        let (task_queue, gauges) = (self.task_queue.clone(), self.gauges);
+        let (store, temporal) = tokio::join!(
+            timeout(PATIENCE, self.ask_store(slow)),
+            timeout(PATIENCE, ask_temporal(&temporal, &task_queue, gauges, slow))
+        );
+        self.report(PolledSource::Store, store.map(|answer| answer.map_err(StatsError::from)).ok());
+        self.report(PolledSource::Temporal, temporal.ok());
+    }
+
+    fn report(&self, source: PolledSource, answer: Option<Result<(), StatsError>>) {
+        match answer {
+            Some(Ok(())) => self.gauges.succeeded(source, Timestamp::now()),
+            Some(Err(error)) => tracing::warn!(source = source.name(), %error, "the gauges are not up to date"),
+            None => tracing::warn!(source = source.name(), "the gauges are not up to date: no answer in 30 s"),
+        }
+    }
+
+    async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::Error> {
+        let now = Timestamp::now();
+        self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
+        let breakers = self.store.breakers().await?;
+        for name in self.settings.relays.keys() {
+            self.gauges.relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
+        }
+        if let Some(until) = span_end(self.reported_until, now) {
+            self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
+            self.reported_until = until;
+        }
+        if slow {
+            self.gauges.suppressions(&self.store.suppressed_addresses(SUPPRESSED).await?);
+        }
+        Ok(())
+    }
+}
+
+async fn ask_temporal(temporal: &Client, task_queue: &str, gauges: &Fleet, slow: bool) -> Result<(), StatsError> {
+    for queue in task_queues(temporal, task_queue).await? {
+        gauges.task_queue(&queue);
+    }
+    if slow {
+        gauges.open(count_open(temporal, None).await?);
+    }
+    Ok(())
+}
+
+/// The pause after a look of this length.
+fn pause(took: Duration) -> Duration {
+    LOOK.max(took * SHARE)
+}
+
+/// The end of the span of delivery events that a look reads; `None` if none is settled.
+fn span_end(after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    Some((now - SETTLED).min(after + SPAN)).filter(|until| *until > after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_is_followed_by_a_longer_pause() {
+        for (took, seconds) in [(0, 15), (750, 15), (1_000, 20), (30_000, 600)] {
+            assert_eq!(pause(Duration::from_millis(took)), Duration::from_secs(seconds), "{took}");
+        }
+    }
+
+    #[test]
+    fn a_span_of_delivery_events_is_settled_and_short() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (after, now, until) in [(0, 100, None), (0, 150, None), (0, 165, Some(15)), (15, 9_000, Some(915))] {
+            assert_eq!(span_end(at(after), at(now)), until.map(at), "{after} {now}");
+        }
+    }
+}
