@@ -75,7 +75,8 @@ impl Processes {
             relays.push(Relay::start().await?);
         }
         let links = Links::start(&server.target(), &store.url(), &relays).await?;
-        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls()))?;
+        let retry_delays = if builds.are_same() { settings::RETRY_DELAYS } else { settings::LONG_RETRY_DELAYS };
+        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls(), retry_delays))?;
         let tidings = Tidings::new(builds, folder, server.target());
         let people = TENANTS
             .iter()

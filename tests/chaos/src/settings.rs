@@ -13,6 +13,11 @@ pub const RELAYS: [&str; 3] = ["first", "second", "single"];
 /// Cadences that recipients choose. `hourly` outlasts the run and is flushed at its end.
 pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
 
+/// Waits between attempts, after which a digest returns its events.
+pub const RETRY_DELAYS: &[&str] = &["1s", "1s", "2s", "3s", "5s"];
+/// Waits that outlast an upgrade. A run that opened a window for returned events would wait for the new build.
+pub const LONG_RETRY_DELAYS: &[&str] = &["2s"; 300];
+
 /// A digest type: its name, its percentage of the events, and its table.
 const TYPES: [(&str, u32, &str); 11] = [
     ("instant", 4, "cadence = 'instant'"),
@@ -40,15 +45,15 @@ pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
     TYPES[0].0
 }
 
-/// `tidings.toml`, with this store and these relays.
+/// `tidings.toml`, with this store, these relays, and these waits between attempts of a digest.
 #[must_use]
-pub fn toml(database_url: &str, relays: &[String]) -> String {
+pub fn toml(database_url: &str, relays: &[String], retry_delays: &[&str]) -> String {
     let [first, second, single] = RELAYS;
     let mut text = format!(
         "database_url = \"{database_url}\"\n\
          [mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
          [recipients]\ncap = \"40 in 1m\"\n\
-         [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = [\"1s\", \"1s\", \"2s\", \"3s\", \"5s\"]\n\
+         [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = {retry_delays:?}\n\
          [stream.transactional]\nrelays = [\"{single}\"]\nguarantee = \"at_most_once\"\n\
          retry_delays = [\"1s\", \"2s\", \"3s\"]\n"
     );

@@ -43,6 +43,12 @@ pub struct Tidings {
 }
 
 impl Builds {
+    /// Reports that both builds are one binary.
+    #[must_use]
+    pub fn are_same(&self) -> bool {
+        self.old == self.new
+    }
+
     /// The folder of all commands.
     #[must_use]
     pub fn only(binary: PathBuf) -> Self {

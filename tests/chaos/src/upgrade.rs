@@ -68,7 +68,7 @@ const SINGLES: u32 = 12;
 pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) -> Result<Outcome> {
     bar.set_length(LENGTH.as_secs());
     let mut plan = Plan::calm(SEED, LENGTH);
-    // Events that the failing relay returned join the key's next window, once there is one.
+    // Emails that the failing relay deferred go out after the upgrade, and these events after them.
     let refused: Vec<_> = plan.keys().into_iter().filter(|key| key.user == DEFERRED).collect();
     let refused = plan.add(refused);
     let fated = fated()?;
