@@ -113,7 +113,7 @@ impl<'a> Outgoing<'a> {
 
     async fn give_up(&self, route: &Route<'_>, closed: Closed) -> Beginning<'a> {
         self.relays.give_up(self.store, route, self.now).await;
-        Beginning::NotBegun(Sent::Closed(closed))
+        Beginning::NotBegun(Sent::closed(closed))
     }
 
     /// `true` if a second copy does no harm (rule 26): the stream is `at_least_once`, or the relay that may have the first
@@ -194,7 +194,7 @@ impl DeliveryAttempt<'_> {
         metrics::attempt(self.route.name(), delivery.class);
         let Message { id, origin, .. } = &*self.message;
         match &verdict.sent {
-            Sent::Closed(closed) if alert::ended(*id, origin, closed) => {}
+            Sent::Closed { closed, .. } if alert::ended(*id, origin, closed) => {}
             _ => {
                 tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
             }

@@ -10,6 +10,7 @@ pub mod pause;
 pub mod plan;
 pub mod preference_check;
 pub mod quiet;
+pub mod returned;
 pub mod spread;
 
 pub use in_force::{InForce, Next};

@@ -26,6 +26,7 @@ mod people;
 mod relays;
 mod reopen;
 mod retention;
+mod returned;
 mod same;
 mod samples;
 mod size;
@@ -120,6 +121,14 @@ conformance! {
         taking_back_all_of_it_ends_it,
         nothing_is_taken_from_a_later_window_or_from_a_digest_that_was_attempted,
         a_late_call_takes_no_events_that_a_failed_digest_returned,
+    }
+    returned {
+        a_key_knows_what_waits_and_which_digest_returned_it,
+        a_returned_event_reads_as_it_was_recorded,
+        a_claim_takes_returned_events_without_any_of_its_own,
+        an_event_returns_twice_and_then_stays_with_its_digest,
+        the_end_of_a_window_takes_returned_events_and_that_of_a_digest_takes_none,
+        a_returned_event_that_was_retracted_is_in_no_mail,
     }
     contents {
         lines_rank_by_count_then_latest_then_bytes,

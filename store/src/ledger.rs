@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
     records::{Closing, DigestRecord},
-    step::{Ending, Window},
+    step::{Ending, Returned, Window},
 };
 use uuid::Uuid;
 
@@ -34,13 +34,20 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Ends a digest in one transaction with its `events`, which are written as [`Ledger::stash`] does, and an audit entry.
     ///
-    /// With `return_events` the events join the key's next claim. The first recorded end stays. Returns that end. A repeated call
-    /// may bring more events for the same end.
+    /// With `return_events` the events join the key's next claim, unless they were returned twice before (rule 25). The end of a
+    /// window that was not claimed takes the events that wait for one. The first recorded end stays. Returns that end. A repeated
+    /// call may bring more events for the same end.
     async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
 
     /// Ends a digest that takes a part of a window's events, as [`Ledger::close`] does. From an orphaned digest it adopts these
     /// events only, and from the digest `delivering` none.
     async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending>;
+
+    /// The events of the key that failed digests returned, and that wait for its next claim. Of these it has at least one.
+    async fn returned(&self, key: &Key) -> Result<Option<Returned>>;
+
+    /// The first of the events that [`Ledger::returned`] counts.
+    async fn returned_event(&self, key: &Key) -> Result<Option<Event>>;
 
     /// Reads a digest.
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>>;

@@ -38,6 +38,7 @@ mod postgres;
 mod reports;
 mod retention;
 mod retries;
+mod returned;
 mod schema;
 mod sqlite;
 pub(crate) mod statistics;

@@ -8,6 +8,7 @@ mod races;
 mod real_events;
 mod recycling;
 mod relay_outage;
+mod returned;
 mod seeded_bugs;
 mod terminated_run;
 mod worker_outage;

@@ -61,7 +61,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
         class: delivery.class,
         reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
         closed: match &sent {
-            Sent::Closed(closed) => Some(closed.clone()),
+            Sent::Closed { closed, .. } => Some(closed.clone()),
             Sent::Deferred { .. } | Sent::Waiting { .. } => None,
         },
         suppress: suppress.map(|reason| Suppression {
@@ -80,7 +80,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
 fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {
     let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, .. } = context;
     let why = delivery.detail.clone();
-    let closed = |outcome, why| Sent::Closed(Closed { outcome, why });
+    let closed = |outcome, why| Sent::closed(Closed { outcome, why });
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     match delivery.class {
         AttemptClass::Sent => closed(Outcome::Sent, String::new()),

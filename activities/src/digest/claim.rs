@@ -42,7 +42,7 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
                 Claimed::Claim(claim) => {
                     // Events that the claim did not take are not part of this end.
                     let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
-                    Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken }))
+                    Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
                 }
             }
         }

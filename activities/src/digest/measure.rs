@@ -24,7 +24,7 @@ pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAns
 
 /// Counts the answer of an attempt. `window` is that of the claim.
 pub(super) fn sent(settings: &Settings, window: &Window, answer: &Sent, now: Timestamp) {
-    let Sent::Closed(closed) = answer else { return };
+    let Sent::Closed { closed, .. } = answer else { return };
     if closed.outcome == Outcome::Sent {
         metrics::accepted(settings, &window.key.digest_type, now.duration_since(window.due_at));
     }
@@ -32,7 +32,7 @@ pub(super) fn sent(settings: &Settings, window: &Window, answer: &Sent, now: Tim
 }
 
 /// Counts an end that took events to the ledger.
-pub(super) fn ended_with_events(settings: &Settings, key: &Key, Ending { closed, taken }: &Ending) {
+pub(super) fn ended_with_events(settings: &Settings, key: &Key, Ending { closed, taken, .. }: &Ending) {
     metrics::events(settings, &key.digest_type, *taken);
     ended(settings, key, closed);
 }

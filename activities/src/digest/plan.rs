@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    rules::plan::plan,
+    rules::{plan::plan, returned},
     step::{Plan, PlanInput},
 };
 
@@ -20,5 +20,12 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let facts = deps.facts(&input.key).await?;
     let known = deps.store.known_events(&input.key, &input.event_ids, input.open).await?;
     let now = now(input.asked_at.unwrap_or(Timestamp::MIN));
-    Ok(plan(settings, &facts, input, known, now))
+    // A recovery emits a returned event again, and the workflow does not know yet that events wait for a window.
+    let returned = match known[..] {
+        [_, ..] if input.opens_returned => deps.store.returned(&input.key).await?,
+        _ => None,
+    };
+    let plan = plan(settings, &facts, input, known, now);
+    let longest_wait = deps.settings.streams.bulk.longest_wait();
+    Ok(Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait) })
 }

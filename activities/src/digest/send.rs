@@ -7,7 +7,7 @@ use tidings_model::{
     records::{Actor, Closing, Facts, Origin},
     rules::{effective::consent_or_suppression_block, pause},
     settings::StreamName,
-    step::{Closed, Outcome, SendInput, Sent, Window},
+    step::{Closed, Outcome, Returned, SendInput, Sent, Window},
 };
 
 use super::render;
@@ -19,7 +19,8 @@ use crate::{
     error::Error,
 };
 
-/// Makes one attempt, and answers with what follows.
+/// Makes one attempt, and answers with what follows. The end of a digest that returned its events says which events of the key
+/// wait for a window, also when an attempt is repeated whose answer was lost.
 ///
 /// # Errors
 /// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
@@ -29,11 +30,34 @@ pub async fn run(
     input: &SendInput,
     cancelled: impl Future<Output = ()>,
 ) -> Result<Cancellable<Sent>, Error> {
-    let SendInput { window, failed, asked_at, shortens } = input;
+    let mut sent = attempt(deps, input, cancelled).await?;
+    if let Cancellable::Done(Sent::Closed { closed, returned }) = &mut sent
+        && input.opens_returned
+    {
+        *returned = returned_by(deps, &input.window, closed).await?;
+    }
+    Ok(sent)
+}
+
+/// The events of the key that wait for a window, if the digest with this end returned some.
+pub(super) async fn returned_by(deps: &Deps, window: &Window, closed: &Closed) -> Result<Option<Returned>, Error> {
+    if closed.outcome != Outcome::Failed {
+        return Ok(None);
+    }
+    let returned = deps.store.returned(&window.key).await?;
+    Ok(returned.filter(|returned| returned.digests.contains_key(&window.digest_id)))
+}
+
+async fn attempt(
+    deps: &Deps,
+    input: &SendInput,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Cancellable<Sent>, Error> {
+    let SendInput { window, failed, asked_at, shortens, .. } = input;
     let now = now(*asked_at);
     let facts = deps.facts(&window.key).await?;
     if let Some(closed) = blocked(deps, window, &facts).await? {
-        return Ok(Cancellable::Done(Sent::Closed(close(deps, window, &closed, now).await?)));
+        return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
     }
     if let Some(waiting) = paused(deps, window, &facts, now) {
         return Ok(Cancellable::Done(waiting));

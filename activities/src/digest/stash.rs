@@ -6,7 +6,7 @@ use temporalio_client::Client;
 use tidings_model::{
     Event,
     records::{Actor, Closing},
-    step::{Closed, Outcome, StashInput, Stashed, Window},
+    step::{Closed, Outcome, Returned, StashInput, Stashed, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
@@ -18,12 +18,22 @@ use crate::{deps::Deps, error::Error, history};
 /// # Errors
 /// The store cannot answer, or the history of an earlier run cannot be read.
 pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<Stashed, Error> {
-    let StashInput { window, events, runs, delivering } = input;
+    let StashInput { window, events, runs, delivering, opens_returned } = input;
     let taken = deps.store.stash(window, events, *delivering, Timestamp::now()).await?;
     for run in runs {
         read_back(deps, temporal.clone(), input, run).await?;
     }
-    Ok(Stashed { taken })
+    let returned = if *opens_returned && !runs.is_empty() { late(deps, window).await? } else { None };
+    Ok(Stashed { taken, returned })
+}
+
+/// The events of the key that wait for a window. A window that takes events takes these, too, at its claim.
+async fn late(deps: &Deps, window: &Window) -> Result<Option<Returned>, Error> {
+    let digest = deps.store.digest(window.digest_id).await?;
+    if digest.is_none_or(|digest| digest.state.takes_events()) {
+        return Ok(None);
+    }
+    Ok(deps.store.returned(&window.key).await?)
 }
 
 /// Stashes the events that the run carried and those of its signals, and records its retracts.

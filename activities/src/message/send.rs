@@ -27,14 +27,14 @@ pub async fn run(
 ) -> Result<Cancellable<Attempted>, Error> {
     let id = input.key.message_id();
     let Some(message) = deps.store.message(id).await? else {
-        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(super::close::missing()), delays: Vec::new() }));
+        return Ok(Cancellable::Done(Attempted { sent: Sent::closed(super::close::missing()), delays: Vec::new() }));
     };
     let now = now(input.asked_at);
     let streams = &deps.settings.streams;
     let stream = streams.get(message.stream);
     let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
     if let Some(closed) = suppressed(deps, input, &message, now).await? {
-        return Ok(Cancellable::Done(Attempted { sent: Sent::Closed(closed), delays }));
+        return Ok(Cancellable::Done(Attempted { sent: Sent::closed(closed), delays }));
     }
     if let Some(sent) = paused(deps, input, now).await? {
         return Ok(Cancellable::Done(Attempted { sent, delays }));

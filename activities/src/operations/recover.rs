@@ -65,6 +65,8 @@ pub struct Recovered {
     pub events: u64,
     /// Retracts in the run's history.
     pub retracts: u64,
+    /// Events that failed digests of the key returned. They open a window (rule 25).
+    pub returned: u64,
     /// Earlier runs that left events unread, and whose histories Temporal has deleted. Their events are lost.
     pub gone: Vec<String>,
 }
@@ -136,8 +138,8 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Reopens the key's digests without an end, then emits the run's events again. Digests come first, so that no other
-    /// digest claims their events. Running a recovery twice is safe, because known events change nothing (rule 3). A late
+    /// Reopens the key's digests without an end, then emits the run's events again, and one of the events that failed digests
+    /// returned. Digests come first, so that no other digest claims their events. Running a recovery twice is safe, because known events change nothing (rule 3). A late
     /// write of the old run joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash)).
     ///
     /// # Errors
@@ -157,7 +159,10 @@ impl Recovery<'_> {
             let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
             digest.refused = self.events.commands().digest(self.key).reopen(reopen).await?.refused;
         }
-        self.read(recovered, async |page| self.emit(page).await).await
+        self.read(recovered, async |page| self.emit(page).await).await?;
+        // The ledger knows this event, so that the event itself changes nothing. The workflow learns of all that wait.
+        let events = self.store.returned_event(self.key).await?.into_iter().collect();
+        self.emit(RunInput { events, ..RunInput::default() }).await
     }
 
     async fn find(&self) -> Result<Recovered, RecoverError> {
@@ -184,7 +189,8 @@ impl Recovery<'_> {
         let digests = digests.filter(|digest| Some(digest.digest_id) != in_delivery);
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         let (run_id, digests) = (run.run_id().to_owned(), digests.collect());
-        Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, gone: Vec::new() })
+        let returned = store.returned(key).await?.map_or(0, |returned| returned.events());
+        Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, returned, gone: Vec::new() })
     }
 
     fn describing(&self) -> Span {

@@ -13,7 +13,7 @@ use crate::{
         pause,
     },
     settings::DigestSettings,
-    step::{Plan, PlanInput, Signs},
+    step::{Joined, Plan, PlanInput, Signs},
     words,
 };
 
@@ -30,6 +30,7 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
     let effective = Effective::new(settings, facts);
     let plan = Plan {
         known,
+        returned: None,
         due_at: input.signs.opened_at,
         why: String::new(),
         max_events: None,
@@ -56,7 +57,8 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
     let before = input
         .before
         .as_ref()
-        .filter(|before| input.anew_at.is_none() && keeps_deadline(before, facts, &effective, input));
+        .filter(|_| input.joined != Some(Joined::Own))
+        .filter(|before| keeps_deadline(before, facts, &effective, input));
     let plan = match before {
         Some(before) => keep_deadline(before, &timing, &input.signs, plan),
         None => new_deadline(settings, facts, input, &effective, &timing, plan),
@@ -65,8 +67,11 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
 }
 
 /// Tells if an open window keeps its deadline: the recipient changed nothing that moves the deadline, or changed it too
-/// late. A change of `tidings.toml` alone moves nothing (rule 16).
-fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {
+/// late. A change of `tidings.toml` alone moves nothing (rule 16), but an operator's retime does.
+pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {
+    if input.anew_at.is_some() {
+        return false;
+    }
     let unchanged = match &before.basis {
         Some(basis) => effective.has_basis(basis),
         // A version that wrote no basis made this plan.
@@ -109,15 +114,20 @@ fn new_deadline(
     };
     // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
     let limit = limit.filter(|_| !input.waited && input.before.is_none());
-    // A slot counts from the moment at which it was chosen: an earlier one was never announced.
-    let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
-    let from = chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(opened_at, |at| at.max(opened_at));
+    let from = counts_from(&cadence, facts, input, opened_at);
     let slide = cadence.slide(opened_at);
     let Deadline { at, why } = match slide.filter(|_| input.signs.last_at > opened_at) {
         Some(slide) => timing.slid(slide, input.signs.last_at),
         None => timing.deadline(&cadence, words, from),
     };
     Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
+}
+
+/// The time from which the cadence counts for events of this time. A slot counts from the moment at which it was chosen: an
+/// earlier one was never announced.
+pub(super) fn counts_from(cadence: &Cadence, facts: &Facts, input: &PlanInput, at: Timestamp) -> Timestamp {
+    let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
+    chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(at, |chosen_at| chosen_at.max(at))
 }
 
 /// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or

@@ -77,6 +77,13 @@ impl Stream {
         }
     }
 
+    /// Returns the longest wait between two attempts, or that of the default schedule if only one attempt is made.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        let schedule = if self.retry_delays.is_empty() { &RETRY_DELAYS[..] } else { &self.retry_delays };
+        schedule.iter().copied().max().unwrap_or_default()
+    }
+
     /// Returns the wait after a failed attempt; the first attempt is 1. `None` after the last one.
     #[must_use]
     pub fn retry_delay(&self, attempt: u32) -> Option<Duration> {

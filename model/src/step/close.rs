@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, planned::Planned, window::Window};
+use super::{outcome::Closed, planned::Planned, returned::Returned, window::Window};
 use crate::Event;
 
 /// The input of `close`.
@@ -23,6 +23,9 @@ pub struct CloseInput {
     /// The plan of a window that is not claimed in words, for the ledger. A former version does not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Planned>,
+    /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_returned: bool,
 }
 
 /// The answer of `close`.
@@ -34,4 +37,8 @@ pub struct Ending {
     /// Number of events, counted from the first, that are in the ledger now. Later ones came too late: a workflow task that was
     /// lost made the digest's message without them. They belong to the next window.
     pub taken: u64,
+    /// The events of the key that wait for a window, if an attempt had ended the digest and returned its events. Only for a
+    /// workflow that [opens one](CloseInput::opens_returned).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
 }

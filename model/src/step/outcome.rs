@@ -27,8 +27,8 @@ closed_set! {
         Dropped = "dropped",
         /// The recipient was unknown for seven days.
         Unknown = "unknown",
-        /// Delivery failed. After the last attempt of a transient failure the events join the key's next window; after a
-        /// permanent failure they stay with the digest.
+        /// Delivery failed. After the last attempt of a transient failure the events are returned to the key, twice at
+        /// most; after a permanent failure they stay with the digest.
         Failed = "failed",
         /// The message may have been delivered: the connection broke after the final dot, and the stream is `at_most_once`.
         Ambiguous = "ambiguous",

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::pause::PauseWait;
+use super::{pause::PauseWait, returned::Returned};
 use crate::{Key, Slide};
 
 /// The input of `plan`.
@@ -34,12 +34,28 @@ pub struct PlanInput {
     /// The time of an operator's `retime`, which asks for the deadline that today's configuration makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anew_at: Option<Timestamp>,
+    /// The kind of events that joined the window since the plan so far, which knew only the other kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Joined>,
+    /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_returned: bool,
+}
+
+/// A kind of events in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Joined {
+    /// Events that arrived.
+    Own,
+    /// Events that a failed digest returned.
+    Returned,
 }
 
 /// The facts about a window's events that its deadline depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signs {
-    /// Arrival of the first event.
+    /// Arrival of the first event, or the return that opened the window if no event has arrived.
     pub opened_at: Timestamp,
     /// The category of the first event; `None` if the workflow no longer has that event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +65,12 @@ pub struct Signs {
     /// Arrival of the first urgent event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgent_at: Option<Timestamp>,
+    /// The first return of events that join the window (rule 25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned_at: Option<Timestamp>,
+    /// Set if the window has returned events only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_returned: bool,
 }
 
 /// The answer of `plan`. The workflow keeps it until the window closes: a later change of `tidings.toml` moves nothing.
@@ -58,6 +80,10 @@ pub struct Plan {
     /// window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
+    /// Events of failed digests that wait for a window, if some of the input's events are known. After a recovery the workflow
+    /// learns of them here. Only for a workflow that [opens one](PlanInput::opens_returned).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
     /// Time when the window is due.
     pub due_at: Timestamp,
     /// Every step that led to `due_at`, in words.

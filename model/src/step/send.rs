@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, pause::PauseWait, window::Window};
+use super::{outcome::Closed, pause::PauseWait, returned::Returned, window::Window};
 
 /// The input of `send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,10 @@ pub struct SendInput {
     /// leave that to the attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortens: bool,
+    /// Set if the workflow opens a window for events that the digest returns. Workflows of earlier versions wait for another
+    /// event.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_returned: bool,
 }
 
 /// The answer of `send`.
@@ -28,7 +32,15 @@ pub struct SendInput {
 #[serde(rename_all = "snake_case")]
 pub enum Sent {
     /// The digest ended, and the ledger has the outcome.
-    Closed(Closed),
+    Closed {
+        /// The end in the ledger.
+        #[serde(flatten)]
+        closed: Closed,
+        /// The events of the key that wait for a window, if this end returned some. Only for a workflow that
+        /// [opens one](SendInput::opens_returned).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        returned: Option<Returned>,
+    },
     /// The attempt failed transiently, or it is ambiguous and the stream is `at_least_once`. The schedule decides when the
     /// next attempt starts.
     Deferred {
@@ -53,4 +65,31 @@ pub enum Sent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u32>,
     },
+}
+
+impl Sent {
+    /// The end of a digest or message that returns no events.
+    #[must_use]
+    pub const fn closed(closed: Closed) -> Self {
+        Self::Closed { closed, returned: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json, to_value};
+
+    use super::*;
+    use crate::step::Outcome;
+
+    #[test]
+    fn an_end_reads_as_in_earlier_versions() {
+        let json = json!({"closed": {"outcome": "failed", "why": "451 later"}});
+        let sent = Sent::closed(Closed { outcome: Outcome::Failed, why: "451 later".into() });
+        assert_eq!(to_value(&sent).unwrap(), json);
+        assert_eq!(from_value::<Sent>(json).unwrap(), sent);
+        let json = json!({"closed": {"outcome": "failed", "why": "451 later", "returned": {
+            "at": "2026-03-01T09:00:00Z", "digests": {"00000000-0000-0000-0000-000000000001": 2}}}});
+        assert_eq!(to_value(from_value::<Sent>(json.clone()).unwrap()).unwrap(), json);
+    }
 }

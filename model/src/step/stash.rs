@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::window::Window;
+use super::{returned::Returned, window::Window};
 use crate::Event;
 
 /// The input of `stash`.
@@ -18,11 +18,18 @@ pub struct StashInput {
     /// The digest in delivery: its events stay with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivering: Option<Uuid>,
+    /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_returned: bool,
 }
 
 /// The answer of `stash`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stashed {
     /// Number of events in the ledger now; see [`Ending::taken`](super::Ending::taken).
     pub taken: u64,
+    /// The events of the key that wait for a window, if some came too late for this one. Only for a workflow that
+    /// [opens one](StashInput::opens_returned).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
 }

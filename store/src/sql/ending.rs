@@ -6,7 +6,7 @@ use super::{Sql, no_nul};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::records::{Closing, MessageState};
+use tidings_model::records::{Closing, DigestState, MessageState};
 use tidings_model::step::{Closed, Ending, Outcome};
 use uuid::Uuid;
 
@@ -22,9 +22,13 @@ UPDATE messages SET state = $2, why = $3, closed_at = $4,
     sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
 WHERE id = $1 AND closed_at IS NULL";
 
-pub const RETURN_DIGEST: &str = "UPDATE digests SET returned_at = $2 WHERE digest_id = $1";
+pub const RETURN_DIGEST: &str = "
+UPDATE digests SET returned_at = $2
+WHERE digest_id = $1 AND EXISTS (SELECT 1 FROM events WHERE events.digest_id = $1 AND returned_at IS NOT NULL)";
 
-pub const RETURN_EVENTS: &str = "UPDATE events SET returned_at = $2 WHERE digest_id = $1";
+/// Each event twice at most (rule 25).
+pub const RETURN_EVENTS: &str =
+    "UPDATE events SET returned_at = $2, returns = returns + 1 WHERE digest_id = $1 AND returns < 2";
 
 pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
@@ -43,6 +47,8 @@ impl<D: Dialect> Sql<D> {
         let Closing { window, events, closed, by, return_events, planned, now } = closing;
         let mut tx = self.write().await?;
         let mut digest = Self::collect(&mut tx, window, planned, events, Some(closed), now).await?;
+        // The end of a whole window that was not claimed.
+        let takes_returned = matches!(adoption, Adoption::All) && !return_events;
         let only = match adoption {
             Adoption::All => None,
             Adoption::TheseExceptFrom(delivering) => {
@@ -58,13 +64,16 @@ impl<D: Dialect> Sql<D> {
             first
         } else {
             query(D::pick(LOCK_MESSAGE)).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
+            if takes_returned && digest.state == DigestState::Open {
+                Self::take_returned(&mut tx, window, &digest).await?;
+            }
             let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
             Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
             Self::audit_close(&mut tx, &window.key, window.digest_id, &closed, by, now).await?;
             closed
         };
         tx.commit().await?;
-        Ok(Ending { closed: first, taken: digest.taken })
+        Ok(Ending { closed: first, taken: digest.taken, returned: None })
     }
 
     /// Fences the attempts of a message that is locked. If one was past the dot, the recipient may have the
@@ -101,7 +110,7 @@ impl<D: Dialect> Sql<D> {
             close.bind(now.as_millisecond()).execute(&mut *connection).await?;
         }
         if return_events {
-            for statement in [RETURN_DIGEST, RETURN_EVENTS] {
+            for statement in [RETURN_EVENTS, RETURN_DIGEST] {
                 query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
             }
         }

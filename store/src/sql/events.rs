@@ -27,19 +27,21 @@ RETURNING state, outcome, why";
 pub const INSERT_EVENTS: Variants = Variants {
     sqlite: "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
-                    occurred_at, counts, urgent, payload, recorded_at, returned_at)
+                    occurred_at, counts, urgent, payload, recorded_at, returned_at, returns)
 SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
        e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', e.value->>'occurred_at', e.value->>'counts',
-       e.value->>'urgent', e.value->>'payload', $3, d.returned_at
+       e.value->>'urgent', e.value->>'payload', $3, d.returned_at,
+       CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
 FROM digests d CROSS JOIN jsonb_each($2) e
 WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
 ON CONFLICT DO NOTHING",
     postgres: "
 INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
-                    occurred_at, counts, urgent, payload, recorded_at, returned_at)
+                    occurred_at, counts, urgent, payload, recorded_at, returned_at, returns)
 SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
        e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', (e.value->>'occurred_at')::bigint,
-       (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean, (e.value->>'payload')::json, $3, d.returned_at
+       (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean, (e.value->>'payload')::json, $3, d.returned_at,
+       CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
 FROM digests d CROSS JOIN jsonb_array_elements($2::jsonb) e
 WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
 ON CONFLICT DO NOTHING",

@@ -7,15 +7,9 @@ use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::Key;
 use tidings_model::records::{RETRACTED, retracted};
 use tidings_model::step::Window;
 use uuid::Uuid;
-
-pub const TAKE_RETURNED: &str = "
-UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
-  AND EXISTS (SELECT 1 FROM events own WHERE own.digest_id = $4)";
 
 /// The events under the digest `$1` that a retract covers.
 macro_rules! covered_by_a_retract {
@@ -61,9 +55,7 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<()> {
         if digest.state.takes_events() {
-            let Key { tenant, digest_type, user } = &window.key;
-            let take = query(TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
-            take.bind(window.digest_id.to_string()).execute(&mut *connection).await?;
+            Self::take_returned(&mut *connection, window, digest).await?;
             Self::exclude_retracted(&mut *connection, window, now).await?;
             for category in off {
                 Self::exclude_category(&mut *connection, window, category, now).await?;

@@ -12,7 +12,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::records::{Closing, DigestRecord, DigestState};
-use tidings_model::step::{Ending, Window};
+use tidings_model::step::{Ending, Returned, Window};
 use tidings_model::{Event, Key, Retract};
 use tracing::instrument;
 use uuid::Uuid;
@@ -88,6 +88,16 @@ impl<D: Dialect> Ledger for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(key = %closing.window.key, digest = %closing.window.digest_id), err(level = "debug"))]
     async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
         within_timeout(async { self.close_window(closing, Adoption::TheseExceptFrom(delivering)).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn returned(&self, key: &Key) -> Result<Option<Returned>> {
+        within_timeout(self.read_returned(key)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn returned_event(&self, key: &Key) -> Result<Option<Event>> {
+        within_timeout(self.read_returned_event(key)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(digest = %digest_id), err(level = "debug"))]

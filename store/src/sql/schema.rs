@@ -20,6 +20,7 @@ macro_rules! migrations {
             (3, "erasure", include_str!(concat!("../../migrations/", $database, "/0003_erasure.sql"))),
             (4, "plans", include_str!(concat!("../../migrations/", $database, "/0004_plans.sql"))),
             (5, "listings", include_str!(concat!("../../migrations/", $database, "/0005_listings.sql"))),
+            (6, "returns", include_str!(concat!("../../migrations/", $database, "/0006_returns.sql"))),
         ]
     };
 }
@@ -28,7 +29,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

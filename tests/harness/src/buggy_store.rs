@@ -29,7 +29,7 @@ use tidings_model::{
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
-    step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Window},
+    step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
 };
 use tidings_store::{
     Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Listings, Outbox, Pauses, People, Reports,
@@ -106,6 +106,14 @@ impl Ledger for BuggyStore {
 
     async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
         self.store.exclude(closing, delivering).await
+    }
+
+    async fn returned(&self, key: &Key) -> Result<Option<Returned>> {
+        self.store.returned(key).await
+    }
+
+    async fn returned_event(&self, key: &Key) -> Result<Option<Event>> {
+        self.store.returned_event(key).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {

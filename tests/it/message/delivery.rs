@@ -225,7 +225,7 @@ async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Resu
     let Cancellable::Done(Attempted { sent, .. }) = send::run(&other, &input, std::future::pending()).await? else {
         panic!("was cancelled")
     };
-    assert!(matches!(sent, Sent::Closed(closed) if closed.outcome == Outcome::Sent));
+    assert!(matches!(sent, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent));
     assert!(matches!(late_attempt.await?, Err(Error::Fenced)));
     assert_eq!(messages.classes(&of("k")).await?, ["fenced", "sent"]);
     assert_eq!(messages.env.relay.mails().len(), 1);

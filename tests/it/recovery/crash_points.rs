@@ -202,14 +202,20 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let mut too_large = None;
     for attempt in 0..6 {
         let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
-        let input = SendInput { asked_at, window: window.clone(), failed: 0, shortens: too_large.is_none() };
+        let input = SendInput {
+            asked_at,
+            window: window.clone(),
+            failed: 0,
+            shortens: too_large.is_none(),
+            opens_returned: true,
+        };
         let answer = step(&mut dice, &mut late_attempts, || {
             let input = input.clone();
             Box::pin(async move { send::run(activities, &input, futures::future::pending()).await })
         })
         .await?;
         match answer {
-            Cancellable::Done(Sent::Closed(closed)) => {
+            Cancellable::Done(Sent::Closed { closed, .. }) => {
                 sent = Some(closed);
                 break;
             }

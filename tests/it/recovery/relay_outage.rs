@@ -135,9 +135,12 @@ async fn six_attempts_are_made_at_exact_delays() -> Result<()> {
     let key = key("activity", "ann");
     env.emit(&key, "e1").await?;
     env.completed(&key).await?;
-    let [digest] = &env.store.digests(&key, 10).await?[..] else { anyhow::bail!("not one digest") };
-    let attempts = env.attempts(digest.digest_id).await?;
-    let waits: Vec<_> = attempts.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs() / 60).collect();
-    assert_eq!(waits, [1, 5, 30, 120, 480]);
+    let digests = env.store.digests(&key, 10).await?;
+    assert_eq!(digests.len(), 3, "the event returns twice");
+    for digest in digests {
+        let attempts = env.attempts(digest.digest_id).await?;
+        let waits: Vec<_> = attempts.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs() / 60).collect();
+        assert_eq!(waits, [1, 5, 30, 120, 480]);
+    }
     Ok(())
 }

@@ -138,15 +138,10 @@ async fn after_its_retries_a_failed_digest_returns_its_events() -> Result<()> {
     env.events.emit(event(&key, "e1")).await?;
     env.completed(&key).await?;
     let digests = env.store.digests(&key, 10).await?;
-    assert!(
-        matches!(&digests[..], [d] if d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Failed)),
-        "{digests:?}"
-    );
+    let outcomes: Vec<_> = digests.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
+    assert_eq!(outcomes, [Outcome::Sent, Outcome::Failed], "the latest first");
     assert_eq!(env.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
-
-    env.events.emit(event(&key, "e2")).await?;
-    wait_for_emails(&relay, 1, MINUTE).await?;
-    assert_eq!(events_by_message(&relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
+    assert_eq!(events_by_message(&relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
     Ok(())
 }
 

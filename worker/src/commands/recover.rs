@@ -54,7 +54,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 }
 
 fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
-    let Recovered { run_id, ended, digests, events, retracts, gone } = recovered;
+    let Recovered { run_id, ended, digests, events, retracts, returned, gone } = recovered;
     let mut text = format!("{key}: run {run_id} {ended}");
     for OpenDigest { digest_id, events, refused } in digests {
         let told = if dry_run {
@@ -68,6 +68,10 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
     let what = format!("{} and {}", counted(*events, "event"), counted(*retracts, "retract"));
     let told = if dry_run { "would be emitted" } else { "emitted" };
     let _ = write!(text, "\n  {what} {told} again; what the ledger knows changes nothing");
+    if *returned > 0 {
+        let opens = if dry_run { "would open" } else { "open" };
+        let _ = write!(text, "\n  {} that failed digests returned {opens} a window", counted(*returned, "event"));
+    }
     for run in gone {
         let _ = write!(
             text,
@@ -87,7 +91,7 @@ mod tests {
         let open = |refused| OpenDigest { digest_id: Uuid::nil(), events: 2, refused };
         let digests = vec![open(None), open(Some("it was sent".to_owned()))];
         let (run_id, gone) = ("run-1".to_owned(), vec!["run-0".to_owned()]);
-        let recovered = Recovered { run_id, ended: "terminated", digests, events: 3, retracts: 1, gone };
+        let recovered = Recovered { run_id, ended: "terminated", digests, events: 3, retracts: 1, returned: 2, gone };
         let id = Uuid::nil();
         assert_eq!(
             in_words(&key, &recovered, false),
@@ -95,6 +99,7 @@ mod tests {
                 "acme/activity/ann: run run-1 terminated\n  digest {id} goes out with 2 events\n  \
                  digest {id} stays as it is: it was sent\n  \
                  3 events and 1 retract emitted again; what the ledger knows changes nothing\n  \
+                 2 events that failed digests returned open a window\n  \
                  run run-0 left its events unread, and Temporal has no history of it any more: they are lost"
             )
         );

@@ -34,7 +34,11 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {name:<9} {value}");
     };
-    line("pending", &counted(status.pending, "event"));
+    let returned = match status.returned {
+        0 => String::new(),
+        returned => format!(", {returned} of them returned by a failed digest"),
+    };
+    line("pending", &(counted(status.pending, "event") + &returned));
     if let Some(due_at) = status.due_at {
         line("due", &at(due_at));
     }

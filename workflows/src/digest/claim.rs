@@ -55,7 +55,7 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
             state.close_window(taken);
             state.delivering = Some(Delivering::new(asked.due_window(), items, groups));
         }
-        ClaimAnswer::Nothing(Ending { closed, taken }) => {
+        ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
             state.close_window(taken);
             state.end(asked.window.digest_id, closed);
         }

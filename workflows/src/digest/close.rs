@@ -23,6 +23,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput
             closed,
             by,
             planned: None,
+            opens_returned: true,
         });
     }
     state.ensure_open(asked_at);
@@ -34,13 +35,15 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput
         closed,
         by,
         planned: planned(state),
+        opens_returned: true,
     })
 }
 
 /// Ends the delivery, or the window if nothing was being delivered.
-pub(super) fn apply(state: &mut State, asked: &CloseInput, Ending { closed, taken }: Ending, _: Timestamp) {
+pub(super) fn apply(state: &mut State, asked: &CloseInput, Ending { closed, taken, returned }: Ending, _: Timestamp) {
     if state.delivering.take().is_none() {
         state.close_window(taken);
     }
+    state.note_returned(returned);
     state.end(asked.window.digest_id, closed);
 }

@@ -15,7 +15,7 @@ use super::{
 
 /// Makes the pending events due. A digest in delivery and a hold still come first.
 pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed {
-    let events = state.collected();
+    let events = state.waiting();
     state.flushed = events > 0;
     if state.flushed {
         state.note("flush", order, now);
@@ -26,7 +26,7 @@ pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed 
 
 /// Starts no claim and no attempt until the hold ends. Events still collect.
 pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
-    let held = Held { events: state.collected(), delivering: state.delivering_id() };
+    let held = Held { events: state.waiting(), delivering: state.delivering_id() };
     if held != Held::default() {
         let until = hold.until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
         let Order { by, why } = hold.order.clone();
@@ -44,7 +44,7 @@ pub(super) fn release(state: &mut State, order: Order, now: Timestamp) -> Releas
         state.note("release", order, now);
     }
     let due_at = if state.flushed { Some(now) } else { deadline(state) };
-    Released { held, events: state.collected(), due_at, paused: paused(state, now) }
+    Released { held, events: state.waiting(), due_at, paused: paused(state, now) }
 }
 
 fn paused(state: &State, now: Timestamp) -> Option<Paused> {
@@ -53,7 +53,7 @@ fn paused(state: &State, now: Timestamp) -> Option<Paused> {
 
 /// Ends the digest in delivery and the pending events without a message. The step `close` writes the audit entry.
 pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
-    let dropped = Dropped { events: state.collected(), delivering: state.delivering_id() };
+    let dropped = Dropped { events: state.waiting(), delivering: state.delivering_id() };
     if dropped != Dropped::default() {
         state.drop = Some(Drop { order, events: state.pending.len() });
         state.hold = None;
@@ -86,7 +86,7 @@ pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Times
 
 /// The answer of `retime`, with the deadline as planned by now.
 pub(super) fn retimed(state: &State, was: Option<Timestamp>) -> Retimed {
-    Retimed { events: state.collected(), was, due_at: deadline(state), why: why(state) }
+    Retimed { events: state.waiting(), was, due_at: deadline(state), why: why(state) }
 }
 
 /// The events that a claim would take now.
@@ -118,7 +118,7 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
 /// Records that the store has something new for the key: the recipient's preferences changed, or a pause began or ended. The
 /// open window is planned again, and a digest that waits for a pause looks again.
 pub(super) fn facts_changed(state: &mut State, now: Timestamp) {
-    if state.open.is_some() || !state.pending.is_empty() {
+    if state.open.is_some() || state.waiting() > 0 {
         state.preferences = Preferences::Changed;
     }
     if let Some(digest) = &mut state.delivering {

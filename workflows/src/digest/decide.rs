@@ -1,7 +1,7 @@
 //! The next step of the digest workflow: a pure function of the state and the time.
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_model::step::Plan;
+use tidings_model::step::{Joined, Plan};
 
 use super::{
     claim::event_limit,
@@ -37,14 +37,14 @@ pub(super) enum Decision {
 
 /// Ends commands that have nothing left to act on. Runs before each [`decide`].
 pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
-    let idle = state.delivering.is_none() && state.open.is_none() && state.pending.is_empty();
+    let idle = state.delivering.is_none() && state.open.is_none() && state.waiting() == 0;
     state.idle_since = state.idle_since.or(Some(now)).filter(|_| idle);
     if state.open.is_none() || state.cancelled {
         state.retiming = None;
         state.preferences = Preferences::Current;
     }
     let dropped = state.drop.as_ref().is_some_and(|drop| drop.events == 0);
-    if idle || (dropped && state.delivering.is_none() && state.open.is_none()) {
+    if idle || (dropped && state.delivering.is_none() && state.open.is_none() && state.returned.is_none()) {
         state.drop = None;
     }
     if idle {
@@ -114,7 +114,7 @@ fn wind_down(state: &State) -> Decision {
         Decision::Reopen
     } else if must_stash(state) && (doomed || state.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
         Decision::Stash
-    } else if state.open.is_some() || doomed {
+    } else if state.open.is_some() || state.returned.is_some() || doomed {
         Decision::Close
     } else {
         chore(state).unwrap_or(Decision::Finish)
@@ -129,14 +129,28 @@ fn idle(state: &State, now: Timestamp) -> Decision {
 }
 
 fn must_plan(state: &State) -> bool {
-    let Some(open) = &state.open else { return !state.pending.is_empty() };
+    let Some(open) = &state.open else { return state.waiting() > 0 };
     let Some(seen) = open.planned_from.as_ref().filter(|_| open.plan.is_some()) else { return true };
     let came = open.urgent_at.or_else(|| state.pending.urgent_at(usize::MAX));
     let urgent = seen.urgent_at.is_none() && came.is_some();
     state.preferences != Preferences::Current
         || state.retiming.is_some()
         || urgent
+        || joined(state).is_some()
         || (has_slid(state) && must_stash(state))
+}
+
+/// The kind of events that joined the open window since its plan, which knew only the other kind.
+pub(super) fn joined(state: &State) -> Option<Joined> {
+    let seen = state.open.as_ref().filter(|open| open.plan.is_some())?.planned_from.as_ref()?;
+    let returned_at = state.returned.as_ref().map(|returned| returned.at);
+    if seen.only_returned && state.collected() > 0 {
+        Some(Joined::Own)
+    } else if returned_at.is_some() && seen.returned_at != returned_at {
+        Some(Joined::Returned)
+    } else {
+        None
+    }
 }
 
 /// Reports an event since the plan that moves a sliding deadline, unless the ledger knows the event.
@@ -172,6 +186,6 @@ pub(super) fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {
     let admitted = open.not_before.is_none_or(|at| at <= now);
     let full = plan.max_events.is_some_and(|most| state.collected() >= u64::from(most));
     // A window whose events were all withdrawn ends at once, as skipped.
-    let emptied = state.collected() == 0;
+    let emptied = state.waiting() == 0;
     state.flushed || (admitted && (full || emptied || plan.due_at <= now))
 }

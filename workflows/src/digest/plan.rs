@@ -8,12 +8,17 @@ use tidings_model::{
     step::{PauseWait, Plan, PlanInput, Signs},
 };
 
-use super::{deadline, decide::is_due, requests::Preferences, state::State};
+use super::{
+    deadline,
+    decide::{is_due, joined},
+    requests::Preferences,
+    state::State,
+};
 use crate::driver::after;
 
-/// The input, if events are pending. Marks a reported change of preferences as being planned for.
+/// The input, if events wait. Marks a reported change of preferences as being planned for.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
-    if state.open.is_none() && state.pending.is_empty() {
+    if state.open.is_none() && state.waiting() == 0 {
         return None;
     }
     let signs = deadline_inputs(state, asked_at)?;
@@ -30,13 +35,16 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
         waited: state.queued_behind_delivery,
         before: open.and_then(|open| open.plan.clone()),
         anew_at: state.retiming.as_ref().map(|_| asked_at),
+        joined: joined(state),
+        opens_returned: true,
     })
 }
 
 /// Opens the window with its plan, or replaces the open window's plan.
-pub(super) fn apply(state: &mut State, asked: &PlanInput, plan: Plan, now: Timestamp) {
+pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
     state.forget(&plan.known);
-    if state.open.is_none() && state.pending.is_empty() {
+    state.note_returned(plan.returned.take());
+    if state.open.is_none() && state.waiting() == 0 {
         return;
     }
     // The deadline must not follow an event that the ledger knows. If it did, the window is planned again.
@@ -102,7 +110,7 @@ fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan:
 /// The times and the category of the pending events that their deadline follows.
 fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
     let open = state.open.as_ref();
-    let opened_at = state.window(now)?.opened_at;
+    let opened_at = state.opened_at(now)?;
     let first = state.pending.first().filter(|first| first.opens_at() == opened_at);
     let last_at = state.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
     Some(Signs {
@@ -110,5 +118,7 @@ fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
         category: first.map(|first| first.event.category.clone()).or_else(|| open?.category.clone()),
         last_at,
         urgent_at: open.and_then(|open| open.urgent_at).or_else(|| state.pending.urgent_at(usize::MAX)),
+        returned_at: state.returned.as_ref().map(|returned| returned.at),
+        only_returned: state.collected() == 0 && state.returned.is_some(),
     })
 }

@@ -14,9 +14,10 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
 }
 
 /// Starts the delivery of the resumed digest, and keeps the answer for the operator.
-pub(super) fn apply(state: &mut State, _: &ReopenInput, answer: Resumed, _: Timestamp) {
+pub(super) fn apply(state: &mut State, asked: &ReopenInput, answer: Resumed, _: Timestamp) {
     let answer = match answer {
         Resumed::Claimed { window, items, groups } => {
+            state.take_back(asked.reopen.digest_id);
             state.delivering = Some(Delivering::new(window, items, groups));
             Reopened { events: items, refused: None }
         }

@@ -20,6 +20,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput>
         window: digest.window.clone(),
         failed: digest.attempts,
         shortens: digest.too_large.is_none(),
+        opens_returned: true,
     })
 }
 
@@ -27,7 +28,10 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput>
 pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
     let Some(digest) = &mut state.delivering else { return };
     match answer {
-        Sent::Closed(closed) => state.end_delivery(closed),
+        Sent::Closed { closed, returned } => {
+            state.end_delivery(closed);
+            state.note_returned(returned);
+        }
         Sent::Deferred { why, again_in } => {
             let delay = again_in.unwrap_or_else(|| default_delay(digest.attempts));
             digest.attempts += 1;

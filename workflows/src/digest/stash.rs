@@ -12,18 +12,20 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput
     let window = open.window.clone();
     let delivering = state.delivering_id();
     if let Some(run) = open.runs.first() {
-        return Some(StashInput { window, events: Vec::new(), runs: vec![run.clone()], delivering });
+        let (events, runs) = (Vec::new(), vec![run.clone()]);
+        return Some(StashInput { window, events, runs, delivering, opens_returned: true });
     }
     let events = state.pending.head(state.pending.page_len(state.doomed()));
-    Some(StashInput { window, events, runs: Vec::new(), delivering })
+    Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true })
 }
 
 /// Removes the stored events from the state.
-pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken }: Stashed, _: Timestamp) {
+pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken, returned }: Stashed, _: Timestamp) {
     state.note_leaving(count(taken));
     state.drop_head(count(taken));
     if let Some(open) = &mut state.open {
         open.stashed += taken;
+        open.late = returned.or(open.late.take());
         open.closed_to_events |= count(taken) < done.events.len();
         open.runs.retain(|run| !done.runs.contains(run));
         if open.runs.is_empty() {

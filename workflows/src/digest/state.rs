@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
-    step::{Closed, DeadLetter, Note, PauseWait, Plan, Signs, TooLarge, Window},
+    step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, TooLarge, Window},
 };
 use uuid::Uuid;
 
@@ -39,6 +39,9 @@ pub(crate) struct State {
     pub open: Option<Open>,
     #[serde(default)]
     pub delivering: Option<Delivering>,
+    /// Events in the ledger that failed digests returned. The next claim takes them (rule 25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
     /// The pending events waited for a digest whose first attempt failed.
     #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
     pub queued_behind_delivery: bool,
@@ -122,6 +125,15 @@ pub(crate) struct Open {
     /// The category of the window's first event, if that event left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
+    /// Set if returned events opened the window, and no event had arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_return: bool,
+    /// The arrival of the first event in such a window, if that event left workflow state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_at: Option<Timestamp>,
+    /// Events that were read back too late for this window. They are returned, and open the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Returned>,
     /// Earlier runs whose events are to be read back from their histories.
     pub runs: Vec<String>,
     /// Number of events in those runs.
@@ -151,6 +163,9 @@ impl Open {
             stashed_at: None,
             urgent_at: None,
             category: None,
+            by_return: false,
+            arrived_at: None,
+            late: None,
             runs: Vec::new(),
             unread: 0,
             closed_to_events: false,
@@ -237,6 +252,7 @@ impl State {
             pending: Pending::default(),
             open: None,
             delivering: None,
+            returned: None,
             queued_behind_delivery: false,
             flushed: false,
             hold: None,
@@ -265,10 +281,28 @@ impl State {
         self.retracts.insert(retract);
     }
 
-    /// Number of events that wait for a claim, in this state, in the ledger or in earlier runs.
+    /// Number of events that arrived for the next claim, in this state, in the ledger or in earlier runs.
     pub fn collected(&self) -> u64 {
         let elsewhere = self.open.as_ref().map_or(0, |open| open.stashed + open.unread);
         elsewhere + self.pending.len() as u64
+    }
+
+    /// Number of events that failed digests returned.
+    pub fn returned(&self) -> u64 {
+        self.returned.as_ref().map_or(0, Returned::events)
+    }
+
+    /// Number of events that wait for a claim: those that arrived, and returned ones.
+    pub fn waiting(&self) -> u64 {
+        self.collected() + self.returned()
+    }
+
+    /// The arrival of the first event, or the return that opened the window if no event has arrived.
+    pub fn opened_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let window = self.window(now)?;
+        let by_return = self.open.as_ref().filter(|open| open.by_return);
+        let arrived = by_return.and_then(|open| open.arrived_at.or(Some(self.pending.first()?.opens_at())));
+        Some(arrived.unwrap_or(window.opened_at))
     }
 
     /// The digest in delivery.
@@ -307,22 +341,40 @@ impl State {
         }
         let key = self.key.clone()?;
         let digest_id = key.digest_id(&self.first_run_id, self.windows);
-        let opened_at = self.pending.first().map_or(now, Arrival::opens_at);
+        let returned_at = self.returned.as_ref().map(|returned| returned.at);
+        let opened_at = self.pending.first().map(Arrival::opens_at).or(returned_at).unwrap_or(now);
         Some(Window { key, digest_id, opened_at, due_at: opened_at })
     }
 
     /// Opens the window of the pending events if none is open.
     pub fn ensure_open(&mut self, now: Timestamp) {
         if let (None, Some(window)) = (&self.open, self.window(now)) {
-            self.open = Some(Open::new(window));
+            let by_return = self.pending.is_empty() && self.returned.is_some();
+            self.open = Some(Open { by_return, ..Open::new(window) });
         }
     }
 
-    /// Removes the events that the ledger took for the window, and closes the window.
+    /// Removes the events that the ledger took for the window, and closes the window. The ledger took the returned ones, too.
     pub fn close_window(&mut self, taken: u64) {
         self.drop_head(count(taken));
-        self.open = None;
+        self.returned = self.open.take().and_then(|open| open.late);
         self.windows += 1;
+    }
+
+    /// Notes what the ledger says about returned events.
+    pub fn note_returned(&mut self, returned: Option<Returned>) {
+        self.returned = returned.or(self.returned.take());
+    }
+
+    /// Forgets events that a reopened digest took back. A window that opened for them alone is not needed any more.
+    pub fn take_back(&mut self, digest_id: Uuid) {
+        let Some(returned) = &mut self.returned else { return };
+        returned.digests.remove(&digest_id);
+        if returned.digests.is_empty() {
+            self.returned = None;
+            let collected = self.collected();
+            self.open = self.open.take().filter(|open| !open.by_return || collected > 0);
+        }
     }
 
     /// Ends the digest in delivery.
@@ -347,7 +399,12 @@ impl State {
     /// Keeps the deadline inputs of the first `count` pending events, which are about to leave workflow state.
     pub fn note_leaving(&mut self, count: usize) {
         let Some(open) = &mut self.open else { return };
-        let first = self.pending.first().filter(|first| count > 0 && first.opens_at() == open.window.opened_at);
+        let opened_at = if open.by_return { open.arrived_at } else { Some(open.window.opened_at) };
+        let is_first = |first: &&Arrival| count > 0 && opened_at.is_none_or(|at| first.opens_at() == at);
+        let first = self.pending.first().filter(is_first);
+        if open.by_return {
+            open.arrived_at = open.arrived_at.or_else(|| first.map(Arrival::opens_at));
+        }
         open.category = open.category.take().or_else(|| Some(first?.event.category.clone()));
         open.urgent_at = open.urgent_at.or_else(|| self.pending.urgent_at(count));
         let last = count.checked_sub(1).and_then(|last| self.pending.arrived_at(last));

@@ -20,6 +20,9 @@ pub struct Status {
     pub state: Stage,
     /// Events that wait for a claim.
     pub pending: u64,
+    /// Those among them that a failed digest returned.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub returned: u64,
     /// The digest that they will be part of, once their window is open.
     pub digest_id: Option<Uuid>,
     /// The time at which their window is due.
@@ -89,7 +92,8 @@ impl Status {
         let open = state.open.as_ref();
         Self {
             state: Stage::new(state, now),
-            pending: state.collected(),
+            pending: state.waiting(),
+            returned: state.returned(),
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
             why: why(state),
@@ -187,6 +191,9 @@ impl fmt::Display for Status {
         if self.pending > 0 {
             write!(f, "\n\n{} pending", count(self.pending, "event"))?;
         }
+        if self.returned > 0 {
+            write!(f, ", {} of them returned by a failed digest", self.returned)?;
+        }
         if let Some(due_at) = self.due_at {
             write!(f, ", due at {due_at:.0} ({})", self.why)?;
         }
@@ -198,6 +205,12 @@ impl fmt::Display for Status {
         }
         Ok(())
     }
+}
+
+/// A count that JSON leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 fn count(n: u64, noun: &str) -> String {

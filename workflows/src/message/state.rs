@@ -126,7 +126,7 @@ impl State {
 impl State {
     pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
         match sent {
-            Sent::Closed(closed) => self.closed = Some(closed),
+            Sent::Closed { closed, .. } => self.closed = Some(closed),
             Sent::Deferred { why, .. } => {
                 let nth = usize::try_from(self.failed).unwrap_or(usize::MAX);
                 let delay = delays.get(nth).or(delays.last()).copied().unwrap_or_default();
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(state.begin_send(at(0)).delays, Some(vec![MINUTE, 5 * MINUTE]));
             state.waited();
         }
-        let sent = Attempted { sent: Sent::Closed(closed(Outcome::Sent)), delays: Vec::new() };
+        let sent = Attempted { sent: Sent::closed(closed(Outcome::Sent)), delays: Vec::new() };
         state.attempted(sent, at(0));
         assert_eq!(state.decide(), Decision::Finish);
     }

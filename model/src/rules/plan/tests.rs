@@ -37,12 +37,21 @@ fn input() -> PlanInput {
     PlanInput {
         asked_at: None,
         key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
-        signs: Signs { opened_at, category: Some("share".into()), last_at: opened_at, urgent_at: None },
+        signs: Signs {
+            opened_at,
+            category: Some("share".into()),
+            last_at: opened_at,
+            urgent_at: None,
+            returned_at: None,
+            only_returned: false,
+        },
         open: None,
         event_ids: vec!["a".into(), "b".into()],
         waited: false,
         before: None,
         anew_at: None,
+        joined: None,
+        opens_returned: true,
     }
 }
 

@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
-    step::{Closed, Outcome, Resumed, Window},
+    step::{Closed, Outcome, Resumed, Returned, Window},
 };
 use uuid::Uuid;
 
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) events: BTreeMap<String, Uuid>,
-    pub(super) returned: BTreeSet<String>,
+    /// Events that wait for a claim, with the time of their return.
+    pub(super) returned: BTreeMap<String, Timestamp>,
+    /// The number of returns of each event.
+    pub(super) returns: BTreeMap<String, u32>,
+    /// Digests that were claimed, or resumed.
+    pub(super) claimed: BTreeSet<Uuid>,
     pub(super) mails: BTreeMap<Uuid, BTreeSet<String>>,
     pub(super) ended: BTreeMap<Uuid, Closed>,
     pub(super) retracts: BTreeSet<Retract>,
@@ -52,14 +57,41 @@ impl Ledger {
     }
 
     /// Stores the events of an earlier run. Events that are too late for the digest join the key's next claim.
-    pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) {
+    pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, now: Timestamp) {
         for id in event_ids {
             if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
                 let late = Uuid::new_v5(&digest_id, id.as_bytes());
                 self.events.insert(id.clone(), late);
-                self.returned.insert(id);
                 self.end(late, Outcome::Skipped);
+                self.give_back(late, now);
             }
+        }
+    }
+
+    /// Returns the events of a digest, each twice at most.
+    pub(super) fn give_back(&mut self, digest_id: Uuid, now: Timestamp) {
+        for id in self.of(digest_id) {
+            let returns = self.returns.entry(id.clone()).or_default();
+            if *returns < 2 {
+                *returns += 1;
+                self.returned.insert(id, now);
+            }
+        }
+    }
+
+    /// The returned events that wait for a claim.
+    pub(super) fn waiting(&self) -> Option<Returned> {
+        let mut digests = BTreeMap::new();
+        for id in self.returned.keys() {
+            *digests.entry(self.events[id]).or_default() += 1;
+        }
+        Some(Returned { at: *self.returned.values().min()?, digests })
+    }
+
+    /// Moves the returned events to a digest.
+    pub(super) fn take_returned(&mut self, digest_id: Uuid) {
+        for id in std::mem::take(&mut self.returned).into_keys() {
+            self.events.insert(id, digest_id);
         }
     }
 
@@ -71,11 +103,8 @@ impl Ledger {
     pub(super) fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
         let taken = self.write(digest_id, event_ids, None);
         if !self.mails.contains_key(&digest_id) && !self.ended.contains_key(&digest_id) {
-            if !self.of(digest_id).is_empty() {
-                for id in std::mem::take(&mut self.returned) {
-                    self.events.insert(id, digest_id);
-                }
-            }
+            self.take_returned(digest_id);
+            self.claimed.insert(digest_id);
             self.take_back(digest_id, self.taken_back(digest_id));
         }
         (self.of(digest_id).len() as u64, taken)
@@ -110,7 +139,8 @@ impl Ledger {
         self.take_back(digest_id, taken_back);
         let content = self.of(digest_id);
         self.ended.remove(&digest_id);
-        self.returned.retain(|id| !content.contains(id));
+        self.claimed.insert(digest_id);
+        self.returned.retain(|id, _| !content.contains(id));
         let opened_at = Timestamp::UNIX_EPOCH;
         let window = Window { key: key(), digest_id, opened_at, due_at: opened_at };
         Resumed::Claimed { window, items: content.len() as u64, groups: 1 }

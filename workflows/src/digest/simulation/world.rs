@@ -9,7 +9,8 @@ use tidings_model::{
     pause::Paused,
     rules::pause,
     step::{
-        ClaimAnswer, Ending, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Sent, Signs, StashInput, Stashed,
+        ClaimAnswer, Ending, Joined, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, Sent, Signs,
+        StashInput, Stashed,
     },
 };
 use uuid::Uuid;
@@ -262,9 +263,9 @@ impl World {
             }
             Decision::Stash => {
                 let input = stash::begin(&mut self.state, now).unwrap();
-                let taken = self.stash(&input);
+                let stashed = self.stash(&input);
                 if !lost {
-                    stash::apply(&mut self.state, &input, Stashed { taken }, now);
+                    stash::apply(&mut self.state, &input, stashed, now);
                 }
             }
             Decision::Claim => {
@@ -286,7 +287,7 @@ impl World {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
                         (0, taken) => {
                             let closed = self.ledger.end(digest_id, Outcome::Skipped);
-                            ClaimAnswer::Nothing(Ending { closed, taken })
+                            ClaimAnswer::Nothing(Ending { closed, taken, returned: None })
                         }
                         (items, taken) => ClaimAnswer::Claimed { items, groups: 1, taken },
                     }
@@ -328,9 +329,13 @@ impl World {
                 let input = close::begin(&mut self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let taken = self.ledger.write(digest_id, ids(&input.events), Some(input.closed.outcome));
+                if !self.ledger.claimed.contains(&digest_id) && !self.ledger.ended.contains_key(&digest_id) {
+                    self.ledger.take_returned(digest_id);
+                }
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
+                let returned = self.returned_by(digest_id);
                 if !lost {
-                    close::apply(&mut self.state, &input, Ending { closed, taken }, now);
+                    close::apply(&mut self.state, &input, Ending { closed, taken, returned }, now);
                 }
             }
             Decision::Audit => {
@@ -345,19 +350,30 @@ impl World {
 
     pub(super) fn plan(&self, input: &PlanInput) -> Plan {
         let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
-        let Signs { opened_at, last_at, urgent_at, .. } = input.signs;
+        let Signs { opened_at, last_at, urgent_at, returned_at, only_returned, .. } = input.signs;
         let until = minutes(opened_at, 60);
         let slide = Slide { by: Duration::from_mins(10), until };
         let slide = Some(slide).filter(|_| self.cadence.slides);
         let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
         let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
-        let due_at = kept.filter(|_| input.anew_at.is_none()).map_or(fresh, |plan| plan.due_at);
+        let kept = kept.filter(|_| input.anew_at.is_none()).map(|plan| plan.due_at);
+        let returned = returned_at.map_or(Timestamp::MAX, |at| minutes(at, 480));
+        let due_at = match (input.joined, kept) {
+            (Some(Joined::Own), Some(kept)) => kept.min(fresh),
+            (Some(Joined::Returned), Some(kept)) => kept.min(returned),
+            (None, Some(kept)) => kept,
+            (_, None) if only_returned => returned,
+            (_, None) => fresh.min(returned),
+        };
+        let slide = slide.filter(|_| !only_returned).map(|slide| Slide { until: slide.until.min(returned), ..slide });
+        let known: Vec<_> = input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect();
         Plan {
-            known: input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect(),
+            returned: if known.is_empty() { None } else { self.ledger.waiting() },
+            known,
             due_at: urgent_at.map_or(due_at, |at| at.min(due_at)),
             why: String::new(),
             max_events: self.cadence.max_events.filter(|most| *most > 1 || !input.waited),
-            slide: if kept.is_some() && input.anew_at.is_none() { None } else { slide },
+            slide: slide.filter(|_| kept.is_none()),
             urgent: urgent_at.is_some(),
             paused_until: None,
             pause: self.pause(),
@@ -392,7 +408,7 @@ impl World {
         assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
         let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
         let full = plan.max_events.is_some_and(|most| self.state.collected() >= u64::from(most));
-        let at_once = self.state.flushed || plan.urgent || full || self.state.collected() == 0;
+        let at_once = self.state.flushed || plan.urgent || full || self.state.waiting() == 0;
         assert!(at_once || plan.due_at <= self.now, "a claim before the deadline");
         let last = self.state.pending.last().map(|last| last.at);
         let slid = plan.slide.zip(last).map(|(slide, last)| slide.due_at(last));
@@ -409,18 +425,26 @@ impl World {
         assert!(at_once || due_at <= self.now, "the claim has a later time than now");
     }
 
-    pub(super) fn stash(&mut self, input: &StashInput) -> u64 {
+    pub(super) fn stash(&mut self, input: &StashInput) -> Stashed {
+        let digest_id = input.window.digest_id;
         for run in &input.runs {
             let (events, retracts) = self.histories[run.parse::<usize>().unwrap()].clone();
             self.ledger.retracts.extend(retracts);
-            self.ledger.read_back(input.window.digest_id, events);
+            self.ledger.read_back(digest_id, events, self.now);
         }
-        self.ledger.write(input.window.digest_id, ids(&input.events), None)
+        let taken = self.ledger.write(digest_id, ids(&input.events), None);
+        let sealed = self.ledger.mails.contains_key(&digest_id) || self.ledger.ended.contains_key(&digest_id);
+        Stashed { taken, returned: if sealed { self.ledger.waiting() } else { None } }
+    }
+
+    /// The events that wait for a claim, if this digest returned some.
+    pub(super) fn returned_by(&self, digest_id: Uuid) -> Option<Returned> {
+        self.ledger.waiting().filter(|returned| returned.digests.contains_key(&digest_id))
     }
 
     pub(super) fn send(&mut self, digest_id: Uuid, last: bool, shortens: bool, answer: Answer) -> Sent {
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
-            return Sent::Closed(closed.clone());
+            return Sent::Closed { closed: closed.clone(), returned: self.returned_by(digest_id) };
         }
         if let Some(pause) = self.pause() {
             return Sent::Waiting { until: pause.look_at, why: String::new(), pause: Some(pause), too_large: None };
@@ -428,14 +452,15 @@ impl World {
         match answer {
             Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
             Answer::Deferred => {
-                self.ledger.returned.extend(self.ledger.of(digest_id));
-                Sent::Closed(self.ledger.end(digest_id, Outcome::Failed))
+                self.ledger.give_back(digest_id, self.now);
+                let closed = self.ledger.end(digest_id, Outcome::Failed);
+                Sent::Closed { closed, returned: self.returned_by(digest_id) }
             }
             Answer::TooLarge if shortens => {
                 Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1) }
             }
-            Answer::Failed | Answer::TooLarge => Sent::Closed(self.ledger.end(digest_id, Outcome::Failed)),
-            Answer::Good | Answer::Later => Sent::Closed(self.ledger.end(digest_id, Outcome::Sent)),
+            Answer::Failed | Answer::TooLarge => Sent::closed(self.ledger.end(digest_id, Outcome::Failed)),
+            Answer::Good | Answer::Later => Sent::closed(self.ledger.end(digest_id, Outcome::Sent)),
         }
     }
 
@@ -461,7 +486,8 @@ impl World {
                 panic!("event {id} is in a digest without an end")
             };
             let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));
-            let passed_over = end.outcome == Outcome::Skipped && !of_no_use && !self.ledger.returned.contains(id);
+            let passed_over = end.outcome == Outcome::Skipped && !of_no_use;
+            assert!(!self.ledger.returned.contains_key(id), "event {id} was returned, and waits for ever");
             assert!(!passed_over, "event {id} was not withdrawn, and no message has it");
             let dropped = end.outcome == Outcome::Dropped && !self.state.cancelled;
             assert!(!dropped || self.before_an_end.contains(id), "event {id} came after the drop that ended it");

@@ -52,6 +52,10 @@ fn the_next_run_gets_the_json_that_this_run_got() {
     let event = json!({"event_id": "e1", "category": "comment", "entity_type": "page", "entity_id": "plans",
                        "actor": "Bob", "occurred_at": "2026-01-01T00:00:00Z"});
     let reopening = json!({"by": "ann", "why": "because", "digest_id": window()["digest_id"], "may_duplicate": true});
+    let returned = json!({"at": "2026-01-01T00:00:00Z", "digests": {window()["digest_id"].as_str().unwrap(): 2}});
+    let mut by_return = open();
+    let new = json!({"by_return": true, "arrived_at": "2026-01-01T01:00:00Z", "late": returned});
+    by_return.as_object_mut().unwrap().extend(new.as_object().unwrap().clone());
     for fields in [
         json!({}),
         json!({"key": null, "idle_since": "2026-01-01T00:00:00Z", "linger": {"secs": 60, "nanos": 0}}),
@@ -62,6 +66,7 @@ fn the_next_run_gets_the_json_that_this_run_got() {
         json!({"open": open(), "dropping": order(), "dropping_events": 0, "cancelled": true}),
         json!({"dropping": order(), "dropping_events": 1, "pending": [{"at": "2026-01-01T00:00:00Z", "event": event}]}),
         json!({"reopening": reopening}),
+        json!({"returned": returned, "open": by_return}),
     ] {
         let json = carried(&fields);
         let state: State = from_value(json.clone()).unwrap();

@@ -1,0 +1,61 @@
+//! The deadline of events that a failed digest returned (rule 25). They go out without waiting for another event.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{
+    Cadence, Slide,
+    records::Facts,
+    rules::{
+        deadline::{Deadline, Timing},
+        effective::{Effective, consent_or_suppression_block},
+        plan::{counts_from, keeps_deadline},
+    },
+    settings::DigestSettings,
+    step::{Joined, Plan, PlanInput},
+    words,
+};
+
+/// Brings the deadline of a plan forward to that of the returned events. A window of returned events alone has their deadline:
+/// the cadence's next slot, or `longest_wait` after the return if the cadence follows no calendar.
+#[must_use]
+pub fn join(plan: Plan, settings: &DigestSettings, facts: &Facts, input: &PlanInput, longest_wait: Duration) -> Plan {
+    let Some(returned_at) = input.signs.returned_at else { return plan };
+    let effective = Effective::new(settings, facts);
+    // Nothing will be sent, and the plan says why.
+    if consent_or_suppression_block(facts).is_some() || effective.never().is_some() {
+        return plan;
+    }
+    let kept = input.before.as_ref().filter(|before| keeps_deadline(before, facts, &effective, input));
+    let returned = match (input.joined, kept) {
+        (None, Some(_)) => return plan,
+        (Some(Joined::Own), Some(before)) => Deadline { at: before.due_at, why: before.why.clone() },
+        _ => {
+            let from = counts_from(&effective.cadence, facts, input, returned_at);
+            deadline(&Timing::new(settings, &input.key, &effective), &effective.cadence, from, longest_wait)
+        }
+    };
+    if input.signs.only_returned {
+        return Plan { due_at: returned.at, why: returned.why, slide: None, max_events: settings.max_events, ..plan };
+    }
+    earlier(plan, returned)
+}
+
+fn deadline(timing: &Timing<'_>, cadence: &Cadence, from: Timestamp, longest_wait: Duration) -> Deadline {
+    if cadence.follows_the_calendar() {
+        let words = format!("events of a failed digest: {cadence} {}", timing.zone_name);
+        return timing.deadline(cadence, Some(words), from);
+    }
+    let words = format!("events of a failed digest: {} after its last attempt", words::written(longest_wait));
+    timing.deadline(&Cadence::After(longest_wait), Some(words), from)
+}
+
+/// The plan with the earlier of both deadlines. Later events do not move the deadline past the returned events' own.
+fn earlier(plan: Plan, Deadline { at, why }: Deadline) -> Plan {
+    let slide = plan.slide.map(|slide| Slide { until: slide.until.min(at), ..slide });
+    if at < plan.due_at { Plan { due_at: at, why, slide, ..plan } } else { Plan { slide, ..plan } }
+}
+
+#[cfg(test)]
+mod tests;

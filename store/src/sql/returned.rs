@@ -1,0 +1,101 @@
+//! Events that failed digests returned to their key (rule 25).
+
+use super::Sql;
+use super::columns::{Json, row};
+use super::dialect::Dialect;
+use super::digest::LockedDigest;
+use crate::Result;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use sqlx::{query, query_as};
+use std::collections::BTreeMap;
+use tidings_model::step::{Returned, Window};
+use tidings_model::{Event, Key};
+use uuid::Uuid;
+
+/// `$4` digest, `$5` also if the digest has no other event.
+pub const TAKE_RETURNED: &str = "
+UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+  AND ($5 OR EXISTS (SELECT 1 FROM events own WHERE own.digest_id = $4))";
+
+pub const RETURNED: &str = "
+SELECT digest_id, COUNT(*) AS items, MIN(returned_at) AS first_at FROM events
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+GROUP BY digest_id";
+
+pub const RETURNED_EVENT: &str = "
+SELECT event_id, category, entity_type, entity_id, actor, occurred_at, CAST(counts AS TEXT) AS counts, urgent,
+       CAST(payload AS TEXT) AS payload
+FROM events
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+ORDER BY returned_at, event_id LIMIT 1";
+
+impl<D: Dialect> Sql<D> {
+    /// Moves the events that the key's failed digests returned to the window's digest. A call whose events are all in digests
+    /// without an end may be that of a run that is gone, and takes none.
+    pub(super) async fn take_returned(
+        connection: &mut D::Connection,
+        window: &Window,
+        digest: &LockedDigest,
+    ) -> Result<()> {
+        let Key { tenant, digest_type, user } = &window.key;
+        let take = query(TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
+        take.bind(window.digest_id.to_string()).bind(digest.elsewhere.is_empty()).execute(connection).await?;
+        Ok(())
+    }
+
+    pub(super) async fn read_returned(&self, key: &Key) -> Result<Option<Returned>> {
+        let statement = query_as(RETURNED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let rows: Vec<ReturnedRow> = statement.fetch_all(&self.reader).await?;
+        let at = rows.iter().map(|row| row.first_at).min();
+        let digests = rows.into_iter().map(|row| (row.digest_id, row.items)).collect();
+        Ok(at.map(|at| Returned { at, digests }))
+    }
+
+    pub(super) async fn read_returned_event(&self, key: &Key) -> Result<Option<Event>> {
+        let statement = query_as(RETURNED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let row: Option<ReturnedEventRow> = statement.fetch_optional(&self.reader).await?;
+        Ok(row.map(Event::from))
+    }
+}
+
+row! {
+/// Columns of [`RETURNED`].
+pub struct ReturnedRow {
+    digest_id: Uuid,
+    items: u64,
+    first_at: Timestamp,
+}
+}
+
+row! {
+/// Columns of [`RETURNED_EVENT`].
+pub struct ReturnedEventRow {
+    event_id: String,
+    category: String,
+    entity_type: String,
+    entity_id: String,
+    actor: String,
+    occurred_at: Timestamp,
+    counts: Json<BTreeMap<String, i64>>,
+    urgent: bool,
+    payload: Json<Map<String, Value>>,
+}
+}
+
+impl From<ReturnedEventRow> for Event {
+    fn from(row: ReturnedEventRow) -> Self {
+        Self {
+            event_id: row.event_id,
+            category: row.category,
+            entity_type: row.entity_type,
+            entity_id: row.entity_id,
+            actor: row.actor,
+            occurred_at: row.occurred_at,
+            counts: row.counts.0,
+            urgent: row.urgent,
+            payload: row.payload.0,
+        }
+    }
+}
