@@ -36,6 +36,7 @@ use tidings_model::{
     pause::{Paused, Scope},
     records::{AuditEntry, MessageState},
     retention::Kind,
+    step::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
@@ -71,7 +72,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 12, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 13, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -155,6 +156,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let (_post, message) = message().await?;
     let [paused, paused_delivery] = paused(&env).await?;
     let (_stopped, paused_message) = paused_message().await?;
+    let (_deferred, returned) = returned().await?;
 
     for (shape, handle) in [
         ("completed", env.run_handle(&completed, None)),
@@ -168,6 +170,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("paused", env.run_handle(&paused, None)),
         ("paused_delivery", env.run_handle(&paused_delivery, None)),
         ("paused_message", paused_message),
+        ("returned", returned),
     ] {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
@@ -248,6 +251,21 @@ async fn paused_message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)>
     ensure!(messages.ended(&key).await? == MessageState::Sent, "it is not sent");
     let handle = run_handle(&messages.env.temporal, key.workflow_id(), None);
     Ok((messages, handle))
+}
+
+/// A digest whose attempts all fail, and the digest of the window that its events then open.
+async fn returned() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
+    let mut settings = settings("after 1s", "after 1h");
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(1)];
+    let env = Env::start(settings).await?;
+    env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
+    let key = key("activity", "returned");
+    env.events.emit(event(&key, "e1")).await?;
+    let summary = env.completed(&key).await?;
+    let last = summary.last.context("no digest")?.closed.outcome;
+    ensure!((summary.digests, last) == (2, Outcome::Sent), "{last:?} after {} digests", summary.digests);
+    let handle = env.run_handle(&key, None);
+    Ok((env, handle))
 }
 
 async fn pause(store: &dyn Store, tenant: &str, messages: bool) -> Result<()> {
