@@ -6,5 +6,5 @@ mod state;
 mod status;
 mod workflow;
 
-pub use status::Status;
+pub use status::{Stage, Status};
 pub use workflow::Message;

@@ -46,7 +46,8 @@ pub fn preferences(
 
 /// The cadence and the time of day together: what they make is what must be among the choices.
 fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invalid> {
-    let parsed = |words: &String| words.parse().map_err(|error: ParseError| wrong("cadence", words, error.problem()));
+    let parsed =
+        |words: &String| words.parse().map_err(|error: ParseError| unreadable("cadence", words, error.problem()));
     let whole = chosen.cadence.as_ref().map(parsed).transpose()?.unwrap_or_else(|| settings.cadence.clone());
     let (field, cadence) = match &chosen.at {
         Some(at) => (if chosen.cadence.is_some() { "cadence" } else { "at" }, at_time(&whole, at)?),
@@ -71,7 +72,7 @@ fn at_time(cadence: &Cadence, at: &str) -> Result<Cadence, Invalid> {
 
 fn quiet(times: &[String]) -> Result<(), Invalid> {
     few("quiet", times.len())?;
-    let parsed = |words: &String| words.parse::<QuietTime>().map_err(|problem| wrong("quiet", words, &problem));
+    let parsed = |words: &String| words.parse::<QuietTime>().map_err(|problem| unreadable("quiet", words, &problem));
     let times = times.iter().map(parsed).collect::<Result<_, _>>()?;
     Quiet::new(times).map(|_| ()).map_err(|_| Invalid {
         field: "quiet".to_owned(),
@@ -84,15 +85,14 @@ fn few(field: &str, count: usize) -> Result<(), Invalid> {
     if count <= MOST { Ok(()) } else { Err(Invalid { field: field.to_owned(), problem }) }
 }
 
-/// A problem that quotes its word stands alone where that is all that was written.
+/// A field whose words can be read. The problem goes on after the quoted words.
 fn wrong(field: &str, written: &str, problem: &str) -> Invalid {
-    let quoted = format!("{written:?}");
-    let problem = match problem {
-        _ if problem.starts_with(&quoted) => problem.to_owned(),
-        _ if problem.starts_with("is ") || problem.starts_with("means ") => format!("{quoted} {problem}"),
-        _ => format!("{quoted}: {problem}"),
-    };
-    Invalid { field: field.to_owned(), problem }
+    Invalid { field: field.to_owned(), problem: format!("{written:?} {problem}") }
+}
+
+/// A field whose words cannot be read. The problem names the part that is wrong.
+fn unreadable(field: &str, written: &str, problem: &str) -> Invalid {
+    Invalid { field: field.to_owned(), problem: format!("{written:?}: {problem}") }
 }
 
 #[cfg(test)]
@@ -140,8 +140,8 @@ mod tests {
         }
         for (words, problem) in [
             ("dayly 08:00", "cadence: \"dayly 08:00\": \"dayly\" is not a cadence; write \"instant\""),
-            ("dayly", "cadence: \"dayly\" is not a cadence; write \"instant\""),
-            ("", "cadence: \"\" is empty; write"),
+            ("dayly", "cadence: \"dayly\": \"dayly\" is not a cadence; write \"instant\""),
+            ("", "cadence: \"\": is empty; write"),
         ] {
             let said = said(&cadence(Some(words), None));
             assert!(said.starts_with(problem), "{said}");
@@ -190,7 +190,7 @@ mod tests {
                 Preferences { zone: Some("Europe/Berln".into()), ..default() },
                 "zone: \"Europe/Berln\" is not an IANA time zone",
             ),
-            (quiet(&["22:00-07:00", "none"]), "quiet: \"none\": write for example \"22:00-07:00\""),
+            (quiet(&["22:00-07:00", "none"]), "quiet: \"none\": \"none\": write for example \"22:00-07:00\""),
             (quiet(&["fri 22"]), "quiet: \"fri 22\": \"22\": write for example \"22:00-07:00\""),
             (quiet(&[""]), "quiet: \"\": write for example \"22:00-07:00\""),
             (quiet(&["00:00-12:00", "12:00-24:00"]), "quiet: covers the whole week"),

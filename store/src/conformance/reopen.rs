@@ -109,10 +109,10 @@ pub async fn an_end_that_is_not_to_be_undone_stays(bench: &Bench) {
         let why = refused(bench, &window, true).await;
         assert!(why.contains(&format!("was {} (because {0})", outcome.name())), "{why}");
     }
-    assert!(refused(bench, &window(9), false).await.contains("acme/activity/ann has no digest"));
+    assert!(refused(bench, &window(9), false).await.contains("no such digest of this key"));
     let elsewhere = super::window_of(&key("bo"), 0);
     bench.claim(&elsewhere, &events(&["a"]), at(1)).await;
-    assert!(refused(bench, &elsewhere, false).await.contains("acme/activity/ann has no digest"));
+    assert!(refused(bench, &elsewhere, false).await.contains("no such digest of this key"));
     close(bench, &window(4), Outcome::Dropped, false).await;
     assert!(refused(bench, &window(4), false).await.ends_with("it has no events"));
 }

@@ -62,7 +62,7 @@ impl<D: Dialect> Retries for Sql<D> {
                 .is_some_and(|digest| digest.state == DigestState::Open);
             let row: Option<DigestRow> = query_as(DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
             let Some(digest) = row.map(DigestRecord::from).filter(|digest| digest.key == *key) else {
-                return Ok(Resumed::Refused { why: format!("{key} has no digest {id}") });
+                return Ok(Resumed::Refused { why: "the ledger has no such digest of this key".to_owned() });
             };
             query(D::pick(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;
             query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
@@ -89,7 +89,7 @@ impl<D: Dialect> Retries for Sql<D> {
                     Self::audit_close(&mut tx, key, digest_id, &closed, Actor::Tidings, now).await?;
                     tx.commit().await?;
                 }
-                let why = format!("digest {id} cannot be sent again: its events were taken back");
+                let why = "it cannot be sent again: its events were taken back".to_owned();
                 return Ok(Resumed::Refused { why });
             }
             let entry = reopen.order.entry("reopen", *asked_at);
@@ -147,19 +147,19 @@ impl<D: Dialect> Sql<D> {
             return Ok(Some(why));
         }
         if Self::finds(&mut *connection, WAS_SENT, id).await? {
-            return Ok(Some(format!("digest {id} was sent: the relay took its mail after all")));
+            return Ok(Some("it was sent: the relay took its mail after all".to_owned()));
         }
         if Self::finds(&mut *connection, WAS_ERASED, id).await? {
-            return Ok(Some(format!("digest {id} cannot be sent again: its recipient was erased")));
+            return Ok(Some("it cannot be sent again: its recipient was erased".to_owned()));
         }
         if Self::finds(&mut *connection, WAS_PURGED, id).await? {
             let why = "its events or its mail were too old to be kept, and upkeep deleted them";
-            return Ok(Some(format!("digest {id} cannot be sent again: {why}")));
+            return Ok(Some(format!("it cannot be sent again: {why}")));
         }
         if !Self::finds(&mut *connection, HAS_EVENTS, id).await? {
             let returned = Self::finds(&mut *connection, WAS_RETURNED, id).await?;
             let why = if returned { "its events went on to a later digest" } else { "it has no events" };
-            return Ok(Some(format!("digest {id} cannot be sent again: {why}")));
+            return Ok(Some(format!("it cannot be sent again: {why}")));
         }
         if !may_duplicate && Self::finds(&mut *connection, MAYBE_DELIVERED, id).await? {
             let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
@@ -177,7 +177,7 @@ fn over(digest: &DigestRecord) -> Option<String> {
             let why = if closed.why.is_empty() { String::new() } else { format!(" ({})", closed.why) };
             let done =
                 if closed.outcome == Outcome::Sent { "" } else { "; emit its events again under new ids instead" };
-            Some(format!("digest {} was {}{why}{done}", digest.digest_id, closed.outcome.name()))
+            Some(format!("it was {}{why}{done}", closed.outcome.name()))
         }
         Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
     }

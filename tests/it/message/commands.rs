@@ -16,6 +16,7 @@ use tidings_model::{
     step::Outcome,
 };
 use tidings_needs::needs;
+use tidings_workflows::message::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -29,8 +30,8 @@ async fn a_cancel_between_attempts_ends_the_message() -> Result<()> {
         messages.send(&submission(&k.key)).await?;
         let status = messages.waits(&k).await?;
         assert_eq!(
-            (status.state.as_str(), status.failed, messages.record(&k).await?.state),
-            ("deferred", 1, MessageState::Deferred)
+            (status.state, status.failed, messages.record(&k).await?.state),
+            (Stage::Deferred, 1, MessageState::Deferred)
         );
         if by_operator {
             let cancelled = messages.tell(&k).cancel(order()).await?;

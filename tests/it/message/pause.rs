@@ -13,6 +13,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
+use tidings_workflows::message::Stage;
 
 fn acme() -> Scope {
     Scope { tenant: Some("acme".to_owned()), digest_type: None }
@@ -31,10 +32,10 @@ async fn a_message_waits_for_the_resume_and_survives_a_restart() -> Result<()> {
     let paused = messages.env.store.pause(&acme(), true, &paused()).await?.paused;
     messages.send(&submission(&name)).await?;
     let status = messages.waits(&key).await?;
-    assert_eq!((status.state.as_str(), status.pause), ("paused", Some(paused)));
+    assert_eq!((status.state, status.pause), (Stage::Paused, Some(paused)));
     messages.worker.take();
     messages.work()?;
-    assert_eq!(messages.waits(&key).await?.state, "paused");
+    assert_eq!(messages.waits(&key).await?.state, Stage::Paused);
     assert!(messages.classes(&key).await?.is_empty() && messages.env.relay.mails().is_empty());
 
     let (at, actor, action, why) = (Timestamp::now(), "ann".to_owned(), "resume".to_owned(), "fixed".to_owned());

@@ -14,8 +14,8 @@ use super::state::{Decision, State};
 pub struct Status {
     /// The message's id.
     pub message: Uuid,
-    /// `sending`, `deferred`, `paused`, `retrying`, `cancelling` or `closed`.
-    pub state: String,
+    /// The present step.
+    pub state: Stage,
     /// Number of failed attempts.
     pub failed: u32,
     /// The start of the next attempt. `None`: now, or never.
@@ -31,25 +31,56 @@ pub struct Status {
     pub trouble: Option<String>,
 }
 
+/// The present step of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// An attempt is under way.
+    Sending,
+    /// The next attempt waits for its time.
+    Deferred,
+    /// An operator's pause of the tenant stops the attempts.
+    Paused,
+    /// The ended message opens again, as an operator ordered.
+    Retrying,
+    /// A cancel ends the message.
+    Cancelling,
+    /// The message has ended.
+    Closed,
+}
+
 impl Status {
     pub(super) fn new(state: &State, trouble: Option<String>) -> Self {
-        let (name, next_attempt_at) = match state.decide() {
-            Decision::Send => ("sending", None),
-            Decision::Wait(until) if state.pause.is_some() => ("paused", Some(until)),
-            Decision::Wait(until) => ("deferred", Some(until)),
-            Decision::Retry => ("retrying", None),
-            Decision::Close => ("cancelling", None),
-            Decision::Finish => ("closed", None),
+        let (stage, next_attempt_at) = match state.decide() {
+            Decision::Send => (Stage::Sending, None),
+            Decision::Wait(until) if state.pause.is_some() => (Stage::Paused, Some(until)),
+            Decision::Wait(until) => (Stage::Deferred, Some(until)),
+            Decision::Retry => (Stage::Retrying, None),
+            Decision::Close => (Stage::Cancelling, None),
+            Decision::Finish => (Stage::Closed, None),
         };
         Self {
             message: state.key.message_id(),
-            state: name.to_owned(),
+            state: stage,
             failed: state.failed,
             next_attempt_at,
             why: state.why.clone(),
-            pause: state.pause.as_ref().filter(|_| name == "paused").map(|pause| pause.paused.clone()),
+            pause: state.pause.as_ref().filter(|_| stage == Stage::Paused).map(|pause| pause.paused.clone()),
             closed: state.closed.clone(),
             trouble,
+        }
+    }
+}
+
+impl Stage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Deferred => "deferred",
+            Self::Paused => "paused",
+            Self::Retrying => "retrying",
+            Self::Cancelling => "cancelling",
+            Self::Closed => "closed",
         }
     }
 }
@@ -57,7 +88,7 @@ impl Status {
 /// Words in Markdown, for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "**{}**\n\nMessage `{}`", self.state, self.message)?;
+        write!(f, "**{}**\n\nMessage `{}`", self.state.name(), self.message)?;
         if self.failed > 0 {
             write!(f, ", {} failed {}", self.failed, if self.failed == 1 { "attempt" } else { "attempts" })?;
         }
