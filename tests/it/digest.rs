@@ -15,3 +15,4 @@ mod people;
 mod queries;
 mod spans;
 mod spike;
+mod stats;
