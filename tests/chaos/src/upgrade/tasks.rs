@@ -16,8 +16,9 @@ use crate::{Build, Processes};
 /// Histories that are fetched at the same time.
 const AT_ONCE: usize = 8;
 /// Expected failures of a workflow task: a signal or an update arrived while the worker completed the run, or a worker
-/// left with a task.
-const USUAL: [Cause; 3] = [Cause::UnhandledCommand, Cause::UnhandledUpdate, Cause::ResetStickyTaskQueue];
+/// left with a task. The server itself fails a task with `ForceCloseCommand` when its run is terminated.
+const USUAL: [Cause; 4] =
+    [Cause::UnhandledCommand, Cause::UnhandledUpdate, Cause::ResetStickyTaskQueue, Cause::ForceCloseCommand];
 
 /// Counts of tasks over all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
