@@ -8,6 +8,7 @@ mod commands;
 mod hostile_event;
 mod hot_key;
 mod ledger;
+mod metric_queries;
 mod metrics;
 mod outcomes;
 mod pause;

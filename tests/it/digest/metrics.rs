@@ -17,6 +17,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::metric_queries;
+
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The answer to `GET /metrics` with its headers, or `None` while the port is closed.
@@ -104,6 +106,10 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
         let value = told.split(&of).nth(1).and_then(|rest| rest.lines().next()?.parse::<f64>().ok());
         assert!(value.is_some_and(|at| at > 1.7e9), "{source} {value:?} in\n{told}");
     }
+    // The first look asks for every figure, so that nothing that a query reads can still be absent.
+    let queries = metric_queries::all()?;
+    let missing: Vec<_> = queries.iter().flat_map(|query| metric_queries::missing(query, &told)).collect();
+    assert!(queries.len() > 30 && missing.is_empty(), "{} queries lack {missing:?} in\n{told}", queries.len());
     assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");
     // A tenant without a table in the configuration has no series of its own.
     assert!(told.ends_with("# EOF\n") && !told.contains("acme") && !told.contains("ann"), "{told}");
