@@ -1,21 +1,21 @@
 //! The archive: rows as gzipped NDJSON before they are deleted, one file a batch, one folder a day.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
-use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use tidings_model::retention::Kind;
-use uuid::Uuid;
 
+use self::part::{Part, remove_leftovers, sync};
 use crate::hex::hex;
 
 mod forget;
+mod part;
 
 pub use forget::LinesAbout;
 
@@ -47,7 +47,7 @@ pub struct Batch {
 
 /// A complete file on disk under a temporary name. It is deleted when dropped.
 pub struct Prepared {
-    part: PathBuf,
+    part: Part,
     file: PathBuf,
 }
 
@@ -81,18 +81,7 @@ impl Prepared {
     /// # Errors
     /// The disk fails.
     pub async fn publish(self) -> Result<(), Error> {
-        blocking(self.file.clone(), move || {
-            fs::rename(&self.part, &self.file)?;
-            self.file.parent().map_or(Ok(()), sync)
-        })
-        .await
-    }
-}
-
-impl Drop for Prepared {
-    fn drop(&mut self) {
-        // Published, it is not there any more.
-        fs::remove_file(&self.part).ok();
+        blocking(self.file.clone(), move || self.part.publish(&self.file)).await
     }
 }
 
@@ -113,31 +102,18 @@ fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Pre
     let hash = digest(&SHA256, lines.first().map_or("", String::as_str).as_bytes());
     let hash = hex(&hash.as_ref()[..8]);
     let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
-    let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
-    let prepared = Prepared { file: folder.join(name), part };
-    pack(&prepared.part, lines)?;
-    Ok(prepared)
-}
-
-/// Writes a new file that is on disk when this returns. Addresses and bodies are in it.
-fn pack(path: &Path, lines: &[String]) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut encoder = GzEncoder::new(io::BufWriter::new(file), Compression::default());
-    for line in lines {
-        encoder.write_all(line.as_bytes())?;
-        encoder.write_all(b"\n")?;
-    }
-    encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-}
-
-/// A name is on disk when its folder is.
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    // A batch that a kill interrupted is made again with the same first row, and so in the same folder.
+    remove_leftovers(&folder)?;
+    let part = Part::write(&folder, &name, lines)?;
+    Ok(Prepared { part, file: folder.join(name) })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{
+        fs::{self, File},
+        os::unix::fs::PermissionsExt as _,
+    };
 
     use flate2::read::GzDecoder;
 

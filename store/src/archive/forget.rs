@@ -10,9 +10,11 @@ use std::{
 use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
 use tidings_model::records::PersonId;
-use uuid::Uuid;
 
-use super::{Archive, Error, blocking, pack, sync};
+use super::{
+    Archive, Error, blocking,
+    part::{Part, remove_leftovers, sync},
+};
 use crate::{address::folded, pseudonym::Pseudonyms};
 
 /// The lines of the archive that are about a person.
@@ -75,11 +77,13 @@ impl Archive {
     }
 
     /// Replaces each file that has lines about a person by one without them, as a whole, and returns the number of these lines. A
-    /// crash leaves each file as it was or without the lines.
+    /// crash leaves each file as it was or without the lines. Incomplete files of killed processes go, whatever is in them.
     ///
     /// # Errors
     /// The folder is missing, a file cannot be read, or the disk is full.
     pub async fn forget(&self, about: LinesAbout) -> Result<u64, Error> {
+        let folder = self.folder().to_owned();
+        blocking(folder.clone(), move || days(&folder)?.iter().try_for_each(|day| remove_leftovers(day))).await?;
         self.each_file(move |file| rewrite(file, &about)).await
     }
 
@@ -87,7 +91,7 @@ impl Archive {
         let folder = self.folder().to_owned();
         blocking(folder.clone(), move || {
             let mut sum = 0;
-            for day in entries(&folder)?.into_iter().filter(|day| day.is_dir()) {
+            for day in days(&folder)? {
                 for file in entries(&day)?.iter().filter(|file| is_archive(file)) {
                     let done = work(file);
                     sum +=
@@ -128,17 +132,16 @@ fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
     }
     if kept.is_empty() {
         fs::remove_file(file)?;
+        sync(folder)?;
     } else {
-        let part = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
-        let written = pack(&part, &kept).and_then(|()| fs::rename(&part, file));
-        if written.is_err() {
-            // The disk may be full: the half of a file is in the way.
-            fs::remove_file(&part).ok();
-        }
-        written?;
+        Part::write(folder, name, &kept)?.publish(file)?;
     }
-    sync(folder)?;
     Ok(removed)
+}
+
+/// The folder of each day.
+fn days(archive: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(entries(archive)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -147,7 +150,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Files whose name begins with a dot are incomplete ones.
+/// A name that begins with a dot is that of an incomplete file.
 fn is_archive(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".ndjson.gz") && !name.starts_with('.')
@@ -213,10 +216,14 @@ mod tests {
             let since = format!("2026-08-23{since}").parse().unwrap();
             archive.prepare(Batch { kind: Kind::Events, since, lines }).await.unwrap().publish().await.unwrap();
         }
+        let leftover = folder.path().join("2026-08-23/.events-033000-0f.ndjson.gz.0f.part");
+        fs::write(&leftover, "a killed worker's half of ann's events").unwrap();
         assert_eq!(archive.count(about()).await.unwrap(), 2);
+        assert!(leftover.exists());
         for forgotten in [2, 0] {
             assert_eq!(archive.forget(about()).await.unwrap(), forgotten);
         }
+        assert!(!leftover.exists());
         let files = entries(&folder.path().join("2026-08-23")).unwrap();
         let [file] = &files[..] else { panic!("{files:?}") };
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
