@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{Deps, relays::BreakerCommand};
+use tidings_activities::{Deps, choices, relays::BreakerCommand};
 use tidings_harness::{
-    env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails},
+    env::{Env, Running, activities, event, eventually, key, order, settings, wait_for_emails},
     relay::{self, Act, At, Fault, Relay},
 };
 use tidings_mail::{
@@ -27,6 +27,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
+use tidings_workflows::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -95,6 +96,33 @@ async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> 
     let suppression = Suppression { tenant, address: old, reason: Reason::HardBounce, detail, at: Timestamp::now() };
     env.store.suppress(&suppression).await?;
     assert_eq!(ended(&env, &key).await?, Outcome::Suppressed);
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_stops_after_a_suppression_or_a_withdrawn_consent() -> Result<()> {
+    let mut settings = settings("instant", "instant");
+    settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
+    let env = Env::start(settings.clone()).await?;
+    let (ann, bo) = (key("activity", "ann"), key("activity", "bo"));
+    let recipient = Recipient::invented(&ann);
+    let address = recipient.address.clone();
+    env.store.put_recipients(&[recipient], Timestamp::now()).await?;
+    env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
+    for key in [&ann, &bo] {
+        env.events.emit(event(key, "e1")).await?;
+        env.reaches(key, Stage::Retrying).await?;
+    }
+    let (tenant, detail) = (ann.tenant.clone(), String::new());
+    let suppression = Suppression { tenant, address, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    env.store.suppress(&suppression).await?;
+    // No signal wakes the workflow: the check before the next attempt has to see it.
+    choices::consent(&*env.store, &settings, &bo, false, &order(), Timestamp::now()).await?;
+    env.relay.heal();
+    assert_eq!(ended(&env, &ann).await?, Outcome::Suppressed);
+    assert_eq!(ended(&env, &bo).await?, Outcome::Skipped);
+    assert!(env.relay.mails().is_empty());
     Ok(())
 }
 
