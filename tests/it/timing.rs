@@ -3,4 +3,5 @@
 mod calendar;
 mod edited_configuration;
 mod preferences;
+mod waits;
 mod zoneinfo;

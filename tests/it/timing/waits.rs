@@ -1,0 +1,91 @@
+//! Waits of days in simulated time: quiet hours, and recipients whom the directory does not know.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::time, tz::TimeZone};
+use tidings_harness::{
+    env::{key, settings},
+    time_skipping::TimeSkipping,
+};
+use tidings_model::{
+    Quiet,
+    records::Recipient,
+    settings::{Settings, UnknownRecipients},
+    step::Outcome,
+};
+use tidings_needs::needs;
+use tidings_store::prelude::*;
+
+const UNDELIVERED: &str = "SELECT COUNT(*) FROM digests WHERE claimed_at IS NOT NULL AND closed_at IS NULL";
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> {
+    let mut settings = settings("after 1h", "instant");
+    let activity = settings.digests.get_mut("activity").context("no such type")?;
+    activity.zone = Some("Europe/Berlin".to_owned());
+    activity.spread = Some(Duration::from_mins(10));
+    activity.quiet = Quiet::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
+    let env = TimeSkipping::start(settings).await?;
+    let key = key("activity", "ann");
+    let zone = TimeZone::get("Europe/Berlin")?;
+    let evening = env.server.now().await?.to_zoned(zone).tomorrow()?.with().time(time(21, 30, 0, 0)).build()?;
+    let end = evening.tomorrow()?.with().time(time(7, 0, 0, 0)).build()?.timestamp();
+
+    env.server.sleep_until(evening.timestamp()).await?;
+    env.emit(&key, "e1").await?;
+    env.server.sleep_until(end).await?;
+    assert!(env.relay.mails().is_empty(), "an email in quiet hours");
+    env.completed(&key).await?;
+    let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
+    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Sent));
+    let late = digest.closed_at.context("never closed")?.duration_since(end);
+    assert!(!late.is_negative() && late < SignedDuration::from_mins(11), "{late:#} after the quiet hours");
+    assert_eq!(env.relay.mails().len(), 1);
+    Ok(())
+}
+
+/// An unknown recipient's window that is due at once.
+async fn unknown() -> Result<(TimeSkipping, Timestamp)> {
+    let env =
+        TimeSkipping::start(Settings { unknown_recipients: UnknownRecipients::Wait, ..settings("instant", "instant") })
+            .await?;
+    env.emit(&key("activity", "ann"), "e1").await?;
+    let begins = env.server.now().await?;
+    Ok((env, begins))
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recipient_imported_after_days_gets_the_email_within_an_hour() -> Result<()> {
+    let (env, begins) = unknown().await?;
+    let key = key("activity", "ann");
+    env.server.sleep_until(begins + (3 * 24).hours()).await?;
+    assert!(env.relay.mails().is_empty() && env.count(UNDELIVERED).await? == 0);
+    let imported_at = env.server.now().await?;
+    env.store.put_recipients(&[Recipient::invented(&key)], imported_at).await?;
+    env.completed(&key).await?;
+    let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
+    let late = digest.closed_at.context("never closed")?.duration_since(imported_at);
+    assert!(late <= SignedDuration::from_mins(61), "{late:#} after the import");
+    assert_eq!(env.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recipient_unknown_for_seven_days_is_given_up() -> Result<()> {
+    let (env, begins) = unknown().await?;
+    let key = key("activity", "ann");
+    env.server.sleep_until(begins + (7 * 24 - 1).hours()).await?;
+    let closed = "SELECT COUNT(*) FROM digests WHERE closed_at IS NOT NULL";
+    assert_eq!(env.count(closed).await?, 0, "given up before seven days");
+    env.completed(&key).await?;
+    let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
+    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Unknown));
+    let waited = digest.closed_at.context("never closed")?.duration_since(begins);
+    assert!(waited <= SignedDuration::from_hours(7 * 24 + 1), "{waited:#}");
+    assert!(env.relay.mails().is_empty());
+    Ok(())
+}
