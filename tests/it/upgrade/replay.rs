@@ -43,6 +43,8 @@ use tidings_proto::v1;
 use tidings_store::{Store, prelude::*};
 use tidings_workflows::{Digest, Message, RetentionRun, Stage};
 
+use super::shapes;
+
 /// A replay that hangs is a failure, too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -72,7 +74,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 13, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 20, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -114,7 +116,8 @@ async fn replay_fails_on_a_changed_workflow() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn record_the_shapes_of_today() -> Result<()> {
-    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    let types = settings("after 1s", "after 1h");
+    let env = Env::start(types.clone()).await?;
     let minute = Duration::from_mins(1);
 
     let completed = key("activity", "completed");
@@ -157,6 +160,9 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let [paused, paused_delivery] = paused(&env).await?;
     let (_stopped, paused_message) = paused_message().await?;
     let (_deferred, returned) = returned().await?;
+    let (_throttling, throttled) = shapes::throttled().await?;
+    let windows = shapes::of_windows(&env, &types).await?;
+    let windows = windows.iter().map(|(shape, key)| (*shape, env.run_handle(key, None)));
 
     for (shape, handle) in [
         ("completed", env.run_handle(&completed, None)),
@@ -171,7 +177,11 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("paused_delivery", env.run_handle(&paused_delivery, None)),
         ("paused_message", paused_message),
         ("returned", returned),
-    ] {
+        ("throttled", throttled),
+    ]
+    .into_iter()
+    .chain(windows)
+    {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;
         let path = folder().join(format!("{shape}.json"));

@@ -1,0 +1,105 @@
+//! Runs of the digest workflow whose shape a history records: one for each thing that changes the order of its commands.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::common::v1::Payload;
+use tidings_activities::choices;
+use tidings_harness::env::{Env, event, eventually, key, order, settings, signal};
+use tidings_model::{Key, records::Preferences, settings::Settings, step::Outcome};
+use tidings_proto::v1;
+use tidings_workflows::{Digest, Inbound, PAGE_EVENTS, Stage};
+
+/// A run for each shape, all of the digest type `alerts`, whose windows are open for an hour.
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 6]> {
+    let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed"];
+    let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
+    retract(env, &retracted.1).await?;
+    collects(env, &dropped.1).await?;
+    env.update(&dropped.1, Digest::discard, order()).await?;
+    env.completed(&dropped.1).await?;
+    cancel(env, &cancelled.1).await?;
+    choose(env, settings, &chosen.1).await?;
+    malform(env, &dead_letter.1).await?;
+    stash(env, &stashed.1).await?;
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed])
+}
+
+/// A digest that its throttle defers for some seconds.
+pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
+    let mut settings = settings("instant", "after 1h");
+    settings.digests.get_mut("activity").context("no such type")?.throttle = Some(Duration::from_secs(5));
+    let env = Env::start(settings).await?;
+    let key = key("activity", "throttled");
+    env.events.emit(event(&key, "e1")).await?;
+    env.completed(&key).await?;
+    env.events.emit(event(&key, "e2")).await?;
+    env.status_when(&key, "the throttle defers it", |status| status.why.contains("throttled")).await?;
+    let last = env.completed(&key).await?.last.context("no digest")?;
+    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    let handle = env.run_handle(&key, None);
+    Ok((env, handle))
+}
+
+async fn collects(env: &Env, key: &Key) -> Result<()> {
+    env.events.emit(event(key, "e1")).await?;
+    env.reaches(key, Stage::Collecting).await
+}
+
+async fn flushed(env: &Env, key: &Key) -> Result<()> {
+    env.update(key, Digest::flush, order()).await?;
+    let last = env.completed(key).await?.last.context("no digest")?;
+    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    Ok(())
+}
+
+async fn retract(env: &Env, key: &Key) -> Result<()> {
+    collects(env, key).await?;
+    env.events.emit(event(key, "e2")).await?;
+    let Key { tenant, digest_type, user } = key.clone();
+    let retract =
+        v1::Retract { tenant, user, digest: digest_type, event_id: "e2".to_owned(), ..v1::Retract::default() };
+    env.events.retract(retract).await?;
+    env.status_when(key, "one event is left", |status| status.pending == 1).await?;
+    flushed(env, key).await
+}
+
+async fn cancel(env: &Env, key: &Key) -> Result<()> {
+    collects(env, key).await?;
+    env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
+    eventually("the cancelled run ends", Duration::from_mins(1), async || {
+        Ok((env.run_status(key).await? != WorkflowExecutionStatus::Running).then_some(()))
+    })
+    .await
+}
+
+async fn choose(env: &Env, settings: &Settings, key: &Key) -> Result<()> {
+    collects(env, key).await?;
+    let instant = Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() };
+    choices::choose(&*env.store, settings, key, &instant, &order(), Timestamp::now()).await?;
+    choices::tell(&env.temporal, key).await?;
+    env.completed(key).await?;
+    Ok(())
+}
+
+async fn malform(env: &Env, key: &Key) -> Result<()> {
+    collects(env, key).await?;
+    let broken = Payload {
+        data: b"{".to_vec(),
+        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+        ..Payload::default()
+    };
+    signal(&env.temporal, key, Inbound::from(vec![broken])).await?;
+    env.status_when(key, "a dead letter is counted", |status| status.malformed == 1).await?;
+    flushed(env, key).await
+}
+
+async fn stash(env: &Env, key: &Key) -> Result<()> {
+    let events = u64::try_from(PAGE_EVENTS)? + 10;
+    try_join_all((0..events).map(|n| env.events.emit(event(key, &n.to_string())))).await?;
+    env.status_when(key, "everything is pending", |status| status.pending == events && status.due_at.is_some()).await?;
+    flushed(env, key).await
+}
