@@ -11,6 +11,8 @@ pub mod plan;
 pub mod preference_check;
 pub mod quiet;
 pub mod returned;
+#[cfg(test)]
+mod samples;
 pub mod spread;
 
 pub use in_force::{InForce, Next};

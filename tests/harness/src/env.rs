@@ -353,6 +353,13 @@ pub fn json_batch<'a>(
     vec![Payload { metadata: metadata.into(), data, ..Payload::default() }].into()
 }
 
+/// A signal that is not JSON, although its encoding says so.
+#[must_use]
+pub fn malformed() -> Inbound {
+    let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
+    vec![Payload { metadata, data: b"{".to_vec(), ..Payload::default() }].into()
+}
+
 /// A name whose workflow waits for a second at most after a pause, so that a test need not wait for a minute.
 ///
 /// # Panics

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_harness::{
-    env::{Env, eventually, json_events, key, settings, signal},
+    env::{Env, eventually, json_events, key, malformed, settings, signal},
     relay::events_by_message,
 };
 use tidings_model::Key;
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::Inbound;
 
 const EVENTS: usize = 5_000;
 /// Number of signals between two malformed ones.
@@ -34,22 +32,13 @@ fn json(key: &Key, n: usize) -> String {
 async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
     let env = &Env::start(settings("after 2s", "after 1s")).await?;
     let key = &key("activity", "ann");
-    let broken = Payload {
-        data: b"{".to_vec(),
-        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
-        ..Payload::default()
-    };
-
     for wave in (0..2 * EVENTS).step_by(WAVE) {
-        let signals = (wave..wave + WAVE).map(|n| {
-            let broken = broken.clone();
-            async move {
-                if n % MALFORMED_EVERY == 0 {
-                    signal(&env.temporal, key, Inbound::from(vec![broken])).await?;
-                }
-                let event = json(key, n % EVENTS);
-                signal(&env.temporal, key, json_events([event.as_str()])).await
+        let signals = (wave..wave + WAVE).map(|n| async move {
+            if n % MALFORMED_EVERY == 0 {
+                signal(&env.temporal, key, malformed()).await?;
             }
+            let event = json(key, n % EVENTS);
+            signal(&env.temporal, key, json_events([event.as_str()])).await
         });
         let run = env.run(key).await.ok();
         stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;

@@ -3,15 +3,13 @@
 use std::{fs, time::Duration};
 
 use anyhow::Result;
-use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{eventually, key, signal},
+    env::{eventually, key, malformed, signal},
     port::Port,
     relay::{Act, At, Fault},
 };
 use tidings_needs::needs;
-use tidings_workflows::Inbound;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -65,12 +63,7 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
     let (cli, port) = watched().await?;
     emit(&cli, "acme", "ann", "activity").await?;
     emit(&cli, "bolt", "bo", "news").await?;
-    let broken = Payload {
-        data: b"{".to_vec(),
-        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
-        ..Payload::default()
-    };
-    signal(&cli.server.client().await?, &key("activity", "cy"), Inbound::from(vec![broken])).await?;
+    signal(&cli.server.client().await?, &key("activity", "cy"), malformed()).await?;
     fs::write(cli.folder.path().join("text"), "Hello")?;
     let message =
         ["send", "--tenant", "acme", "--to", "ann@example.test", "--key", "k", "--subject", "Hi", "--text", "text"];

@@ -25,7 +25,8 @@ use tidings_workflows::{Digest, Stage, Status};
 use tracing::Level;
 
 const UNDELIVERED: &str = "SELECT COUNT(*) FROM digests WHERE claimed_at IS NOT NULL AND closed_at IS NULL";
-const WITHOUT_AN_END: &str = "SELECT COUNT(*) FROM events JOIN digests USING (digest_id) WHERE closed_at IS NULL OR events.returned_at IS NOT NULL";
+const WITHOUT_AN_END: &str = "SELECT COUNT(*) FROM events JOIN digests USING (digest_id)
+    WHERE closed_at IS NULL OR events.returned_at IS NOT NULL";
 
 const EVENTS_OF_THE_LAST: &str = "SELECT COUNT(*) FROM events
     WHERE digest_id = (SELECT digest_id FROM digests ORDER BY opened_at DESC LIMIT 1)";

@@ -6,12 +6,11 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
-use temporalio_common::protos::temporal::api::common::v1::Payload;
 use tidings_activities::choices;
-use tidings_harness::env::{Env, event, eventually, key, order, settings, signal};
+use tidings_harness::env::{Env, event, eventually, key, malformed, order, settings, signal};
 use tidings_model::{Key, records::Preferences, settings::Settings, step::Outcome};
 use tidings_proto::v1;
-use tidings_workflows::{Digest, Inbound, PAGE_EVENTS, Stage};
+use tidings_workflows::{Digest, PAGE_EVENTS, Stage};
 
 /// A run for each shape, all of the digest type `alerts`, whose windows are open for an hour.
 pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 6]> {
@@ -87,12 +86,7 @@ async fn choose(env: &Env, settings: &Settings, key: &Key) -> Result<()> {
 
 async fn malform(env: &Env, key: &Key) -> Result<()> {
     collects(env, key).await?;
-    let broken = Payload {
-        data: b"{".to_vec(),
-        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
-        ..Payload::default()
-    };
-    signal(&env.temporal, key, Inbound::from(vec![broken])).await?;
+    signal(&env.temporal, key, malformed()).await?;
     env.status_when(key, "a dead letter is counted", |status| status.malformed == 1).await?;
     flushed(env, key).await
 }

@@ -7,6 +7,7 @@ use crate::{
     Key, Quiet,
     pause::Paused,
     records::{Preferences, Reason, Recipient},
+    rules::samples,
 };
 
 const DUE: &str = "2026-03-02T08:00:00Z";
@@ -29,16 +30,7 @@ fn facts() -> Facts {
         zone: String::new(),
         locale: String::new(),
     };
-    Facts {
-        recipient: Some(recipient),
-        preferences: Preferences::default(),
-        revision: 0,
-        changed_at: None,
-        consent: true,
-        suppressed: None,
-        last_sent_at: None,
-        pause: None,
-    }
+    Facts { recipient: Some(recipient), ..samples::facts() }
 }
 
 fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Key, Quiet, pause::Paused, records::Preferences};
+use crate::{Key, Quiet, pause::Paused, records::Preferences, rules::samples::facts};
 
 const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
@@ -12,19 +12,6 @@ fn settings(cadence: &str) -> DigestSettings {
         zone: Some("Europe/Berlin".into()),
         max_events: Some(7),
         ..DigestSettings::new("activity", cadence.parse().unwrap())
-    }
-}
-
-fn facts() -> Facts {
-    Facts {
-        recipient: None,
-        preferences: Preferences::default(),
-        revision: 0,
-        changed_at: None,
-        consent: true,
-        suppressed: None,
-        last_sent_at: None,
-        pause: None,
     }
 }
 

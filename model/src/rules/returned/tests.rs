@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::join;
 use crate::{
     Key, Quiet,
-    records::{Facts, Preferences},
-    rules::plan::plan,
+    records::Facts,
+    rules::{plan::plan, samples::facts},
     settings::{DigestSettings, RETRY_DELAYS},
     step::{Joined, Plan, PlanInput, Signs},
 };
@@ -15,19 +15,6 @@ const RETURNED_AT: &str = "2026-10-24T18:00:00Z";
 
 fn settings(cadence: &str) -> DigestSettings {
     DigestSettings { zone: Some("Europe/Berlin".into()), ..DigestSettings::new("activity", cadence.parse().unwrap()) }
-}
-
-fn facts() -> Facts {
-    Facts {
-        recipient: None,
-        preferences: Preferences::default(),
-        revision: 0,
-        changed_at: None,
-        consent: true,
-        suppressed: None,
-        last_sent_at: None,
-        pause: None,
-    }
 }
 
 fn at(text: &str) -> Timestamp {

@@ -1,0 +1,17 @@
+//! Facts for the tests of rules.
+
+use crate::records::{Facts, Preferences};
+
+/// Facts of a recipient who is not in the directory and chose nothing.
+pub(super) fn facts() -> Facts {
+    Facts {
+        recipient: None,
+        preferences: Preferences::default(),
+        revision: 0,
+        changed_at: None,
+        consent: true,
+        suppressed: None,
+        last_sent_at: None,
+        pause: None,
+    }
+}
