@@ -289,9 +289,7 @@ impl Relays {
             return Ok(());
         }
         let breakers = store.breakers().await?;
-        for name in self.relays.keys() {
-            metrics::fleet().relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
-        }
+        metrics::fleet().breakers(self.relays.keys(), &breakers);
         *self.lock() = BreakerCache { read_at: Some(Instant::now()), breakers };
         Ok(())
     }

@@ -16,8 +16,8 @@ pub trait Claims: Send + Sync + 'static {
     /// Makes a window a digest, in one transaction.
     ///
     /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,
-    /// also if the digest has no others. Excludes events that are retracted or of a category that is off. Excluded events go to a digest of their
-    /// own for each kind, which ends as skipped.
+    /// also if the digest has no others. Excludes events that are retracted or of a category that is off. Excluded events
+    /// go to a digest of their own for each kind, which ends as skipped.
     ///
     /// Over the recipient's cap the call writes nothing. A digest counts from its claim on, unless it ends without an email. Two
     /// simultaneous claims never pass the cap together.

@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use jiff::{Span, Timestamp, tz::TimeZone};
+use jiff::{Span, Timestamp, Zoned, tz::TimeZone};
 use tidings_model::command::Order;
 
 use crate::error::Usage;
@@ -66,18 +66,20 @@ pub(crate) fn login() -> Option<String> {
 /// Parses a time, or a span from now with days of 24 hours. The result lies in the future.
 pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     let now = Timestamp::now();
-    let from_now = |span: Span| now.to_zoned(TimeZone::UTC).checked_add(span).map(|at| at.timestamp()).ok();
-    let at = text.parse().ok().or_else(|| text.parse().ok().and_then(from_now));
+    let at = time_or_span(text, |span| now.to_zoned(TimeZone::UTC).checked_add(span));
     let at = at.ok_or("is neither a time nor a span; write for example 2026-12-01T08:00:00Z, 2h or 14d")?;
     if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
 }
 
 /// Parses a time, or a span before now with days of 24 hours.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
-    let before_now =
-        |span: Span| Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(span).map(|at| at.timestamp()).ok();
-    let at = text.parse().ok().or_else(|| text.parse().ok().and_then(before_now));
+    let at = time_or_span(text, |span| Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(span));
     at.ok_or_else(|| "is neither a time nor a span; write for example 2026-11-01T08:00:00Z, 2h or 14d".to_owned())
+}
+
+/// Reads a time, or a span that `at` turns into one. `None`: the text is neither, or the span is too long.
+fn time_or_span(text: &str, at: impl FnOnce(Span) -> Result<Zoned, jiff::Error>) -> Option<Timestamp> {
+    text.parse().ok().or_else(|| Some(at(text.parse().ok()?).ok()?.timestamp()))
 }
 
 /// Reads a value of a closed set by its name. The help lists the names.

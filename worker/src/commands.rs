@@ -10,6 +10,7 @@ pub(crate) mod flush;
 pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod migrate;
+mod page;
 pub(crate) mod pauses;
 pub(crate) mod preferences;
 pub(crate) mod recipients;

@@ -9,6 +9,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use tidings_model::{
+    breaker::VersionedBreaker,
     delivery_events::Kind,
     records::Reason,
     settings::Settings,
@@ -150,8 +151,19 @@ impl Fleet {
         self.pollers.get_or_create(&of).set(count(queue.pollers));
     }
 
+    /// Sets for each of these relays if it is left alone. A relay without a breaker works.
+    pub fn breakers<'a>(
+        &self,
+        relays: impl IntoIterator<Item = &'a String>,
+        breakers: &BTreeMap<String, VersionedBreaker>,
+    ) {
+        for name in relays {
+            self.relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
+        }
+    }
+
     /// A relay is left alone, or is not.
-    pub fn relay(&self, name: &str, open: bool) {
+    pub(crate) fn relay(&self, name: &str, open: bool) {
         self.relay_open.get_or_create(&Relay { relay: name.to_owned() }).set(open.into());
     }
 

@@ -139,8 +139,9 @@ impl Recovery<'_> {
     }
 
     /// Reopens the key's digests without an end, then emits the run's events again, and one of the events that failed digests
-    /// returned. Digests come first, so that no other digest claims their events. Running a recovery twice is safe, because known events change nothing (rule 3). A late
-    /// write of the old run joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash)).
+    /// returned. Digests come first, so that no other digest claims their events. Running a recovery twice is safe, because known
+    /// events change nothing (rule 3). A late write of the old run joins the window of these events
+    /// ([`Ledger::stash`](tidings_store::Ledger::stash)).
     ///
     /// # Errors
     /// As for [`Recovery::dry_run`].

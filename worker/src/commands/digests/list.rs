@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
-    records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Listed, Page},
+    records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Page},
     step::Outcome,
 };
 
 use crate::{
     Config, Storage,
     args::{moment, one_of},
+    commands::page,
     phrases::{counted, local},
 };
 
@@ -63,15 +64,8 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let overdue_at = overdue.then_some(now);
     let filter = DigestFilter { tenant, digest_type, user, outcome, state, since, until, overdue_at, page };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let Listed { rows, next } = store.list_digests(&filter).await?;
-    for row in &rows {
-        anstream::println!("{}", if as_json { json!(row).to_string() } else { in_words(row, now) });
-    }
-    match next {
-        Some(next) if as_json => anstream::println!("{}", json!({ "next": next })),
-        Some(next) => anstream::eprintln!("more: --after {next}"),
-        None => {}
-    }
+    let listed = store.list_digests(&filter).await?;
+    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row, now) });
     Ok(true)
 }
 

@@ -1,11 +1,9 @@
 //! `tidings recipients list`: a page of the directory.
 
 use serde_json::json;
-use tidings_model::records::{
-    Cursor, Listed, ListedRecipient, Page, PersonId, Recipient, RecipientFilter, RecipientPlace,
-};
+use tidings_model::records::{Cursor, ListedRecipient, Page, PersonId, Recipient, RecipientFilter, RecipientPlace};
 
-use crate::{Config, Storage};
+use crate::{Config, Storage, commands::page};
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -48,15 +46,8 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let page = Page { limit, after };
     let filter = RecipientFilter { tenant, address, zone, locale, suppressed, page };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let Listed { rows, next } = store.recipients(&filter).await?;
-    for row in &rows {
-        anstream::println!("{}", if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
-    }
-    match next {
-        Some(next) if as_json => anstream::println!("{}", json!({ "next": next })),
-        Some(next) => anstream::eprintln!("more: --after {next}"),
-        None => {}
-    }
+    let listed = store.recipients(&filter).await?;
+    page::print(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
     Ok(true)
 }
 

@@ -90,10 +90,7 @@ impl Poller {
     async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::Error> {
         let now = Timestamp::now();
         self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
-        let breakers = self.store.breakers().await?;
-        for name in self.settings.relays.keys() {
-            self.gauges.relay(name, breakers.get(name).is_some_and(|kept| kept.breaker.open.is_some()));
-        }
+        self.gauges.breakers(self.settings.relays.keys(), &self.store.breakers().await?);
         if let Some(until) = span_end(self.reported_until, now) {
             self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
             self.reported_until = until;
