@@ -2,6 +2,7 @@
 //!
 //! Commands that need only Temporal are in `tidings_client::commands`.
 
+pub mod dead_letters;
 pub mod digest;
 pub mod erase;
 pub mod message;

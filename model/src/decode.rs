@@ -3,13 +3,17 @@
 
 use crate::{Event, Key, Retract, step::DeadLetter};
 
+mod again;
 mod dead_letters;
 mod decoder;
+mod own;
 #[cfg(test)]
 mod tests;
 
+pub use again::{Again, decode_again};
 use dead_letters::DeadLetters;
 use decoder::Decoder;
+use own::Own;
 
 /// Message type of a batch of events and retracts.
 pub const EVENT_BATCH: &str = "tidings.v1.EventBatch";
@@ -40,15 +44,16 @@ pub struct Decoded {
 /// Decodes the events and retracts and checks that each belongs to `key`. A bad one spoils no other. Letters are numbered from
 /// `next_seq`.
 pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> Decoded {
-    let mut decoder = Decoder::new(key, next_seq);
+    let mut decoder = Decoder::new(Own::of(key), next_seq);
     let mut payloads = payloads.into_iter().peekable();
     if payloads.peek().is_none() {
-        decoder.refuse("the signal carries no payload", "", &[]);
+        decoder.refuse("the signal carries no payload", &SignalPayload::NONE);
     }
     for payload in payloads {
         decoder.payload(&payload);
     }
-    decoder.into_decoded()
+    let (Own { events, retracts, .. }, dead_letters) = decoder.finish();
+    Decoded { events, retracts, dead_letters }
 }
 
 /// Refuses everything for one reason, for a workflow that stands for no key.
@@ -59,7 +64,7 @@ pub fn refuse<'a>(
 ) -> Vec<DeadLetter> {
     let mut letters = DeadLetters::new(next_seq);
     for payload in payloads {
-        letters.push(reason, &payload.encoding(), payload.data);
+        letters.push(reason, &payload);
     }
     letters.into_vec()
 }
@@ -97,6 +102,9 @@ pub fn batch_json<'a>(
 }
 
 impl SignalPayload<'_> {
+    /// Stands for what a signal does not have.
+    const NONE: Self = Self { encoding: b"", message_type: b"", data: b"" };
+
     fn encoding(&self) -> String {
         dead_letters::printable(&String::from_utf8_lossy(self.encoding), 64)
     }

@@ -34,7 +34,7 @@ pub use event::Event;
 pub use host_name::is_host_name;
 pub use key::Key;
 pub use message::MessageKey;
-pub use presentable::presentable;
+pub use presentable::{presentable, without_addresses};
 pub use provider::Provider;
 pub use relay_url::RelayUrl;
 pub use retract::Retract;

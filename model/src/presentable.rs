@@ -1,4 +1,4 @@
-//! Server replies made fit for logs and the ledger: one line without addresses.
+//! Text of others made fit for logs, the ledger and answers: one line without addresses.
 
 /// Characters of a reply's text that are kept.
 const TEXT_CHARS: usize = 300;
@@ -6,9 +6,14 @@ const TEXT_CHARS: usize = 300;
 /// Replaces whatever could be an address, joins white space, and cuts.
 #[must_use]
 pub fn presentable(text: &str) -> String {
+    without_addresses(text).chars().take(TEXT_CHARS).collect()
+}
+
+/// Replaces whatever could be an address, and joins white space.
+#[must_use]
+pub fn without_addresses(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let text = words.map(without_address).collect::<Vec<_>>().join(" ");
-    text.chars().take(TEXT_CHARS).collect()
+    words.map(without_address).collect::<Vec<_>>().join(" ")
 }
 
 /// Everything between the brackets, quotes and commas around an `@` goes, so that no part of an address stays.

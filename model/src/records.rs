@@ -16,6 +16,7 @@ use crate::{
 
 mod actor;
 mod audit;
+mod dead_letter;
 mod digest;
 mod erasure;
 mod message;
@@ -25,6 +26,7 @@ mod suppression;
 
 pub use actor::Actor;
 pub use audit::AuditRecord;
+pub use dead_letter::{DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter};
 pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace};
 pub use erasure::Erased;
 pub use message::*;

@@ -1,6 +1,12 @@
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::step::{AuditInput, DeadLettersInput};
+use tidings_model::{
+    Key,
+    records::{AuditEntry, DeadLetterId, Emitted},
+    step::{AuditInput, DeadLettersInput},
+};
 
 use crate::Result;
 
@@ -12,4 +18,14 @@ pub trait AuditTrail: Send + Sync + 'static {
 
     /// Records dead letters, once each.
     async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()>;
+
+    /// Records that an operator emitted a dead letter again, with an audit entry for each of the keys. The first call counts:
+    /// a later one changes nothing and returns the first emission. If retention has deleted the letter meanwhile, only the
+    /// entries are recorded.
+    async fn mark_emitted(
+        &self,
+        id: &DeadLetterId,
+        keys: &BTreeSet<Key>,
+        entry: &AuditEntry,
+    ) -> Result<Option<Emitted>>;
 }

@@ -13,6 +13,7 @@ mod attempts;
 mod bench;
 mod cap;
 mod contents;
+mod dead_letters;
 mod delivery_events;
 mod directory;
 mod erasure;
@@ -75,7 +76,14 @@ conformance! {
         a_suppression_ignores_spelling_and_stays_within_its_tenant,
         an_operators_suppression_is_audited_once_without_the_address,
         a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address,
+    }
+    dead_letters {
         a_dead_letter_is_buried_once,
+        a_dead_letter_is_read_with_what_is_kept_and_its_reason_without_addresses,
+        dead_letters_are_listed_latest_first_and_filtered,
+        pages_of_dead_letters_neither_repeat_nor_leave_out_a_row,
+        a_dead_letter_is_marked_as_emitted_once_with_an_entry_for_each_key,
+        of_many_emissions_of_a_dead_letter_at_once_one_is_marked,
     }
     people {
         recipients_are_listed_by_tenant_and_user_and_filtered,

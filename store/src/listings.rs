@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use tidings_model::records::{
-    AuditRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed, Page,
+    AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
+    DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
 };
 
 use crate::Result;
@@ -21,4 +22,10 @@ pub trait Listings: Send + Sync + 'static {
     /// Lists the audit entries about a digest, the earliest first: those with its id, and commands to its key and pauses over the
     /// key while the digest had no end. At most 500.
     async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
+
+    /// Lists dead letters, the latest first.
+    async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>>;
+
+    /// Reads a dead letter with what is kept of its payload. The payload may contain addresses.
+    async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
 }

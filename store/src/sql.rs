@@ -14,12 +14,12 @@ use self::{dialect::Dialect, group_commit::GroupCommit};
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
 mod attempts;
-mod audit;
+pub(crate) mod audit;
 mod breakers;
 mod claim;
 mod columns;
 mod contents;
-mod dialect;
+pub(crate) mod dialect;
 mod digest;
 mod directory;
 mod ending;

@@ -5,6 +5,7 @@ mod bulk_commands;
 mod cancel;
 mod changes;
 mod commands;
+mod dead_letters;
 mod hostile_event;
 mod hot_key;
 mod ledger;

@@ -7,8 +7,9 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        bounces, config, consent, digest, digests, emit, flush, keys, messages, migrate, pauses, preferences,
-        recipients, recover, relays, retention, retract, send, stats, status, suppressions, template, worker,
+        bounces, config, consent, dead_letters, digest, digests, emit, flush, keys, messages, migrate, pauses,
+        preferences, recipients, recover, relays, retention, retract, send, stats, status, suppressions, template,
+        worker,
     },
     config::Config,
     dev, log,
@@ -79,6 +80,9 @@ enum Command {
     /// Lists digests of the ledger, and shows one with its events, plan, audit and attempts
     #[command(subcommand)]
     Digests(digests::Command),
+    /// Lists and shows signals that could not be decoded, and emits them again
+    #[command(subcommand)]
+    DeadLetters(dead_letters::Command),
     /// Stops a tenant, a digest type or both: events collect, nothing goes out
     Pause(pauses::PauseOptions),
     /// Ends a pause; what is overdue goes out, spread over time
@@ -154,6 +158,7 @@ impl Arguments {
             Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
             Command::Digests(command) => digests::run(command, &load()?).await,
+            Command::DeadLetters(command) => dead_letters::run(command, &load()?).await,
             Command::Pause(options) => pauses::pause(options, &load()?).await,
             Command::Resume(options) => pauses::resume(options, &load()?).await,
             Command::Pauses(command) => pauses::run(command, &load()?).await,

@@ -3,6 +3,7 @@
 pub(crate) mod bounces;
 pub(crate) mod config;
 pub(crate) mod consent;
+pub(crate) mod dead_letters;
 pub(crate) mod digest;
 pub(crate) mod digests;
 pub mod emit;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
+use super::SignalPayload;
 use crate::step::DeadLetter;
 
 /// Bytes of all heads of one signal.
@@ -34,7 +35,8 @@ impl DeadLetters {
         Self { letters: Vec::new(), next_seq, head_left: HEAD_BYTES, rest: Rest::default() }
     }
 
-    pub(super) fn push(&mut self, reason: &str, encoding: &str, data: &[u8]) {
+    pub(super) fn push(&mut self, reason: &str, payload: &SignalPayload<'_>) {
+        let data = payload.data;
         if self.letters.len() >= LETTERS {
             self.rest.count += 1;
             self.rest.size += data.len() as u64;
@@ -43,23 +45,24 @@ impl DeadLetters {
         }
         let head = &data[..data.len().min(self.head_left)];
         self.head_left -= head.len();
-        self.letter(reason, encoding, data.len() as u64, Sha256::digest(data).into(), head);
+        self.letter(reason, payload, data.len() as u64, Sha256::digest(data).into(), head);
     }
 
     pub(super) fn into_vec(mut self) -> Vec<DeadLetter> {
         let Rest { count, size, hash } = std::mem::take(&mut self.rest);
         if count > 0 {
             let reason = format!("{count} more of this signal's events are malformed; the run's history has them");
-            self.letter(&reason, "", size, hash.finalize().into(), &[]);
+            self.letter(&reason, &SignalPayload::NONE, size, hash.finalize().into(), &[]);
         }
         self.letters
     }
 
-    fn letter(&mut self, reason: &str, encoding: &str, size: u64, hash: [u8; 32], head: &[u8]) {
+    fn letter(&mut self, reason: &str, payload: &SignalPayload<'_>, size: u64, hash: [u8; 32], head: &[u8]) {
         self.letters.push(DeadLetter {
             seq: self.next_seq,
             reason: printable(reason, REASON_BYTES),
-            encoding: encoding.to_owned(),
+            encoding: payload.encoding(),
+            message_type: Some(payload.message_type()),
             size,
             sha256: hex(hash),
             head: BASE64_STANDARD.encode(head),

@@ -6,30 +6,35 @@ use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 use tidings_proto::v1;
 
-use super::{Decoded, EVENT_BATCH, SignalPayload, dead_letters::DeadLetters};
-use crate::{Event, Key, Retract};
+use super::{EVENT_BATCH, SignalPayload, dead_letters::DeadLetters};
+use crate::step::DeadLetter;
 
 pub(super) const EVENT: &str = "tidings.v1.Event";
 pub(super) const RETRACT: &str = "tidings.v1.Retract";
 
-pub(super) struct Decoder<'a> {
-    key: &'a Key,
-    events: Vec<Event>,
-    retracts: Vec<Retract>,
+/// Takes the messages of a payload, or refuses one with the reason.
+pub(super) trait Sink {
+    fn event(&mut self, wire: v1::Event) -> Result<(), String>;
+    fn retract(&mut self, wire: v1::Retract) -> Result<(), String>;
+}
+
+pub(super) struct Decoder<S> {
+    sink: S,
     dead_letters: DeadLetters,
 }
 
-impl<'a> Decoder<'a> {
-    pub(super) fn new(key: &'a Key, next_seq: u64) -> Self {
-        Self { key, events: Vec::new(), retracts: Vec::new(), dead_letters: DeadLetters::new(next_seq) }
+impl<S: Sink> Decoder<S> {
+    pub(super) fn new(sink: S, next_seq: u64) -> Self {
+        Self { sink, dead_letters: DeadLetters::new(next_seq) }
     }
 
-    pub(super) fn into_decoded(self) -> Decoded {
-        Decoded { events: self.events, retracts: self.retracts, dead_letters: self.dead_letters.into_vec() }
+    /// Returns the taken messages and the refused ones.
+    pub(super) fn finish(self) -> (S, Vec<DeadLetter>) {
+        (self.sink, self.dead_letters.into_vec())
     }
 
-    pub(super) fn refuse(&mut self, reason: &str, encoding: &str, data: &[u8]) {
-        self.dead_letters.push(reason, encoding, data);
+    pub(super) fn refuse(&mut self, reason: &str, payload: &SignalPayload<'_>) {
+        self.dead_letters.push(reason, payload);
     }
 
     pub(super) fn payload(&mut self, payload: &SignalPayload<'_>) {
@@ -37,33 +42,33 @@ impl<'a> Decoder<'a> {
         let message = payload.message_type();
         let done = match (encoding.as_str(), message.as_str()) {
             ("json/plain", _) | ("json/protobuf", "" | EVENT | EVENT_BATCH | RETRACT) => {
-                self.json(&encoding, &message, payload.data)
+                self.json(payload.encoding, &message, payload.data)
             }
             ("binary/protobuf", EVENT) => self.binary_event(payload.data),
             ("binary/protobuf", RETRACT) => self.binary_retract(payload.data),
-            ("binary/protobuf", EVENT_BATCH) => self.binary_batch(&encoding, payload.data),
-            ("binary/protobuf", "") => self.binary(&encoding, payload.data),
+            ("binary/protobuf", EVENT_BATCH) => self.binary_batch(payload.encoding, payload.data),
+            ("binary/protobuf", "") => self.binary(payload.encoding, payload.data),
             ("json/protobuf" | "binary/protobuf", other) => {
                 Err(format!("messageType is {other}; it must be {EVENT}, {RETRACT} or {EVENT_BATCH}"))
             }
             _ => Err("encoding is not json/plain, json/protobuf or binary/protobuf".to_owned()),
         };
         if let Err(reason) = done {
-            self.refuse(&reason, &encoding, payload.data);
+            self.refuse(&reason, payload);
         }
     }
 
     /// One event, a list of them, or an `EventBatch`: the shape tells. Only the message type tells a retract from an
     /// event. `serde_json` refuses to nest deeper than 128.
-    fn json(&mut self, encoding: &str, message: &str, data: &[u8]) -> Result<(), String> {
+    fn json(&mut self, encoding: &[u8], message: &str, data: &[u8]) -> Result<(), String> {
         let value = serde_json::from_slice(data).map_err(|error| format!("is not JSON: {error}"))?;
         match (message, value) {
             (RETRACT, value) => self.json_retract(&value)?,
-            (_, Value::Array(events)) => self.each(encoding, &events, Self::json_event),
+            (_, Value::Array(events)) => self.each(encoding, EVENT, &events, Self::json_event),
             (message, Value::Object(object)) if message == EVENT_BATCH || is_batch(&object) => {
                 let [events, retracts] = lists(object)?;
-                self.each(encoding, &events, Self::json_event);
-                self.each(encoding, &retracts, Self::json_retract);
+                self.each(encoding, EVENT, &events, Self::json_event);
+                self.each(encoding, RETRACT, &retracts, Self::json_retract);
             }
             (_, event @ Value::Object(_)) => self.json_event(&event)?,
             _ => return Err("is neither an event nor a list of events".to_owned()),
@@ -71,76 +76,59 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn each(&mut self, encoding: &str, values: &[Value], take: fn(&mut Self, &Value) -> Result<(), String>) {
+    fn each(
+        &mut self,
+        encoding: &[u8],
+        message: &str,
+        values: &[Value],
+        take: fn(&mut Self, &Value) -> Result<(), String>,
+    ) {
         for value in values {
             if let Err(reason) = take(self, value) {
-                self.refuse(&reason, encoding, value.to_string().as_bytes());
+                let data = value.to_string();
+                let message_type = message.as_bytes();
+                self.refuse(&reason, &SignalPayload { encoding, message_type, data: data.as_bytes() });
             }
         }
     }
 
     fn json_event(&mut self, value: &Value) -> Result<(), String> {
-        self.event(from_json(EVENT, value)?)
+        self.sink.event(from_json(EVENT, value)?)
     }
 
     fn json_retract(&mut self, value: &Value) -> Result<(), String> {
-        self.retract(from_json(RETRACT, value)?)
+        self.sink.retract(from_json(RETRACT, value)?)
     }
 
     /// Without a `messageType`: every good event has an `event_id`, and no batch reads as an event that has one.
-    fn binary(&mut self, encoding: &str, data: &[u8]) -> Result<(), String> {
+    fn binary(&mut self, encoding: &[u8], data: &[u8]) -> Result<(), String> {
         match v1::Event::decode(data) {
             Ok(event) if !event.event_id.is_empty() => self.binary_event(data),
             _ => self.binary_batch(encoding, data),
         }
     }
 
-    fn binary_batch(&mut self, encoding: &str, data: &[u8]) -> Result<(), String> {
+    fn binary_batch(&mut self, encoding: &[u8], data: &[u8]) -> Result<(), String> {
         let RawBatch { events, retracts } = from_binary(EVENT_BATCH, data)?;
         for event in events {
             if let Err(reason) = self.binary_event(&event) {
-                self.refuse(&reason, encoding, &event);
+                self.refuse(&reason, &SignalPayload { encoding, message_type: EVENT.as_bytes(), data: &event });
             }
         }
         for retract in retracts {
             if let Err(reason) = self.binary_retract(&retract) {
-                self.refuse(&reason, encoding, &retract);
+                self.refuse(&reason, &SignalPayload { encoding, message_type: RETRACT.as_bytes(), data: &retract });
             }
         }
         Ok(())
     }
 
     fn binary_event(&mut self, data: &[u8]) -> Result<(), String> {
-        self.event(from_binary(EVENT, data)?)
+        self.sink.event(from_binary(EVENT, data)?)
     }
 
     fn binary_retract(&mut self, data: &[u8]) -> Result<(), String> {
-        self.retract(from_binary(RETRACT, data)?)
-    }
-
-    fn event(&mut self, wire: v1::Event) -> Result<(), String> {
-        let (key, event) = Event::from_wire(wire, Some(self.key)).map_err(|error| error.to_string())?;
-        self.own(&key, "event")?;
-        self.events.push(event);
-        Ok(())
-    }
-
-    fn retract(&mut self, wire: v1::Retract) -> Result<(), String> {
-        let (key, retract) = Retract::from_wire(wire, Some(self.key)).map_err(|error| error.to_string())?;
-        self.own(&key, "retract")?;
-        self.retracts.push(retract);
-        Ok(())
-    }
-
-    /// Says nothing of the other key: a careless producer's user ids may be addresses.
-    fn own(&self, key: &Key, what: &str) -> Result<(), String> {
-        let field = match key {
-            key if key == self.key => return Ok(()),
-            key if key.tenant != self.key.tenant => "tenant",
-            key if key.digest_type != self.key.digest_type => "digest",
-            _ => "user",
-        };
-        Err(format!("{field}: is not the one that the workflow id names; signal the workflow of the {what}'s own key"))
+        self.sink.retract(from_binary(RETRACT, data)?)
     }
 }
 

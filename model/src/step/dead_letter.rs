@@ -23,6 +23,10 @@ pub struct DeadLetter {
     pub reason: String,
     /// The `encoding` of the payload's metadata.
     pub encoding: String,
+    /// The message type by which the bytes are read: the `messageType` of the payload's metadata, empty if there is none, or the
+    /// type of an item of a batch. `None`: an earlier version recorded the letter without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_type: Option<String>,
     /// Size of the whole payload in bytes.
     pub size: u64,
     /// SHA-256 of the whole payload, in hex.

@@ -1,7 +1,7 @@
 use futures::future::join_all;
 use tidings_model::{
     records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
-    step::{AuditInput, DeadLetter, DeadLettersInput, Note},
+    step::{AuditInput, Note},
 };
 
 use super::{Bench, at, entry, key, recipient};
@@ -207,27 +207,4 @@ pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_
         "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE tenant = 'acme' AND user_id = 'ann' AND actor = 'carol'
                    AND action IN ('suppression_lift soft_bounces', 'suppression_lift complaint')";
     assert_eq!(bench.value(audited).await, "2");
-}
-
-pub async fn a_dead_letter_is_buried_once(bench: &Bench) {
-    let letter = |seq| DeadLetter {
-        seq,
-        reason: "not JSON: \0".into(),
-        encoding: "binary/\0".into(),
-        size: 3,
-        sha256: "ab".into(),
-        head: "AAAA".into(),
-    };
-    let mut input = DeadLettersInput {
-        workflow_id: "not a key".into(),
-        run_id: "r".into(),
-        letters: vec![letter(0), letter(1), letter(1)],
-    };
-    bench.store.put_dead_letters(&input, at(1)).await.unwrap();
-    bench.store.put_dead_letters(&input, at(2)).await.unwrap();
-    input.run_id = "s".into();
-    bench.store.put_dead_letters(&input, at(3)).await.unwrap();
-    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM dead_letters").await, "4");
-    let first = bench.value("SELECT encoding FROM dead_letters WHERE run_id = 'r' AND seq = 1").await;
-    assert_eq!(first, "binary/\u{fffd}");
 }

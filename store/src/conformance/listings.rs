@@ -10,7 +10,11 @@ use tidings_model::{
 };
 
 use super::{Bench, at, bench::Behind, ends, event, events, key, window, window_of};
-use crate::sql::listings::{audit, digests, events as events_of};
+use crate::sql::{
+    audit::MARK_EMITTED,
+    dialect::Variants,
+    listings::{audit, dead_letters, digests, events as events_of},
+};
 
 fn all(limit: u32) -> DigestFilter {
     DigestFilter {
@@ -153,23 +157,35 @@ pub async fn the_commands_and_pauses_over_a_digest_are_listed_with_it(bench: &Be
 }
 
 /// Statements of listings, and an index that each of them reads.
-const READS: &[(&str, &str)] = &[
-    (digests::ALL, "digests_by_age"),
-    (digests::OF_TENANT, "digests_"),
-    (digests::OF_KEY, "digests_of_key"),
-    (digests::WITHOUT_END, "digests_to_empty"),
-    (events_of::EVENTS, "events_of_digest"),
-    (audit::OF_DIGEST, "audit_of_digest"),
-    (audit::OF_DIGEST, "audit_"),
+const READS: &[(Variants, &str)] = &[
+    (same(digests::ALL), "digests_by_age"),
+    (same(digests::OF_TENANT), "digests_"),
+    (same(digests::OF_KEY), "digests_of_key"),
+    (same(digests::WITHOUT_END), "digests_to_empty"),
+    (same(events_of::EVENTS), "events_of_digest"),
+    (same(audit::OF_DIGEST), "audit_of_digest"),
+    (same(audit::OF_DIGEST), "audit_"),
+    (dead_letters::OF_WORKFLOWS, "dead_letters_by_age"),
+    (same(dead_letters::OF_WORKFLOW), "dead_letters_"),
+    (same(dead_letters::ONE), "dead_letters_of_run"),
+    (same(MARK_EMITTED), "dead_letters_of_run"),
 ];
+
+const fn same(statement: &'static str) -> Variants {
+    Variants { sqlite: statement, postgres: statement }
+}
 
 pub async fn each_listing_reads_an_index(bench: &Bench) {
     bench.rendered(0).await;
     for (statement, index) in READS {
+        let statement = match &bench.behind {
+            Behind::Sqlite { .. } => statement.sqlite,
+            Behind::Postgres { .. } => statement.postgres,
+        };
         let plan = bench.plan(statement).await;
         assert!(plan.contains(index), "{index}: {plan}");
-        let reads_all = ["Seq Scan on digests", "Seq Scan on events", "Seq Scan on audit"];
-        assert!(!reads_all.iter().any(|scan| plan.contains(scan)), "{statement}: {plan}");
+        let tables = ["digests", "events", "audit", "dead_letters"];
+        assert!(!tables.iter().any(|table| plan.contains(&format!("Seq Scan on {table}"))), "{statement}: {plan}");
         for line in plan.lines().filter(|line| line.starts_with("SCAN ")) {
             assert!(line.contains("INDEX"), "{statement}: {plan}");
         }

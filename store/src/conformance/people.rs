@@ -176,6 +176,7 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
         seq: 1,
         reason: "no JSON".into(),
         encoding: "json/plain".into(),
+        message_type: None,
         size: 9,
         sha256: "00".into(),
         head: format!("head {mark}"),

@@ -341,6 +341,7 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
         seq,
         reason: "no event_id".into(),
         encoding: "json/plain".into(),
+        message_type: None,
         size: 2,
         sha256: "00".into(),
         head: "e30=".into(),

@@ -95,6 +95,7 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
         seq: 0,
         reason: "no".into(),
         encoding: "json".into(),
+        message_type: None,
         size: 1,
         sha256: "0".into(),
         head: String::new(),

@@ -1,12 +1,14 @@
 //! The audit trail and the dead letters.
 
 use super::dialect::{Dialect, Variants};
+use super::listings::dead_letters::{LetterRow, ONE, letter_number};
 use super::{Sql, json, no_nul, within_timeout};
 use crate::{AuditTrail, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::query;
-use tidings_model::records::{Actor, AuditEntry};
+use sqlx::{query, query_as};
+use std::collections::BTreeSet;
+use tidings_model::records::{Actor, AuditEntry, DeadLetterId, DeadLetterRecord, Emitted};
 use tidings_model::step::{AuditInput, Closed, DeadLettersInput, Note};
 use tidings_model::{Key, MessageKey};
 use tracing::instrument;
@@ -33,15 +35,20 @@ WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = '' AND
 /// `$1` workflow id, `$2` run id, `$3` JSON array of letters, `$4` now.
 pub const PUT_DEAD_LETTERS: Variants = Variants {
     sqlite: "
-INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
-SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'size', value->>'sha256', value->>'head', $4
+INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at)
+SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'message_type', value->>'size',
+       value->>'sha256', value->>'head', $4
 FROM jsonb_each($3) WHERE TRUE ON CONFLICT DO NOTHING",
     postgres: "
-INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at)
-SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', (value->>'size')::bigint,
-       value->>'sha256', value->>'head', $4
+INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at)
+SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', value->>'message_type',
+       (value->>'size')::bigint, value->>'sha256', value->>'head', $4
 FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING",
 };
+
+/// `$1` run, `$2` number, `$3` now, `$4` operator. The first emission stays.
+pub const MARK_EMITTED: &str =
+    "UPDATE dead_letters SET emitted_at = $3, emitted_by = $4 WHERE run_id = $1 AND seq = $2 AND emitted_at IS NULL";
 
 #[async_trait]
 impl<D: Dialect> AuditTrail for Sql<D> {
@@ -64,11 +71,40 @@ impl<D: Dialect> AuditTrail for Sql<D> {
             for letter in &mut letters {
                 letter.reason = no_nul(&letter.reason);
                 letter.encoding = no_nul(&letter.encoding);
+                letter.message_type = letter.message_type.as_deref().map(no_nul);
             }
             let statement =
                 query(D::pick(PUT_DEAD_LETTERS)).bind(no_nul(&input.workflow_id)).bind(no_nul(&input.run_id));
             statement.bind(json(&letters)?).bind(now.as_millisecond()).execute(&self.writer).await?;
             Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
+    async fn mark_emitted(
+        &self,
+        id: &DeadLetterId,
+        keys: &BTreeSet<Key>,
+        entry: &AuditEntry,
+    ) -> Result<Option<Emitted>> {
+        within_timeout(async {
+            let seq = letter_number(id);
+            let mut tx = self.write().await?;
+            let mark = query(MARK_EMITTED).bind(&id.run_id).bind(seq).bind(entry.at.as_millisecond());
+            let marked = mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?;
+            if D::rows(&marked) == 0 {
+                let row: Option<LetterRow> = query_as(ONE).bind(&id.run_id).bind(seq).fetch_optional(&mut *tx).await?;
+                let earlier = row.and_then(|row| DeadLetterRecord::from(row).emitted);
+                if earlier.is_some() {
+                    return Ok(earlier);
+                }
+            }
+            for key in keys {
+                Self::audit_change(&mut tx, key, None, entry).await?;
+            }
+            tx.commit().await?;
+            Ok(None)
         })
         .await
     }

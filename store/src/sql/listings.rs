@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use tidings_model::records::{
-    AuditRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed, Page,
+    AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
+    DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
 };
 use tracing::instrument;
 
@@ -11,6 +12,7 @@ use super::{Sql, within_timeout};
 use crate::{Listings, Result};
 
 pub mod audit;
+pub mod dead_letters;
 pub mod digests;
 pub mod events;
 
@@ -33,5 +35,15 @@ impl<D: Dialect> Listings for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(digest = %digest.digest_id), err(level = "debug"))]
     async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>> {
         within_timeout(async { Self::entries_of_digest(&mut *self.reader.acquire().await?, digest).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
+    async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>> {
+        within_timeout(async { Self::letters_page(&mut *self.reader.acquire().await?, filter).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
+    async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
+        within_timeout(async { Self::kept_letter(&mut *self.reader.acquire().await?, id).await }).await
     }
 }

@@ -21,6 +21,7 @@ macro_rules! migrations {
             (4, "plans", include_str!(concat!("../../migrations/", $database, "/0004_plans.sql"))),
             (5, "listings", include_str!(concat!("../../migrations/", $database, "/0005_listings.sql"))),
             (6, "returns", include_str!(concat!("../../migrations/", $database, "/0006_returns.sql"))),
+            (7, "emitted", include_str!(concat!("../../migrations/", $database, "/0007_emitted.sql"))),
         ]
     };
 }
@@ -29,7 +30,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

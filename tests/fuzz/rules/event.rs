@@ -8,8 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_model::{
     Event, Key, Retract,
-    decode::{Decoded, SignalPayload, decode},
+    decode::{Decoded, SignalPayload, decode, decode_again},
     limits,
+    records::{DeadLetterId, DeadLetterRecord, KeptLetter},
     step::DeadLetter,
 };
 use tidings_proto::v1;
@@ -110,8 +111,26 @@ fn letters(letters: &[DeadLetter], first_seq: u64) {
         let whole = head.len() as u64 == letter.size;
         let hash: String = Sha256::digest(&head).iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(letter.sha256.len() == 64 && (!whole || letter.sha256 == hash), "{letter:?}");
+        decoded_again(letter, head);
     }
     assert!(heads <= HEAD_BYTES, "{heads} bytes of heads");
+}
+
+/// A dead letter of a retract never becomes an event.
+fn decoded_again(letter: &DeadLetter, head: Vec<u8>) {
+    let record = DeadLetterRecord {
+        id: DeadLetterId { run_id: "run".into(), seq: letter.seq },
+        workflow_id: "digest/acme/activity/ann".into(),
+        buried_at: jiff::Timestamp::UNIX_EPOCH,
+        reason: letter.reason.clone(),
+        encoding: letter.encoding.clone(),
+        message_type: letter.message_type.clone(),
+        size: letter.size,
+        sha256: letter.sha256.clone(),
+        emitted: None,
+    };
+    let events = decode_again(&KeptLetter { record, head }).map_or(0, |again| again.events.len());
+    assert!(events == 0 || letter.message_type.as_deref() != Some(RETRACT), "{letter:?}");
 }
 
 fn within_the_contract(event: &Event) {

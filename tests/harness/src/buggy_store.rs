@@ -23,9 +23,10 @@ use tidings_model::{
     pause::{Pause, Paused, Scope},
     records::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditRecord, ClaimLimits, Claimed, Closing,
-        Contents, Cursor, DigestEvent, DigestFilter, DigestPlace, DigestRecord, Erased, EventPlace, Facts, Listed,
-        ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences,
-        PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
+        Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
+        DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, KeptLetter, Listed, ListedRecipient, Message,
+        MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient,
+        RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
@@ -227,6 +228,7 @@ forward! { Retries {
 forward! { AuditTrail {
     fn audit(input: &AuditInput) -> ();
     fn put_dead_letters(input: &DeadLettersInput, now: Timestamp) -> ();
+    fn mark_emitted(id: &DeadLetterId, keys: &BTreeSet<Key>, entry: &AuditEntry) -> Option<Emitted>;
 } }
 
 forward! { Pauses {
@@ -240,6 +242,8 @@ forward! { Listings {
     fn list_digests(filter: &DigestFilter) -> Listed<DigestRecord, DigestPlace>;
     fn digest_events(digest: &DigestRecord, page: &Page<EventPlace>) -> Listed<DigestEvent, EventPlace>;
     fn audit_of_digest(digest: &DigestRecord) -> Vec<AuditRecord>;
+    fn dead_letters(filter: &DeadLetterFilter) -> Listed<DeadLetterRecord, DeadLetterPlace>;
+    fn dead_letter(id: &DeadLetterId) -> Option<KeptLetter>;
 } }
 
 forward! { Statistics {

@@ -36,8 +36,8 @@ FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 ORDER BY r
 
 /// `$1` workflow. After the number `$2` and the run `$3`; `$4` limit.
 pub const DEAD_LETTERS_OF: &str = "
-SELECT workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at FROM dead_letters
-WHERE workflow_id = $1 AND (seq, run_id) > ($2, $3) ORDER BY seq, run_id LIMIT $4";
+SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at, emitted_at, emitted_by
+FROM dead_letters WHERE workflow_id = $1 AND (seq, run_id) > ($2, $3) ORDER BY seq, run_id LIMIT $4";
 
 /// Tenant, user. Single messages to the user or to no user, after the time `$3` and the id `$4`; `$5` limit.
 pub const SINGLE_MESSAGES: &str = "

@@ -102,10 +102,13 @@ pub struct DeadLetterRow {
     seq: i64,
     reason: String,
     encoding: String,
+    message_type: Option<String>,
     size: i64,
     sha256: String,
     head: String,
     buried_at: Timestamp,
+    emitted_at: Option<Timestamp>,
+    emitted_by: Option<String>,
 }
 }
 
@@ -113,8 +116,9 @@ impl From<DeadLetterRow> for Line {
     fn from(row: DeadLetterRow) -> Self {
         let json = json!({
             "kind": "dead_letter", "workflow_id": row.workflow_id, "run_id": row.run_id, "seq": row.seq,
-            "reason": row.reason, "encoding": row.encoding, "size": row.size, "sha256": row.sha256, "head": row.head,
-            "buried_at": row.buried_at,
+            "reason": row.reason, "encoding": row.encoding, "message_type": row.message_type, "size": row.size,
+            "sha256": row.sha256, "head": row.head, "buried_at": row.buried_at, "emitted_at": row.emitted_at,
+            "emitted_by": row.emitted_by,
         });
         Self { key: json!([row.workflow_id, row.run_id, row.seq]), json, since: row.buried_at }
     }

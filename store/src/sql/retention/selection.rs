@@ -58,7 +58,7 @@ pub const OLD_RETRACTS: &str = concat!(
 pub const COUNT_OLD_RETRACTS: &str = concat!("SELECT COUNT(*)", old_retracts!());
 
 pub const OLD_DEAD_LETTERS: &str = "
-SELECT workflow_id, run_id, seq, reason, encoding, size, sha256, head, buried_at
+SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at, emitted_at, emitted_by
 FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
 
 pub const COUNT_OLD_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1";

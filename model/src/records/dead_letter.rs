@@ -1,0 +1,164 @@
+//! Dead letters, as operators list them.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use percent_encoding::utf8_percent_encode;
+use serde::{Serialize, Serializer};
+
+use super::Page;
+use crate::{Key, key::ESCAPED, limits::Invalid};
+
+/// The id of a dead letter: the first run of the chain of runs that received the signal, and the letter's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterId {
+    pub run_id: String,
+    pub seq: u64,
+}
+
+/// `RUN_ID.SEQ`
+impl fmt::Display for DeadLetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.run_id, self.seq)
+    }
+}
+
+impl FromStr for DeadLetterId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parts = text.rsplit_once('.').filter(|(run_id, _)| !run_id.is_empty());
+        let id = parts.and_then(|(run_id, seq)| Some(Self { run_id: run_id.to_owned(), seq: seq.parse().ok()? }));
+        id.ok_or_else(|| Invalid::new("dead letter", format!("{text:?} is not RUN_ID.SEQ, as in the list")))
+    }
+}
+
+impl Serialize for DeadLetterId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A dead letter without its payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeadLetterRecord {
+    pub id: DeadLetterId,
+    /// The workflow that received the signal. The id may be malformed.
+    pub workflow_id: String,
+    pub buried_at: Timestamp,
+    /// The reason why the signal could not be decoded, without addresses.
+    pub reason: String,
+    /// The `encoding` of the payload's metadata.
+    pub encoding: String,
+    /// The message type by which the bytes are read. `None`: an earlier version recorded the letter without it.
+    pub message_type: Option<String>,
+    /// Size of the whole payload in bytes.
+    pub size: u64,
+    /// SHA-256 of the whole payload, in hex.
+    pub sha256: String,
+    /// Set if an operator emitted the letter again.
+    pub emitted: Option<Emitted>,
+}
+
+/// The emission of a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Emitted {
+    pub at: Timestamp,
+    /// The operator's login.
+    pub by: String,
+}
+
+impl DeadLetterRecord {
+    /// The key of the workflow, if the workflow id stands for one.
+    #[must_use]
+    pub fn key(&self) -> Option<Key> {
+        Key::from_workflow_id(&self.workflow_id).ok()
+    }
+
+    /// The key of the workflow in words. A workflow id that stands for no key is quoted, because it may have control characters.
+    #[must_use]
+    pub fn receiver(&self) -> String {
+        self.key().map_or_else(|| format!("{:?}", self.workflow_id), |key| key.to_string())
+    }
+}
+
+/// A dead letter with what is kept of its payload. The payload may contain addresses: not for logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeptLetter {
+    pub record: DeadLetterRecord,
+    /// The first bytes of the payload, at most 64 KiB for each signal.
+    pub head: Vec<u8>,
+}
+
+impl KeptLetter {
+    /// Tells if the whole payload is kept.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.head.len() as u64 == self.record.size
+    }
+}
+
+/// The place of a dead letter in a listing.
+pub type DeadLetterPlace = (Timestamp, String, u64);
+
+/// A filter of dead letters, the latest first. What is `None` selects all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterFilter {
+    /// Letters of workflows whose id names this tenant.
+    pub tenant: Option<String>,
+    pub digest_type: Option<String>,
+    pub user: Option<String>,
+    /// Letters buried at this time or later.
+    pub since: Option<Timestamp>,
+    /// Letters buried before this time.
+    pub until: Option<Timestamp>,
+    pub page: Page<DeadLetterPlace>,
+}
+
+impl DeadLetterFilter {
+    /// The ids of the selected workflows, in which `*` stands for any text. No id of a key has a `*`. `None`: all workflows, also
+    /// those whose id is malformed.
+    #[must_use]
+    pub fn workflow_ids(&self) -> Option<String> {
+        let part = |part: &Option<String>| part.as_deref().map(|part| utf8_percent_encode(part, ESCAPED).to_string());
+        match [&self.tenant, &self.digest_type, &self.user].map(part) {
+            [None, None, None] => None,
+            [Some(tenant), None, None] => Some(format!("digest/{tenant}/*")),
+            parts => Some(format!("digest/{}", parts.map(|part| part.unwrap_or_else(|| "*".to_owned())).join("/"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_comes_back_from_its_text_and_another_text_is_refused() {
+        let id = DeadLetterId { run_id: "0192f0c1-7a55".to_owned(), seq: 7 };
+        assert_eq!(id.to_string(), "0192f0c1-7a55.7");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in ["", "run", ".7", "run.", "run.x", "run.-1"] {
+            assert!(wrong.parse::<DeadLetterId>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_selects_workflow_ids_by_their_parts() {
+        let ids = |tenant: Option<&str>, digest_type: Option<&str>, user: Option<&str>| {
+            let [tenant, digest_type, user] = [tenant, digest_type, user].map(|part| part.map(str::to_owned));
+            let page = Page { limit: 1, after: None };
+            DeadLetterFilter { tenant, digest_type, user, since: None, until: None, page }.workflow_ids()
+        };
+        assert_eq!(ids(None, None, None), None);
+        for (tenant, digest_type, user, expected) in [
+            (Some("a/*"), None, None, "digest/a%2F%2A/*"),
+            (Some("acme"), Some("alerts"), None, "digest/acme/alerts/*"),
+            (None, Some("alerts"), None, "digest/*/alerts/*"),
+            (Some("acme"), None, Some("ann"), "digest/acme/*/ann"),
+            (Some("acme"), Some("alerts"), Some("ann"), "digest/acme/alerts/ann"),
+        ] {
+            assert_eq!(ids(tenant, digest_type, user).as_deref(), Some(expected));
+        }
+    }
+}

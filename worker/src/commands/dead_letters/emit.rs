@@ -1,0 +1,48 @@
+//! `tidings dead-letters emit`: a dead letter's events reach their keys after all.
+
+use serde_json::json;
+use tidings_activities::operations::dead_letters::{self, Error, Sent};
+use tidings_model::records::DeadLetterId;
+
+use crate::{Config, Storage, args::Reason, client, phrases::counted};
+
+/// The letter, the operator and the reason.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The letter
+    #[arg(value_name = "RUN_ID.SEQ")]
+    id: DeadLetterId,
+    #[command(flatten)]
+    reason: Reason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Emits the letter. `false`: there is no such letter, it was emitted before, or it cannot be emitted.
+///
+/// # Errors
+/// `by` or `why` will not do, or the store or Temporal does not answer.
+pub(super) async fn run(Options { id, reason, json: as_json }: Options, config: &Config) -> anyhow::Result<bool> {
+    let order = reason.order()?;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let client = client::connect(config).await?;
+    match dead_letters::emit(&*store, &client, &id, &order).await {
+        Ok(Sent { events, retracts, keys }) => {
+            let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+            let text = if as_json {
+                json!({"id": id, "events": events, "retracts": retracts, "keys": keys}).to_string()
+            } else {
+                let (events, retracts) = (counted(events as u64, "event"), counted(retracts as u64, "retract"));
+                format!("dead letter {id}: emitted {events} and {retracts} to {}", keys.join(", "))
+            };
+            anstream::println!("{text}");
+            Ok(true)
+        }
+        Err(refused @ (Error::Unknown(_) | Error::Emitted { .. } | Error::Refused { .. })) => {
+            anstream::eprintln!("{refused}");
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

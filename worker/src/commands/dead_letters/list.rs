@@ -1,0 +1,82 @@
+//! `tidings dead-letters list`: a page of the dead letters.
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_model::records::{Cursor, DeadLetterFilter, DeadLetterPlace, DeadLetterRecord, Emitted, Page};
+
+use crate::{Config, Storage, args::moment, commands::page, phrases::local};
+
+/// The filter, the page and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Only letters to keys of this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// Only letters to keys of this digest type
+    #[arg(long = "type", value_name = "TYPE")]
+    digest_type: Option<String>,
+    /// Only letters to keys of this user
+    #[arg(long, value_name = "USER", requires = "tenant")]
+    user: Option<String>,
+    /// Only letters of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// Only letters before this time
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// The largest number of letters
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Continues after the page that ended with this cursor
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<Cursor<DeadLetterPlace>>,
+    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the page.
+///
+/// # Errors
+/// The store does not answer.
+pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Options { tenant, digest_type, user, since, until, limit, after, json: as_json } = options;
+    let filter = DeadLetterFilter { tenant, digest_type, user, since, until, page: Page { limit, after } };
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let listed = store.dead_letters(&filter).await?;
+    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
+    Ok(true)
+}
+
+fn in_words(letter: &DeadLetterRecord) -> String {
+    let DeadLetterRecord { id, buried_at, reason, emitted, .. } = letter;
+    let emitted = emitted.as_ref().map(|Emitted { at, by }| format!(", emitted by {by} at {}", local(*at)));
+    let to = letter.receiver();
+    format!("{id}  {}  {to}  {reason}{}", local(*buried_at), emitted.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_key_the_reason_and_the_emission() {
+        let mut letter = DeadLetterRecord {
+            id: "0192f0c1.7".parse().unwrap(),
+            workflow_id: "digest/acme/activity/ann".to_owned(),
+            buried_at: Timestamp::UNIX_EPOCH,
+            reason: "is not JSON".to_owned(),
+            encoding: "json/plain".to_owned(),
+            message_type: None,
+            size: 1,
+            sha256: String::new(),
+            emitted: None,
+        };
+        let line = in_words(&letter);
+        assert!(line.starts_with("0192f0c1.7  ") && line.ends_with("  acme/activity/ann  is not JSON"), "{line}");
+        letter.workflow_id = "order\u{1b}[2J".to_owned();
+        letter.emitted = Some(Emitted { at: Timestamp::UNIX_EPOCH, by: "carol".to_owned() });
+        let line = in_words(&letter);
+        assert!(line.contains("  \"order\\u{1b}[2J\"  is not JSON, emitted by carol at "), "{line}");
+    }
+}

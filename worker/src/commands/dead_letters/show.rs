@@ -1,0 +1,92 @@
+//! `tidings dead-letters show`: one dead letter.
+
+use std::{
+    fmt::Write as _,
+    io::{Write as _, stdout},
+};
+
+use serde_json::json;
+use tidings_model::{
+    decode::{Again, decode_again},
+    records::{DeadLetterId, DeadLetterRecord, Emitted, KeptLetter},
+    without_addresses,
+};
+
+use crate::{
+    Config, Storage,
+    phrases::{counted, local},
+};
+
+/// The letter and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The letter
+    #[arg(value_name = "RUN_ID.SEQ")]
+    id: DeadLetterId,
+    /// Print the kept bytes of the payload and nothing else; they may contain addresses
+    #[arg(long)]
+    payload: bool,
+    /// Answer in JSON
+    #[arg(long, conflicts_with = "payload")]
+    json: bool,
+}
+
+/// Prints the letter, or its payload. `false`: there is no such letter.
+///
+/// # Errors
+/// The store does not answer, or standard output is closed.
+pub(super) async fn run(Options { id, payload, json: as_json }: Options, config: &Config) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let Some(letter) = store.dead_letter(&id).await? else {
+        anstream::eprintln!("there is no dead letter {id}; see tidings dead-letters list");
+        return Ok(false);
+    };
+    if payload {
+        stdout().write_all(&letter.head)?;
+    } else {
+        anstream::println!("{}", if as_json { in_json(&letter).to_string() } else { in_words(&letter) });
+    }
+    Ok(true)
+}
+
+fn in_json(letter: &KeptLetter) -> serde_json::Value {
+    let mut shown = json!(letter.record);
+    shown["kept"] = letter.head.len().into();
+    match decode_again(letter) {
+        Ok(again) => shown["keys"] = again.keys.iter().map(ToString::to_string).collect(),
+        Err(why) => shown["refused"] = without_addresses(&why).into(),
+    }
+    shown
+}
+
+fn in_words(letter: &KeptLetter) -> String {
+    let DeadLetterRecord { id, buried_at, reason, encoding, message_type, size, sha256, emitted, .. } = &letter.record;
+    let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  {name:<9} {value}");
+        }
+    };
+    line("to", &letter.record.receiver());
+    line("buried", &local(*buried_at));
+    line("encoding", encoding);
+    line("type", message_type.as_deref().unwrap_or_default());
+    line("size", &format!("{}, {} kept", counted(*size, "byte"), letter.head.len()));
+    line("sha256", sha256);
+    match (emitted, decode_again(letter)) {
+        (Some(Emitted { at, by }), _) => line("emitted", &format!("by {by} at {}", local(*at))),
+        (None, Ok(again)) => line("emit", &format!("would send {}", contents(&again))),
+        (None, Err(why)) => line("emit", &format!("refuses it: {}", without_addresses(&why))),
+    }
+    text
+}
+
+/// The contents of a letter with their keys.
+fn contents(Again { events, retracts, keys }: &Again) -> String {
+    let (events, retracts) = (counted(events.len() as u64, "event"), counted(retracts.len() as u64, "retract"));
+    let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+    format!("{events} and {retracts} to {}", keys.join(", "))
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
