@@ -25,7 +25,7 @@ mod person;
 mod suppression;
 
 pub use actor::Actor;
-pub use audit::AuditRecord;
+pub use audit::{AuditFilter, AuditPlace, AuditRecord};
 pub use dead_letter::{DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter};
 pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace};
 pub use erasure::Erased;

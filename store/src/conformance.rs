@@ -264,6 +264,8 @@ conformance! {
         pages_of_digests_neither_repeat_nor_leave_out_a_row,
         the_events_of_a_digest_come_in_pages_with_the_reason_of_those_in_no_email,
         the_commands_and_pauses_over_a_digest_are_listed_with_it,
+        audit_entries_are_listed_latest_first_and_filtered,
+        pages_of_audit_entries_neither_repeat_nor_leave_out_a_row,
         each_listing_reads_an_index,
     }
 }

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use tidings_model::records::{
-    AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
-    DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
+    AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
 };
 
 use crate::Result;
@@ -22,6 +22,9 @@ pub trait Listings: Send + Sync + 'static {
     /// Lists the audit entries about a digest, the earliest first: those with its id, and commands to its key and pauses over the
     /// key while the digest had no end. At most 500.
     async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
+
+    /// Lists audit entries, the latest first.
+    async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>>;
 
     /// Lists dead letters, the latest first.
     async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>>;

@@ -7,7 +7,7 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        bounces, config, consent, dead_letters, digest, digests, emit, flush, keys, messages, migrate, pauses,
+        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, keys, messages, migrate, pauses,
         preferences, recipients, recover, relays, retention, retract, send, stats, status, suppressions, template,
         worker,
     },
@@ -83,6 +83,8 @@ enum Command {
     /// Lists and shows signals that could not be decoded, and emits them again
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
+    /// Lists who did what, when and why, the latest first
+    Audit(audit::Options),
     /// Stops a tenant, a digest type or both: events collect, nothing goes out
     Pause(pauses::PauseOptions),
     /// Ends a pause; what is overdue goes out, spread over time
@@ -159,6 +161,7 @@ impl Arguments {
             Command::Digest(command) => digest::run(command, &load()?).await,
             Command::Digests(command) => digests::run(command, &load()?).await,
             Command::DeadLetters(command) => dead_letters::run(command, &load()?).await,
+            Command::Audit(options) => audit::run(options, &load()?).await,
             Command::Pause(options) => pauses::pause(options, &load()?).await,
             Command::Resume(options) => pauses::resume(options, &load()?).await,
             Command::Pauses(command) => pauses::run(command, &load()?).await,

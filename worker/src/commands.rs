@@ -1,5 +1,6 @@
 //! One file for each subcommand.
 
+pub(crate) mod audit;
 pub(crate) mod bounces;
 pub(crate) mod config;
 pub(crate) mod consent;

@@ -25,7 +25,7 @@ pub struct Story {
 }
 
 /// Reads a digest's story; `None` if the ledger does not know the digest. Only with `addresses` the story has the address and the
-/// texts of providers, which may quote the address.
+/// texts of providers and operators, which may quote the address.
 ///
 /// # Errors
 /// The store cannot answer.
@@ -58,6 +58,9 @@ impl Story {
         }
         for told in &mut self.delivery_events {
             told.report.diagnostic.clear();
+        }
+        for entry in &mut self.audit {
+            entry.forget_addresses();
         }
     }
 }

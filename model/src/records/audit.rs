@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Actor;
+use super::{Actor, Page};
+use crate::without_addresses;
 
 /// An entry of the audit trail with its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,4 +25,30 @@ pub struct AuditRecord {
     pub actor: Actor,
     pub action: String,
     pub why: String,
+}
+
+impl AuditRecord {
+    /// Removes the addresses that an operator may have written into the reason.
+    pub fn forget_addresses(&mut self) {
+        self.why = without_addresses(&self.why);
+    }
+}
+
+/// The place of an entry in a listing.
+pub type AuditPlace = (Timestamp, i64);
+
+/// A filter of audit entries, the latest first. What is `None` selects all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditFilter {
+    pub tenant: Option<String>,
+    pub digest_type: Option<String>,
+    pub user: Option<String>,
+    pub actor: Option<Actor>,
+    /// The action or its first words: `relay_open` selects `relay_open ses`.
+    pub action: Option<String>,
+    /// Entries of this time or later.
+    pub since: Option<Timestamp>,
+    /// Entries before this time.
+    pub until: Option<Timestamp>,
+    pub page: Page<AuditPlace>,
 }

@@ -5,11 +5,11 @@ use tidings_model::{
     Key, Retract,
     attempt::AttemptClass,
     pause::{Paused, Scope},
-    records::{DigestFilter, DigestState, Listed, Page},
+    records::{Actor, AuditFilter, DigestFilter, DigestState, Listed, Page},
     step::{AuditInput, Note, Outcome, Window},
 };
 
-use super::{Bench, at, bench::Behind, ends, event, events, key, window, window_of};
+use super::{Bench, at, bench::Behind, ends, entry, event, events, key, window, window_of};
 use crate::sql::{
     audit::MARK_EMITTED,
     dialect::Variants,
@@ -156,6 +156,72 @@ pub async fn the_commands_and_pauses_over_a_digest_are_listed_with_it(bench: &Be
     assert_eq!(entries(&second).await, told(&[(1_005, "release")]));
 }
 
+fn entries(limit: u32) -> AuditFilter {
+    AuditFilter {
+        tenant: None,
+        digest_type: None,
+        user: None,
+        actor: None,
+        action: None,
+        since: None,
+        until: None,
+        page: Page { limit, after: None },
+    }
+}
+
+pub async fn audit_entries_are_listed_latest_first_and_filtered(bench: &Bench) {
+    let alerts = Key::new("other".into(), "alerts".into(), "ann".into()).unwrap();
+    bench.note(&key("ann"), 1, "hold").await;
+    bench.note(&key("ann"), 3, "release").await;
+    bench.note(&alerts, 2, "relay_open ses").await;
+    bench.store.put_consent(&key("bo"), false, &entry(4, "recipient", "withdraw consent")).await.unwrap();
+    let paused = Paused { by: "dan".into(), why: "ticket 812".into(), since: at(5), until: None };
+    bench.store.pause(&Scope { tenant: None, digest_type: Some("alerts".into()) }, false, &paused).await.unwrap();
+
+    let some = |text: &str| Some(text.to_owned());
+    for (filter, seconds) in [
+        (entries(9), &[5, 4, 3, 2, 1][..]),
+        (entries(2), &[5, 4]),
+        (AuditFilter { tenant: some("acme"), ..entries(9) }, &[4, 3, 1]),
+        (AuditFilter { digest_type: some("alerts"), ..entries(9) }, &[5, 2]),
+        (AuditFilter { user: some("ann"), ..entries(9) }, &[3, 2, 1]),
+        (AuditFilter { tenant: some("acme"), digest_type: some("activity"), user: some("ann"), ..entries(9) }, &[3, 1]),
+        (AuditFilter { actor: Some(Actor::Recipient), ..entries(9) }, &[4]),
+        (AuditFilter { actor: Some("carol".into()), action: some("release"), ..entries(9) }, &[3]),
+        (AuditFilter { action: some("relay_open"), ..entries(9) }, &[2]),
+        (AuditFilter { action: some("relay_open ses"), ..entries(9) }, &[2]),
+        (AuditFilter { action: some("relay"), ..entries(9) }, &[]),
+        (AuditFilter { since: Some(at(2)), until: Some(at(4)), ..entries(9) }, &[3, 2]),
+    ] {
+        let listed = bench.store.audit_entries(&filter).await.unwrap().rows;
+        let expected: Vec<_> = seconds.iter().map(|seconds| at(*seconds)).collect();
+        assert_eq!(listed.into_iter().map(|entry| entry.at).collect::<Vec<_>>(), expected, "{filter:?}");
+    }
+    let pause = bench.store.audit_entries(&entries(1)).await.unwrap().rows.remove(0);
+    assert_eq!((pause.tenant.as_str(), pause.digest_type.as_str(), pause.user.as_str()), ("", "alerts", ""));
+    assert_eq!((pause.actor, pause.action.as_str()), (Actor::from("dan"), "pause"));
+}
+
+pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &Bench) {
+    // Five entries of one instant, so that only their number tells their order.
+    for user in ["a", "b", "c", "d", "e"] {
+        bench.note(&key(user), 0, "hold").await;
+    }
+    let (mut filter, mut listed) = (entries(2), Vec::new());
+    loop {
+        let Listed { rows, next } = bench.store.audit_entries(&filter).await.unwrap();
+        assert!(rows.len() <= 2);
+        listed.extend(rows.into_iter().map(|entry| entry.user));
+        // A newer entry moves no row of the pages that follow.
+        bench.note(&key("f"), i64::try_from(listed.len()).unwrap(), "hold").await;
+        if next.is_none() {
+            break;
+        }
+        filter.page.after = next;
+    }
+    assert_eq!(listed, ["e", "d", "c", "b", "a"]);
+}
+
 /// Statements of listings, and an index that each of them reads.
 const READS: &[(Variants, &str)] = &[
     (same(digests::ALL), "digests_by_age"),
@@ -165,6 +231,8 @@ const READS: &[(Variants, &str)] = &[
     (same(events_of::EVENTS), "events_of_digest"),
     (same(audit::OF_DIGEST), "audit_of_digest"),
     (same(audit::OF_DIGEST), "audit_"),
+    (same(audit::ALL), "audit_by_age"),
+    (same(audit::OF_KEY), "audit_of_key"),
     (dead_letters::OF_WORKFLOWS, "dead_letters_by_age"),
     (same(dead_letters::OF_WORKFLOW), "dead_letters_"),
     (same(dead_letters::ONE), "dead_letters_of_run"),

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use tidings_model::records::{
-    AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
-    DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
+    AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
 };
 use tracing::instrument;
 
@@ -35,6 +35,11 @@ impl<D: Dialect> Listings for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(digest = %digest.digest_id), err(level = "debug"))]
     async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>> {
         within_timeout(async { Self::entries_of_digest(&mut *self.reader.acquire().await?, digest).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
+    async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>> {
+        within_timeout(async { Self::entries_page(&mut *self.reader.acquire().await?, filter).await }).await
     }
 
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]

@@ -22,11 +22,11 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
-        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditRecord, ClaimLimits, Claimed, Closing,
-        Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, DigestEvent, DigestFilter,
-        DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, KeptLetter, Listed, ListedRecipient, Message,
-        MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient,
-        RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
+        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
+        Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
+        DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, KeptLetter, Listed,
+        ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences,
+        PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
@@ -242,6 +242,7 @@ forward! { Listings {
     fn list_digests(filter: &DigestFilter) -> Listed<DigestRecord, DigestPlace>;
     fn digest_events(digest: &DigestRecord, page: &Page<EventPlace>) -> Listed<DigestEvent, EventPlace>;
     fn audit_of_digest(digest: &DigestRecord) -> Vec<AuditRecord>;
+    fn audit_entries(filter: &AuditFilter) -> Listed<AuditRecord, AuditPlace>;
     fn dead_letters(filter: &DeadLetterFilter) -> Listed<DeadLetterRecord, DeadLetterPlace>;
     fn dead_letter(id: &DeadLetterId) -> Option<KeptLetter>;
 } }

@@ -96,3 +96,30 @@ async fn a_page_of_digests_ends_with_the_cursor_of_the_next() -> Result<()> {
     assert_eq!((second.len(), BTreeSet::from(ids).len()), (1, 3));
     Ok(())
 }
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_trail_comes_in_pages_and_without_addresses_unless_asked() -> Result<()> {
+    let cli = CliEnv::start("after 1h").await?;
+    let why = "call of ann@example.test";
+    cli.run(&["pause", "--where", "tenant=acme", "--by", "carol", "--why", why]).await?;
+    cli.run(&["resume", "--where", "tenant=acme", "--by", "dan", "--why", "ticket 812"]).await?;
+    cli.run(&["consent", "withdraw", "acme/activity/ann", "--by", "carol"]).await?;
+
+    let first = lines(&cli, "audit --tenant acme --limit 2 --json").await?;
+    let next = first[2]["next"].as_str().context("no cursor")?;
+    let second = lines(&cli, &format!("audit --tenant acme --limit 2 --json --after {next}")).await?;
+    let entries = [&first[0], &first[1], &second[0]].map(|entry| (entry["action"].as_str(), entry["actor"].as_str()));
+    let told = [("withdraw consent", "carol"), ("resume", "dan"), ("pause", "carol")];
+    assert_eq!(entries, told.map(|(action, actor)| (Some(action), Some(actor))));
+    assert_eq!((second.len(), &second[0]["why"]), (1, &"call of <address>".into()));
+
+    let by_carol = cli.run(&["audit", "--actor", "carol", "--action", "pause"]).await?;
+    assert!(by_carol.ends_with("  pause by carol  tenant=acme: call of <address>\n"), "{by_carol}");
+    let told = cli.run(&["audit", "--action", "pause", "--addresses"]).await?;
+    assert!(told.contains(why), "{told}");
+    let of_key = lines(&cli, "audit --tenant acme --type activity --user ann --json").await?;
+    assert_eq!((of_key.len(), &of_key[0]["user"]), (1, &"ann".into()));
+    assert!(lines(&cli, "audit --until 1h --json").await?.is_empty());
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! `tidings audit`: who did what, when and why, read without SQL.
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_model::{
+    Key,
+    records::{Actor, AuditFilter, AuditPlace, AuditRecord, Cursor, Page},
+};
+
+use crate::{Config, Storage, args::moment, commands::page, phrases::local};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings audit --since 1d                          who did what today?
+  tidings audit --tenant acme --type activity --user ann
+                                                    what was done to ann's key?
+  tidings audit --actor carol --action hold --json
+
+An action is found by its first words: --action relay_open finds `relay_open ses`. A page that is not the last one ends
+with a cursor for --after. A pause of everything names no tenant, and is found by --action pause.";
+
+/// The filter, the page and the form of the answer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Only entries about this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// Only entries about this digest type
+    #[arg(long = "type", value_name = "TYPE")]
+    digest_type: Option<String>,
+    /// Only entries about this user
+    #[arg(long, value_name = "USER", requires = "tenant")]
+    user: Option<String>,
+    /// Only entries by this operator, by `recipient` or by `tidings`
+    #[arg(long, value_name = "LOGIN")]
+    actor: Option<String>,
+    /// Only entries with this action
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only entries of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// Only entries before this time
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// The largest number of entries
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Continues after the page that ended with this cursor
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<Cursor<AuditPlace>>,
+    /// Print reasons unchanged, with the addresses that operators may have written into them
+    #[arg(long)]
+    addresses: bool,
+    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the page.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Options { tenant, digest_type, user, actor, action, since, until, limit, after, addresses, json: as_json } =
+        options;
+    let (actor, page) = (actor.map(Actor::from), Page { limit, after });
+    let filter = AuditFilter { tenant, digest_type, user, actor, action, since, until, page };
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let mut listed = store.audit_entries(&filter).await?;
+    if !addresses {
+        listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
+    }
+    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
+    Ok(true)
+}
+
+fn in_words(entry: &AuditRecord) -> String {
+    let AuditRecord { at, actor, action, why, .. } = entry;
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("{}  {action} by {actor}  {}{why}", local(*at), subject(entry))
+}
+
+/// The key, or as much of a key as the entry has, and the digest or message.
+fn subject(entry: &AuditRecord) -> String {
+    let AuditRecord { tenant, digest_type, user, digest_id, message, .. } = entry;
+    let key = Key::new(tenant.clone(), digest_type.clone(), user.clone());
+    let parts = [("tenant", tenant), ("type", digest_type), ("user", user)];
+    let parts = parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}={value}"));
+    let mut words = key.map_or_else(|_| parts.collect(), |key| vec![key.to_string()]);
+    words.extend(digest_id.map(|id| format!("digest {id}")));
+    words.extend(message.map(|id| format!("message {id}")));
+    if words.is_empty() { "everything".to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_key_or_as_much_as_there_is() {
+        let mut entry = AuditRecord {
+            audit_id: 1,
+            at: Timestamp::UNIX_EPOCH,
+            tenant: "acme".to_owned(),
+            digest_type: "activity".to_owned(),
+            user: "a/b".to_owned(),
+            digest_id: None,
+            message: None,
+            actor: "carol".into(),
+            action: "hold".to_owned(),
+            why: "ticket 812".to_owned(),
+        };
+        let line = in_words(&entry);
+        assert!(line.ends_with("  hold by carol  acme/activity/a%2Fb: ticket 812"), "{line}");
+        entry.user.clear();
+        entry.why.clear();
+        assert_eq!(subject(&entry), "tenant=acme type=activity");
+        assert!(in_words(&entry).ends_with("type=activity"), "{}", in_words(&entry));
+        (entry.tenant, entry.digest_type) = (String::new(), String::new());
+        assert_eq!(subject(&entry), "everything");
+        entry.message = Some(uuid::Uuid::nil());
+        assert_eq!(subject(&entry), "message 00000000-0000-0000-0000-000000000000");
+    }
+}
