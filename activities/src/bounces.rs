@@ -98,15 +98,12 @@ async fn authenticated(
 /// of a report without one is that of the message, so that a second copy is the same event.
 fn event(message: &MessageRecord, report: &ParsedReport, now: Timestamp) -> DeliveryEvent {
     let sent = message.sent_at.unwrap_or(message.created_at);
+    let occurred_at = report.occurred_at.unwrap_or(sent).max(message.created_at).min(now);
     DeliveryEvent {
-        relay: None,
         tenant: Some(message.origin.tenant().to_owned()),
         message: Some(message.id.to_string()),
-        message_id: None,
-        kind: report.kind,
         status: report.status.map(|status| status.to_string()),
         diagnostic: Some(report.diagnostic.clone()),
-        occurred_at: report.occurred_at.unwrap_or(sent).max(message.created_at).min(now),
-        event_id: None,
+        ..DeliveryEvent::new(report.kind, occurred_at)
     }
 }

@@ -32,6 +32,7 @@ mod same;
 mod samples;
 mod size;
 mod statistics;
+mod webhook_requests;
 mod zombies;
 
 /// Runs a case and drops its store, also when it failed.
@@ -185,6 +186,18 @@ conformance! {
         soft_bounces_count_until_the_address_takes_a_message,
         a_late_unsubscription_is_not_over_a_newer_choice,
         events_lead_to_the_same_in_any_order_and_however_often_they_come,
+    }
+    webhook_requests {
+        a_request_is_recorded_as_a_whole_and_once,
+        a_token_counts_for_one_body_only,
+        a_request_of_another_relay_may_have_the_same_token,
+        tokens_go_when_no_request_can_bring_them_any_more,
+        requests_lead_to_the_same_in_any_order_and_division,
+        requests_about_the_same_messages_at_once_all_succeed,
+        a_message_is_found_by_the_id_that_the_relay_gave_it,
+        what_the_provider_kept_back_suppresses_the_address_and_not_the_relay,
+        a_followed_link_and_a_machine_are_told_apart,
+        dead_letters_of_webhooks_go_with_those_of_signals,
     }
     aside {
         a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,

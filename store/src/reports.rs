@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::delivery_events::{Recorded, ReportRecord, Reported};
+use tidings_model::delivery_events::{Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest};
 use uuid::Uuid;
 
 use crate::Result;
@@ -13,6 +13,16 @@ pub trait Reports: Send + Sync + 'static {
     /// tenant.
     async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
     -> Result<Option<Recorded>>;
+
+    /// Records everything that a request of a webhook has, in one transaction: its token, its events with their effects, and
+    /// what cannot be used. A request that comes again changes nothing. A token that came with another body before refuses the
+    /// whole request.
+    async fn put_webhook_request(
+        &self,
+        request: &WebhookRequest,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<RequestRecorded>;
 
     /// Lists the delivery events of a message by the time at which they happened.
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;

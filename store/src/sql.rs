@@ -43,6 +43,7 @@ mod schema;
 mod sqlite;
 pub(crate) mod statistics;
 mod suppressions;
+mod webhook_requests;
 
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;

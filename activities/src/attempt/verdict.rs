@@ -1,7 +1,7 @@
 //! The consequences of an attempt's end (rules 25 to 27).
 
 use jiff::Timestamp;
-use tidings_mail::smtp::AttemptOutcome;
+use tidings_mail::smtp::{AttemptOutcome, Reply};
 use tidings_model::{
     attempt::{AttemptClass, Phase},
     records::{AttemptEnd, Message, Reason, Suppression},
@@ -24,6 +24,7 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
         phase: Phase::Connect,
         class: AttemptClass::Cancelled,
         reply: String::new(),
+        relay_id: None,
         closed: Some(closed.clone()),
         suppress: None,
         consecutive: 1,
@@ -60,6 +61,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
         phase: delivery.phase,
         class: delivery.class,
         reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
+        relay_id: delivery.reply.as_ref().filter(|_| delivery.class == AttemptClass::Sent).and_then(Reply::queued_as),
         closed: match &sent {
             Sent::Closed { closed, .. } => Some(closed.clone()),
             Sent::Deferred { .. } | Sent::Waiting { .. } => None,

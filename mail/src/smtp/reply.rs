@@ -27,11 +27,35 @@ impl Reply {
         }
     }
 
+    /// Returns the relay's own id of the message in the reply to DATA: the word after "queued as" (Postfix, SendGrid) or "id="
+    /// (Exim), or else a word of 16 characters or more that has a digit (Amazon SES).
+    #[must_use]
+    pub fn queued_as(&self) -> Option<String> {
+        let words = self.text.split_ascii_whitespace().map(|word| word.trim_end_matches(['.', ',', ';', ')']));
+        let words: Vec<_> = words.collect();
+        let named = words.windows(3).find_map(|words| match words {
+            [queued, "as", id] if queued.eq_ignore_ascii_case("queued") => Some(*id),
+            _ => None,
+        });
+        let named = named.or_else(|| words.iter().find_map(|word| word.strip_prefix("id=")));
+        let long = |word: &&&str| word.len() >= LONG_ID && word.bytes().any(|byte| byte.is_ascii_digit());
+        let id = named.or_else(|| words.iter().filter(|word| is_id(word)).find(long).copied());
+        id.filter(|id| is_id(id)).map(str::to_owned)
+    }
+
     /// Returns whether the command succeeded (2yz).
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code / 100 == 2
     }
+}
+
+/// Bytes from which a word with a digit in a reply to DATA is taken for the message's id.
+const LONG_ID: usize = 16;
+
+fn is_id(word: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !word.is_empty() && word.len() <= 255 && word.bytes().all(fits)
 }
 
 impl fmt::Display for Reply {
@@ -75,6 +99,31 @@ mod tests {
             assert!(!shown.contains("ann") && !shown.contains("example.com"), "{shown}");
         }
         assert_eq!(Reply::new(550, "5.1.1 <a@b.c>: no").text, "<address>: no");
+    }
+
+    #[test]
+    fn a_reply_to_data_names_the_message_in_the_relays_words() {
+        for (text, id) in [
+            ("2.0.0 Ok: queued as 4Xk2J01abcz9", Some("4Xk2J01abcz9")),
+            ("Ok: queued as LRzXl_NHStOGhQ4kofSm_A", Some("LRzXl_NHStOGhQ4kofSm_A")),
+            ("2.0.0 Ok: Queued as 4Xk2J01abcz9.", Some("4Xk2J01abcz9")),
+            (
+                "Ok 0102019a2b3c4d5e-01234567-89ab-4def-8123-456789abcdef-000000",
+                Some("0102019a2b3c4d5e-01234567-89ab-4def-8123-456789abcdef-000000"),
+            ),
+            ("OK id=1vNaBc-0000000ABCd-1Xyz", Some("1vNaBc-0000000ABCd-1Xyz")),
+            (
+                "2.0.0 OK 1795262399 ffacd0b85a97d-42b5f2ff7a1si1234567f8f.305 - gsmtp",
+                Some("ffacd0b85a97d-42b5f2ff7a1si1234567f8f.305"),
+            ),
+            ("Great success", None),
+            ("2.0.0 OK", None),
+            ("queued as", None),
+            ("queued as <01234567-89ab-5def-8123-456789abcdef@mail.example.com>", None),
+            ("congratulations-to-everybody", None),
+        ] {
+            assert_eq!(Reply::new(250, text).queued_as().as_deref(), id, "{text}");
+        }
     }
 
     #[test]

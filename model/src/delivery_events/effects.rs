@@ -53,28 +53,32 @@ pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
         Kind::Bounced(Bounce::Hard) => Effects { suppress: suppress(Reason::HardBounce), ..taken },
         Kind::Bounced(Bounce::Soft) => Effects { suppress: soft_bounces(known), ..taken },
         Kind::Bounced(Bounce::Policy) => taken,
-        Kind::Complained => Effects { suppress: suppress(Reason::Complaint), ..Effects::default() },
-        Kind::Unsubscribed => match &message.origin {
-            Origin::Digest(key) => Effects { withdraw: Some((key.clone(), withdrawal(known))), ..Effects::default() },
-            Origin::Single { .. } => Effects { suppress: suppress(Reason::Unsubscribed), ..Effects::default() },
-        },
+        // A provider that keeps a message back because of an earlier complaint has the message, which then has an end.
+        Kind::Complained | Kind::Unsubscribed => {
+            let base = if new.never_sent { taken } else { Effects::default() };
+            match (new.kind, &message.origin) {
+                (Kind::Complained, _) => Effects { suppress: suppress(Reason::Complaint), ..base },
+                (_, Origin::Digest(key)) => Effects { withdraw: Some((key.clone(), withdrawal(known))), ..base },
+                (_, Origin::Single { .. }) => Effects { suppress: suppress(Reason::Unsubscribed), ..base },
+            }
+        }
         // Machines open and click ahead of people, and a relay that tries again has not come to an end.
         Kind::Deferred | Kind::Opened | Kind::Clicked => Effects::default(),
     }
 }
 
-/// A mail that came back for good was not delivered, whatever was said before; one that was delivered was not given up.
-/// Of several bounces the earliest says why.
+/// A mail that came back for good was not delivered, whatever was said before; one that was delivered was not given up, even
+/// if the provider kept a second copy back. Of several failures the earliest says why.
 fn state(reports: &[Report]) -> Option<(MessageState, String)> {
-    let bounced = |soft: bool| {
-        let bounces =
-            reports.iter().filter(|report| report.kind.bounce().is_some_and(|bounce| (bounce == Bounce::Soft) == soft));
-        let why = bounces.map(|report| (report.occurred_at, report.to_string())).min();
+    let failed = |is_final: bool| {
+        let failures = reports.iter().filter(|report| report.never_sent || report.kind.bounce().is_some());
+        let failures = failures.filter(|report| report.is_final() == is_final);
+        let why = failures.map(|report| (report.occurred_at, report.to_string())).min();
         why.map(|(_, why)| (MessageState::Failed, why))
     };
     let delivered = || reports.iter().any(|report| report.kind == Kind::Delivered);
     let delivered = || delivered().then(|| (MessageState::Delivered, String::new()));
-    bounced(false).or_else(delivered).or_else(|| bounced(true))
+    failed(true).or_else(delivered).or_else(|| failed(false))
 }
 
 fn soft_bounces(known: &Known<'_>) -> Option<Suppression> {
@@ -119,7 +123,11 @@ mod tests {
             Bounce::Soft => Status(4, 2, 2),
             Bounce::Policy => Status(5, 7, 1),
         });
-        Report { kind, status, diagnostic: String::new(), occurred_at: at(seconds) }
+        Report { status, ..Report::new(kind, at(seconds)) }
+    }
+
+    fn never_sent(kind: Kind, seconds: i64) -> Report {
+        Report { never_sent: true, ..report(kind, seconds) }
     }
 
     fn message(origin: Origin) -> MessageRecord {
@@ -196,6 +204,28 @@ mod tests {
     }
 
     #[test]
+    fn what_the_provider_kept_back_failed_unless_another_copy_was_delivered() {
+        let failed = |why: &str| Some((MessageState::Failed, why.to_owned()));
+        for (kind, origin, why, suppress, withdraws) in [
+            (HARD, digest(), "bounced, never sent: 5.1.1", Some(Reason::HardBounce), false),
+            (POLICY, digest(), "refused by policy, never sent: 5.7.1", None, false),
+            (Kind::Complained, digest(), "complained, never sent", Some(Reason::Complaint), false),
+            (Kind::Unsubscribed, digest(), "unsubscribed, never sent", None, true),
+            (Kind::Unsubscribed, single(), "unsubscribed, never sent", Some(Reason::Unsubscribed), false),
+        ] {
+            let effects = decided(&origin, &[never_sent(kind, 5)], &[]);
+            assert_eq!((effects.taken, effects.state), (true, failed(why)));
+            assert_eq!(effects.suppress.map(|suppression| suppression.reason), suppress, "{why}");
+            assert_eq!(effects.withdraw.is_some(), withdraws, "{why}");
+            let delivered = Some((MessageState::Delivered, String::new()));
+            let second = [report(Kind::Delivered, 4), never_sent(kind, 5)];
+            assert_eq!(decided(&origin, &second, &[]).state, delivered, "{why}");
+        }
+        let both = decided(&digest(), &[report(Kind::Delivered, 3), never_sent(HARD, 4), report(HARD, 5)], &[]);
+        assert_eq!(both.state, failed("bounced: 5.1.1"), "the delivered copy came back");
+    }
+
+    #[test]
     fn soft_bounces_suppress_when_there_are_enough_of_them_in_a_row() {
         let reason = |kind: Kind, soft: &[Timestamp]| {
             let suppress = decided(&digest(), &[report(kind, 9)], soft).suppress;
@@ -222,12 +252,15 @@ mod tests {
     proptest! {
         #[test]
         fn order_and_repetition_of_reports_change_nothing(
-            mut events in proptest::collection::vec((0..Kind::ALL.len(), 0_i64..4), 1..8),
+            mut events in proptest::collection::vec((0..Kind::ALL.len(), 0_i64..4, any::<bool>()), 1..8),
             again in any::<proptest::sample::Index>(),
             to in any::<proptest::sample::Index>(),
         ) {
-            let reports = |events: &[(usize, i64)]| {
-                events.iter().map(|(kind, seconds)| report(Kind::ALL[*kind], *seconds)).collect::<Vec<_>>()
+            let reports = |events: &[(usize, i64, bool)]| {
+                let report = |(kind, seconds, never_sent): &(usize, i64, bool)| {
+                    Report { never_sent: *never_sent, ..report(Kind::ALL[*kind], *seconds) }
+                };
+                events.iter().map(report).collect::<Vec<_>>()
             };
             let before = state(&reports(&events));
             let duplicate = events[again.index(events.len())];

@@ -13,6 +13,8 @@ use crate::{
 
 /// A provider's clock may be so far ahead, or mean another time zone.
 const AHEAD: Duration = Duration::from_hours(24);
+/// Characters of a link that are kept.
+const URL_CHARS: usize = 2_000;
 
 /// A provider's report about a message. It may contain an address: not for logs.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub struct DeliveryEvent {
     pub message: Option<String>,
     /// `Message-ID` (RFC 5322), in angle brackets or not: for providers that keep nothing else.
     pub message_id: Option<String>,
+    /// The relay's own id of the message, which its answer to DATA named. Needs `relay`.
+    pub relay_id: Option<String>,
     /// The kind of event. For a bounce `status` overrides the provider's classification.
     pub kind: Kind,
     /// Enhanced status code (RFC 3463): `5.1.1`.
@@ -36,6 +40,12 @@ pub struct DeliveryEvent {
     pub occurred_at: Timestamp,
     /// The provider's own id of the event. Kept, and not relied upon.
     pub event_id: Option<String>,
+    /// See [`Report::never_sent`].
+    pub never_sent: bool,
+    /// See [`Report::machine`].
+    pub machine: Option<bool>,
+    /// The link that was followed, up to 2,000 characters.
+    pub url: Option<String>,
 }
 
 /// A checked event.
@@ -43,21 +53,50 @@ pub struct DeliveryEvent {
 pub struct Reported {
     pub relay: Option<String>,
     pub tenant: Option<String>,
-    pub of: Which,
+    /// The references to try in this order. There is at least one.
+    pub of: Vec<Which>,
     pub report: Report,
     pub event_id: Option<String>,
 }
 
-/// The reference that finds the message.
+/// A reference that finds the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
     /// By our own id.
     Id(Uuid),
     /// By `Message-ID`, without angle brackets.
     MessageId(String),
+    /// By the id that the event's relay gave the message.
+    RelayId(String),
 }
 
 impl DeliveryEvent {
+    /// Returns an event without details that names no message yet.
+    #[must_use]
+    pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
+        Self {
+            relay: None,
+            tenant: None,
+            message: None,
+            message_id: None,
+            relay_id: None,
+            kind,
+            status: None,
+            diagnostic: None,
+            occurred_at,
+            event_id: None,
+            never_sent: false,
+            machine: None,
+            url: None,
+        }
+    }
+
+    /// Tells if the event names a message in any way.
+    #[must_use]
+    pub const fn names_a_message(&self) -> bool {
+        self.message.is_some() || self.message_id.is_some() || self.relay_id.is_some()
+    }
+
     /// The event, fit to be recorded.
     ///
     /// # Errors
@@ -66,7 +105,7 @@ impl DeliveryEvent {
         for (field, id) in [("relay", &self.relay), ("tenant", &self.tenant), ("event_id", &self.event_id)] {
             id.as_ref().map_or(Ok(()), |id| limits::id(field, id))?;
         }
-        let of = which(self.message.as_deref(), self.message_id.as_deref())?;
+        let of = which(self.message.as_deref(), self.message_id.as_deref(), self.relay_id.as_deref())?;
         let status = self.status.as_deref().map(|text| {
             let right = || format!("{text:?} is not an enhanced status code; \"5.1.1\" is one");
             text.trim().parse().map_err(|()| invalid("status", right()))
@@ -79,24 +118,39 @@ impl DeliveryEvent {
         if self.occurred_at > now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
             return Err(invalid("occurred_at", format!("{:.0} is more than a day ahead", self.occurred_at)));
         }
+        if self.never_sent && !kind.fits_never_sent() {
+            return Err(invalid("never_sent", format!("does not fit an event of the kind {}", kind.name())));
+        }
         let occurred_at = self.occurred_at.round(Unit::Millisecond);
         let occurred_at = occurred_at.map_err(|error| invalid("occurred_at", error.to_string()))?;
         let diagnostic = presentable(&self.diagnostic.unwrap_or_default());
-        let report = Report { kind, status, diagnostic, occurred_at };
+        let url = self.url.map(|url| url.chars().filter(|c| !c.is_control()).take(URL_CHARS).collect());
+        let (never_sent, machine) = (self.never_sent, self.machine);
+        let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
         Ok(Reported { relay: self.relay, tenant: self.tenant, of, report, event_id: self.event_id })
     }
 }
 
-fn which(message: Option<&str>, message_id: Option<&str>) -> Result<Which, Invalid> {
+/// Our own id says it all. A provider may replace `Message-ID`, so that the relay's id comes after it.
+fn which(message: Option<&str>, message_id: Option<&str>, relay_id: Option<&str>) -> Result<Vec<Which>, Invalid> {
     if let Some(id) = message {
         let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is not a UUID")))?;
-        return Ok(Which::Id(id));
+        return Ok(vec![Which::Id(id)]);
     }
-    let missing = || invalid("message", "is required, or message_id");
-    let id = message_id.ok_or_else(missing)?.trim();
-    let id = id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(id);
-    limits::id("message_id", id)?;
-    Ok(Which::MessageId(id.to_owned()))
+    let mut of = Vec::new();
+    if let Some(id) = message_id.map(str::trim) {
+        let id = id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(id);
+        limits::id("message_id", id)?;
+        of.push(Which::MessageId(id.to_owned()));
+    }
+    if let Some(id) = relay_id.map(str::trim) {
+        limits::id("relay_id", id)?;
+        of.push(Which::RelayId(id.to_owned()));
+    }
+    if of.is_empty() {
+        return Err(invalid("message", "is required, or message_id, or relay_id"));
+    }
+    Ok(of)
 }
 
 fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
@@ -114,14 +168,11 @@ mod tests {
     fn event() -> DeliveryEvent {
         DeliveryEvent {
             relay: Some("ses".into()),
-            tenant: None,
             message: Some(ID.into()),
-            message_id: None,
-            kind: Kind::Bounced(Bounce::Hard),
             status: Some("5.1.1".into()),
             diagnostic: Some("smtp; 550 5.1.1\r\n <ann@example.com> unknown".into()),
-            occurred_at: "2026-11-21T11:59:00.123456Z".parse().unwrap(),
             event_id: Some("e1".into()),
+            ..DeliveryEvent::new(Kind::Bounced(Bounce::Hard), "2026-11-21T11:59:00.123456Z".parse().unwrap())
         }
     }
 
@@ -132,7 +183,7 @@ mod tests {
     #[test]
     fn a_stored_report_has_no_address_and_whole_milliseconds() {
         let Reported { of, report, .. } = checked(event()).unwrap();
-        assert_eq!(of, Which::Id(ID.parse().unwrap()));
+        assert_eq!(of, [Which::Id(ID.parse().unwrap())]);
         assert_eq!((report.kind, report.status), (Kind::Bounced(Bounce::Hard), Some(Status(5, 1, 1))));
         assert_eq!(report.diagnostic, "smtp; 550 5.1.1 <address> unknown");
         assert_eq!(report.occurred_at.to_string(), "2026-11-21T11:59:00.123Z");
@@ -141,28 +192,48 @@ mod tests {
     }
 
     #[test]
-    fn a_report_finds_its_message_by_id_then_by_message_id() {
-        let by = |message: Option<&str>, message_id: Option<&str>| {
-            let (message, message_id) = (message.map(str::to_owned), message_id.map(str::to_owned));
-            checked(DeliveryEvent { message, message_id, ..event() }).map(|reported| reported.of)
+    fn a_report_finds_its_message_by_id_or_else_by_message_id_and_then_by_the_relays_id() {
+        let by = |message: Option<&str>, message_id: Option<&str>, relay_id: Option<&str>| {
+            let [message, message_id, relay_id] = [message, message_id, relay_id].map(|id| id.map(str::to_owned));
+            checked(DeliveryEvent { message, message_id, relay_id, ..event() }).map(|reported| reported.of)
         };
-        assert_eq!(by(Some(ID), Some("<m@example.com>")), Ok(Which::Id(ID.parse().unwrap())));
+        let message_id = || Which::MessageId("m@example.com".into());
+        assert_eq!(by(Some(ID), Some("<m@example.com>"), Some("r1")), Ok(vec![Which::Id(ID.parse().unwrap())]));
         for written in ["<m@example.com>", " m@example.com "] {
-            assert_eq!(by(None, Some(written)), Ok(Which::MessageId("m@example.com".into())));
+            assert_eq!(by(None, Some(written), None), Ok(vec![message_id()]));
         }
+        assert_eq!(by(None, Some("m@example.com"), Some("r1")), Ok(vec![message_id(), Which::RelayId("r1".into())]));
+        assert_eq!(by(None, None, Some("r1")), Ok(vec![Which::RelayId("r1".into())]));
+    }
+
+    #[test]
+    fn a_link_is_one_line_of_limited_length() {
+        let url = |url: &str| {
+            checked(DeliveryEvent { kind: Kind::Clicked, url: Some(url.into()), ..event() })
+                .unwrap()
+                .report
+                .url
+                .unwrap()
+        };
+        assert_eq!(url("https://app.example.com/\u{0}\r\na?x=1"), "https://app.example.com/a?x=1");
+        assert_eq!(url(&"ü".repeat(3_000)).chars().count(), 2_000);
     }
 
     #[test]
     fn a_refusal_names_the_field_and_what_would_be_right() {
         let ahead = "2026-11-22T12:00:01Z".parse().unwrap();
         for (wrong, says) in [
-            (DeliveryEvent { message: None, ..event() }, "message: is required, or message_id"),
+            (DeliveryEvent { message: None, ..event() }, "message: is required, or message_id, or relay_id"),
             (DeliveryEvent { message: Some("7".into()), ..event() }, "message: \"7\" is not a UUID"),
             (DeliveryEvent { message: None, message_id: Some("<>".into()), ..event() }, "message_id: is required"),
             (DeliveryEvent { relay: Some(String::new()), ..event() }, "relay: is required"),
             (DeliveryEvent { tenant: Some("a\nb".into()), ..event() }, "tenant: has the control character"),
             (DeliveryEvent { event_id: Some("x".repeat(256)), ..event() }, "event_id: has 256 bytes, the limit is 255"),
             (DeliveryEvent { status: Some("550".into()), ..event() }, "status: \"550\" is not an enhanced status code"),
+            (
+                DeliveryEvent { kind: Kind::Opened, never_sent: true, ..event() },
+                "never_sent: does not fit an event of the kind opened",
+            ),
             (DeliveryEvent { occurred_at: ahead, ..event() }, "occurred_at: 2026-11-22T12:00:01Z is more than a day"),
         ] {
             let said = checked(wrong).unwrap_err();

@@ -79,6 +79,12 @@ impl Kind {
         }
     }
 
+    /// Tells if a provider can report the event about a message that it kept back.
+    #[must_use]
+    pub const fn fits_never_sent(self) -> bool {
+        matches!(self, Self::Bounced(_) | Self::Complained | Self::Unsubscribed)
+    }
+
     /// Of a bounce, which.
     #[must_use]
     pub const fn bounce(self) -> Option<Bounce> {
@@ -149,14 +155,45 @@ pub struct Report {
     pub diagnostic: String,
     /// In whole milliseconds.
     pub occurred_at: Timestamp,
+    /// The provider kept the message back because of a list or a rule of its own. The recipient's server was not asked.
+    #[serde(skip_serializing_if = "is_false")]
+    pub never_sent: bool,
+    /// Tells if a machine opened the message or followed the link; `None` if the provider does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<bool>,
+    /// The link that was followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Report {
+    /// Returns a report without details.
+    #[must_use]
+    pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
+        Self { kind, status: None, diagnostic: String::new(), occurred_at, never_sent: false, machine: None, url: None }
+    }
+
+    /// Tells if the relay gave the message up for good. A soft bounce, and a copy that the provider kept back, say nothing about
+    /// another copy of the message.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        !self.never_sent && matches!(self.kind, Kind::Bounced(Bounce::Hard | Bounce::Policy))
+    }
+
     /// Returns an id that equal reports about the same message share. The provider's own id is not part of the id, because
     /// SendGrid may change its id when it repeats an event.
     #[must_use]
     pub fn id(&self, message: Uuid) -> Uuid {
-        Uuid::new_v5(&message, format!("{} {self}", self.occurred_at.as_millisecond()).as_bytes())
+        let mut text = format!("{} {self}", self.occurred_at.as_millisecond());
+        // Former versions knew neither, and an event that was recorded by one of them is the same event today.
+        text.extend(self.machine.map(|machine| format!(" machine={machine}")));
+        text.extend(self.url.as_ref().map(|url| format!(" url={url}")));
+        Uuid::new_v5(&message, text.as_bytes())
     }
 }
 
@@ -164,6 +201,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
+        if self.never_sent {
+            f.write_str(", never sent")?;
+        }
         let status = self.status.map(|status| status.to_string()).unwrap_or_default();
         let said = [status.as_str(), &self.diagnostic].into_iter().filter(|part| !part.is_empty());
         let said = said.collect::<Vec<_>>().join(" ");
@@ -210,11 +250,11 @@ mod tests {
 
     #[test]
     fn equal_reports_have_one_id_and_different_reports_differ() {
+        let at = Timestamp::from_second(1_800_000_000).unwrap();
         let report = Report {
-            kind: Kind::Bounced(Bounce::Hard),
             status: Some(Status(5, 1, 1)),
             diagnostic: "no such user".into(),
-            occurred_at: Timestamp::from_second(1_800_000_000).unwrap(),
+            ..Report::new(Kind::Bounced(Bounce::Hard), at)
         };
         let (id, one) = (report.id(Uuid::from_u128(1)), Uuid::from_u128(1));
         assert_eq!(report.clone().id(one), id);
@@ -225,9 +265,21 @@ mod tests {
             Report { occurred_at: later, ..report.clone() }.id(one),
             Report { status: None, ..report.clone() }.id(one),
             Report { kind: Kind::Bounced(Bounce::Soft), ..report.clone() }.id(one),
+            Report { never_sent: true, ..report.clone() }.id(one),
+            Report { machine: Some(false), ..report.clone() }.id(one),
+            Report { url: Some("https://app.example.com".into()), ..report.clone() }.id(one),
         ] {
             assert_ne!(other, id);
         }
+        let never_sent = Report { never_sent: true, ..report };
+        assert_eq!(never_sent.to_string(), "bounced, never sent: 5.1.1 no such user");
+    }
+
+    #[test]
+    fn an_event_that_a_former_version_recorded_keeps_its_id() {
+        let at = Timestamp::from_second(1_800_000_000).unwrap();
+        let id = Report::new(Kind::Opened, at).id(Uuid::from_u128(1));
+        assert_eq!(id, Uuid::new_v5(&Uuid::from_u128(1), b"1800000000000 opened"));
     }
 
     #[test]

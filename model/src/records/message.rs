@@ -178,6 +178,9 @@ pub struct AttemptRecord {
     pub class: Option<AttemptClass>,
     /// See [`AttemptEnd::reply`].
     pub reply: Option<String>,
+    /// See [`AttemptEnd::relay_id`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay_id: Option<String>,
     /// The end of the attempt, if a later attempt had begun before.
     pub late: Option<LateEnd>,
 }
@@ -215,6 +218,8 @@ pub struct AttemptEnd {
     pub class: AttemptClass,
     /// The relay's reply: code, enhanced code and text, without addresses; empty when there was none.
     pub reply: String,
+    /// The relay's own id of the message, if the relay took the message and its reply names one.
+    pub relay_id: Option<String>,
     /// Ends the message, and the digest that it is of, with the attempt, in the same transaction.
     pub closed: Option<Closed>,
     /// The address must not be mailed again: recorded in the same transaction, where the latest `consecutive` messages to it

@@ -13,23 +13,23 @@ use uuid::Uuid;
 
 use super::{Bench, at, end, ends, entry, events, message, window_of};
 
-const HARD: Kind = Kind::Bounced(Bounce::Hard);
-const SOFT: Kind = Kind::Bounced(Bounce::Soft);
+pub(super) const HARD: Kind = Kind::Bounced(Bounce::Hard);
+pub(super) const SOFT: Kind = Kind::Bounced(Bounce::Soft);
 /// Soft bounces in a row that suppress an address here.
-const MOST: u32 = 2;
+pub(super) const MOST: u32 = 2;
 
-fn reported(message: Uuid, kind: Kind, seconds: i64) -> Reported {
-    let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(seconds) };
-    Reported { relay: Some("relay".into()), tenant: None, of: Which::Id(message), report, event_id: None }
+pub(super) fn reported(message: Uuid, kind: Kind, seconds: i64) -> Reported {
+    let (of, report) = (vec![Which::Id(message)], Report::new(kind, at(seconds)));
+    Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None }
 }
 
 /// A digest's message, that of a key of any tenant.
-fn of_digest(window: &Window, address: &str) -> Message {
+pub(super) fn of_digest(window: &Window, address: &str) -> Message {
     let message_id = format!("{}@example.com", window.digest_id);
     Message { envelope_to: address.into(), message_id, ..message(window, "body") }
 }
 
-fn single(tenant: &str, name: &str, address: &str) -> Message {
+pub(super) fn single(tenant: &str, name: &str, address: &str) -> Message {
     let key = MessageKey::new(tenant.into(), name.into()).unwrap();
     let (id, message_id) = (key.message_id(), format!("{}@example.com", key.message_id()));
     let origin = Origin::Single { key, user: None, content_sha256: "body".into() };
@@ -37,7 +37,7 @@ fn single(tenant: &str, name: &str, address: &str) -> Message {
     Message { id, origin, message_id, ..of_digest(&window, address) }
 }
 
-fn key_of(tenant: &str, user: &str) -> Key {
+pub(super) fn key_of(tenant: &str, user: &str) -> Key {
     Key::new(tenant.into(), "activity".into(), user.into()).unwrap()
 }
 
@@ -50,21 +50,21 @@ impl Bench {
         self.tell(&reported(message, kind, seconds)).await.unwrap()
     }
 
-    async fn said_of(&self, message: Uuid) -> MessageRecord {
+    pub(super) async fn said_of(&self, message: Uuid) -> MessageRecord {
         self.store.message(message).await.unwrap().unwrap()
     }
 
-    async fn state_of(&self, message: Uuid) -> (MessageState, String) {
+    pub(super) async fn state_of(&self, message: Uuid) -> (MessageState, String) {
         let record = self.said_of(message).await;
         (record.state, record.why)
     }
 
-    async fn reasons(&self, tenant: &str, address: &str) -> Vec<Reason> {
+    pub(super) async fn reasons(&self, tenant: &str, address: &str) -> Vec<Reason> {
         self.store.suppressed(tenant, address).await.unwrap()
     }
 
     /// Goes past the dot, and no further.
-    async fn past_the_dot(&self, message: Uuid) -> u32 {
+    pub(super) async fn past_the_dot(&self, message: Uuid) -> u32 {
         match self.store.begin_attempt(message, "relay", at(200)).await.unwrap() {
             AttemptStart::Proceed { number, .. } => {
                 assert!(self.store.past_the_dot(message, number, at(201)).await.unwrap());
@@ -74,20 +74,20 @@ impl Bench {
         }
     }
 
-    async fn sent(&self, message: Uuid) {
+    pub(super) async fn sent(&self, message: Uuid) {
         let number = self.past_the_dot(message).await;
         self.store.end_attempt(message, number, &ends(AttemptClass::Sent, Outcome::Sent), at(202)).await.unwrap();
     }
 
     /// The message of the `n`th digest of a user, in the outbox.
-    async fn digest_of(&self, key: &Key, n: i64, address: &str) -> Window {
+    pub(super) async fn digest_of(&self, key: &Key, n: i64, address: &str) -> Window {
         let window = window_of(key, n);
         self.claim(&window, &events(&[&format!("{n}")]), at(1)).await;
         self.store.put_message(&of_digest(&window, address), None).await.unwrap();
         window
     }
 
-    async fn sent_digest(&self, user: &str, n: i64) -> Uuid {
+    pub(super) async fn sent_digest(&self, user: &str, n: i64) -> Uuid {
         let id = self.digest_of(&key_of("acme", user), n, &format!("{user}@example.com")).await.digest_id;
         self.sent(id).await;
         id
@@ -161,14 +161,14 @@ pub async fn one_tenants_webhook_reaches_no_message_of_another(bench: &Bench) {
     }
     let [ours, theirs] = &messages;
     for of in [Which::Id(theirs.id), Which::MessageId(theirs.message_id.clone())] {
-        let event = Reported { tenant: Some("acme".into()), of, ..reported(theirs.id, HARD, 300) };
+        let event = Reported { tenant: Some("acme".into()), of: vec![of], ..reported(theirs.id, HARD, 300) };
         assert_eq!(bench.tell(&event).await, None);
     }
     assert_eq!(bench.state_of(theirs.id).await.0, MessageState::Sent);
 
     // One provider's id of an event does not stand for another tenant's event.
     for (message, tenant) in [(ours, "acme"), (theirs, "other")] {
-        let of = Which::MessageId(message.message_id.clone());
+        let of = vec![Which::MessageId(message.message_id.clone())];
         let event_id = Some("e1".to_owned());
         let event =
             Reported { tenant: Some(tenant.into()), of, event_id, ..reported(message.id, Kind::Complained, 300) };
@@ -270,13 +270,13 @@ pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
 }
 
 /// Three messages to one address with their reports. No report says that the second was accepted.
-struct Story {
+pub(super) struct Story {
     tenant: String,
-    messages: [Uuid; 3],
+    pub(super) messages: [Uuid; 3],
 }
 
 impl Story {
-    async fn begin(bench: &Bench, tenant: String) -> Self {
+    pub(super) async fn begin(bench: &Bench, tenant: String) -> Self {
         let address = "ann@example.com";
         let key = key_of(&tenant, "ann");
         let sent = bench.digest_of(&key, 0, address).await.digest_id;
@@ -290,11 +290,16 @@ impl Story {
         Self { tenant, messages: [sent, ambiguous, single.id] }
     }
 
-    /// All that is left of it, whatever its tenant is called.
+    /// Tells the events one by one.
     async fn end(&self, bench: &Bench, told: &[(usize, usize, i64)]) -> String {
         for (message, kind, seconds) in told {
             bench.told(self.messages[*message], Kind::ALL[*kind], 300 + seconds).await;
         }
+        self.left(bench).await
+    }
+
+    /// All that is left of it, whatever its tenant is called.
+    pub(super) async fn left(&self, bench: &Bench) -> String {
         let mut states = Vec::new();
         for message in self.messages {
             let MessageRecord { state, why, sent_at, closed_at, .. } = bench.said_of(message).await;

@@ -169,12 +169,11 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
     assert_eq!(bench.outcome(&sending).await, Some(Outcome::Ambiguous));
     // The provider reports later still.
     let report = Report {
-        kind: Kind::Bounced(Bounce::Hard),
-        status: None,
         diagnostic: format!("no such user {mark}"),
-        occurred_at: at(950),
+        url: Some(format!("https://app.example.com/{mark}")),
+        ..Report::new(Kind::Bounced(Bounce::Hard), at(950))
     };
-    let of = Which::Id(sending.digest_id);
+    let of = vec![Which::Id(sending.digest_id)];
     let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
     bench.store.put_delivery_event(&event, 5, at(951)).await.unwrap().unwrap();
     assert_eq!(bench.store.suppressed("acme", mark).await.unwrap(), [Reason::HardBounce]);

@@ -77,8 +77,8 @@ impl Bench {
 
     async fn report(&self, window: &Window, diagnostic: &str) {
         let (kind, diagnostic) = (Kind::Delivered, diagnostic.to_owned());
-        let report = Report { kind, status: None, diagnostic, occurred_at: at(300) };
-        let of = Which::Id(window.digest_id);
+        let report = Report { diagnostic, ..Report::new(kind, at(300)) };
+        let of = vec![Which::Id(window.digest_id)];
         let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
         assert!(self.store.put_delivery_event(&event, 5, at(301)).await.unwrap().is_some());
     }

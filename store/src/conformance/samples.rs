@@ -94,6 +94,7 @@ pub fn end(class: AttemptClass) -> AttemptEnd {
         phase: Phase::Done,
         class,
         reply: class.name().into(),
+        relay_id: None,
         closed: None,
         suppress: None,
         consecutive: 1,

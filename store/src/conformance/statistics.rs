@@ -86,8 +86,8 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     assert!(bench.dot(&sent, number).await);
     bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
     for kind in [Kind::Bounced(Bounce::Soft), Kind::Bounced(Bounce::Policy), Kind::Complained, Kind::Opened] {
-        let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(300) };
-        let of = Which::Id(sent.digest_id);
+        let report = Report::new(kind, at(300));
+        let of = vec![Which::Id(sent.digest_id)];
         let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
         bench.store.put_delivery_event(&event, 9, at(400)).await.unwrap().unwrap();
     }
@@ -118,8 +118,8 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
 /// Records a delivery event of each kind about the window's message.
 async fn report(bench: &Bench, sent: &tidings_model::step::Window, kinds: &[Kind], received_at: Timestamp) {
     for &kind in kinds {
-        let report = Report { kind, status: None, diagnostic: String::new(), occurred_at: at(300) };
-        let of = Which::Id(sent.digest_id);
+        let report = Report::new(kind, at(300));
+        let of = vec![Which::Id(sent.digest_id)];
         let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
         bench.store.put_delivery_event(&event, 9, received_at).await.unwrap().unwrap();
     }

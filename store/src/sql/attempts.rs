@@ -26,12 +26,12 @@ pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
 
 pub const END_ATTEMPT: &str = "
-UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6
+UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')
 WHERE message = $1 AND number = $2 AND class IS NULL";
 
 /// Without the relay's words if the recipient was erased.
 pub const LATE_END: &str = "
-UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5,
+UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, relay_id = NULLIF($7, ''),
     late_reply = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1 AND erased_at IS NOT NULL) THEN '' ELSE $6 END
 WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
 
@@ -49,7 +49,8 @@ SELECT COUNT(*) FROM (
 WHERE class = $2";
 
 pub const ATTEMPTS: &str = "
-SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, late_at, late_phase, late_class, late_reply
+SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, relay_id,
+       late_at, late_phase, late_class, late_reply
 FROM attempts WHERE message = $1 ORDER BY number";
 
 /// The standing of an attempt whose end is reported.
@@ -173,7 +174,8 @@ impl<D: Dialect> Sql<D> {
             let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
             let update =
                 update.bind(now.as_millisecond()).bind(end.phase.name().to_owned()).bind(end.class.name().to_owned());
-            if D::rows(&update.bind(no_nul(&end.reply)).execute(&mut *connection).await?) > 0 {
+            let update = update.bind(no_nul(&end.reply)).bind(end.relay_id.clone().unwrap_or_default());
+            if D::rows(&update.execute(&mut *connection).await?) > 0 {
                 return Ok(standing);
             }
         }
@@ -192,6 +194,7 @@ pub struct AttemptRow {
     phase: Option<Phase>,
     class: Option<AttemptClass>,
     reply: Option<String>,
+    relay_id: Option<String>,
     late_at: Option<Timestamp>,
     late_phase: Option<Phase>,
     late_class: Option<AttemptClass>,
@@ -217,6 +220,7 @@ impl From<AttemptRow> for AttemptRecord {
             phase: row.phase,
             class: row.class,
             reply: row.reply,
+            relay_id: row.relay_id,
             late,
         }
     }

@@ -44,7 +44,7 @@ WHERE suppressions.suppressed_at > excluded.suppressed_at";
 pub const DELETE_SUPPRESSIONS: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2";
 
 pub const ERASE_REPORTS_OF_ADDRESS: &str = "
-UPDATE delivery_events SET address_lower = $3, diagnostic = '' WHERE tenant = $1 AND address_lower = $2";
+UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL WHERE tenant = $1 AND address_lower = $2";
 
 /// Digests of a key that still have a text.
 macro_rules! digests_to_erase {
@@ -88,8 +88,8 @@ pub const REPORTED_ADDRESSES: &str = "SELECT DISTINCT tenant, address_lower FROM
 
 /// `$2` address, `$3` pseudonym.
 pub const ERASE_REPORTS: &str = "
-UPDATE delivery_events SET address_lower = $3, diagnostic = ''
-WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR address_lower <> $3)";
+UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL
+WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NULL OR address_lower <> $3)";
 
 pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";

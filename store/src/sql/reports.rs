@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use sqlx::error::BoxDynError;
 use sqlx::{query, query_as};
 use tidings_model::delivery_events::{
-    Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, Status, Which, effects,
+    Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status, WebhookRequest,
+    Which, effects,
 };
 use tidings_model::records::{MessageRecord, Origin, Reason};
 use tidings_model::step::{Closed, Outcome};
@@ -33,20 +34,26 @@ SELECT m.id FROM messages m
 WHERE (m.id = $1 OR m.message_id = $2) AND (m.tenant = $3 OR $3 = '')
   AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) LIMIT 2";
 
+/// `$1` the relay's id, `$2` tenant or empty.
+pub const MESSAGE_OF_RELAY_ID: &str = "
+SELECT DISTINCT a.message FROM attempts a
+WHERE a.relay_id = $1 AND a.past_the_dot_at IS NOT NULL AND (a.tenant = $2 OR $2 = '') LIMIT 2";
+
 pub const PUT_DELIVERY_EVENT: &str = "
 INSERT INTO delivery_events (message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id,
-                             occurred_at, received_at)
-VALUES ($1, $2, $3, $4, $5, NULLIF($6, ''), NULLIF($7, ''), $8, NULLIF($9, ''), NULLIF($10, ''), $11, $12)
+                             occurred_at, received_at, never_sent, machine, url)
+VALUES ($1, $2, $3, $4, $5, NULLIF($6, ''), NULLIF($7, ''), $8, NULLIF($9, ''), NULLIF($10, ''), $11, $12, $13,
+        NULLIF($14, ''), NULLIF($15, ''))
 ON CONFLICT DO NOTHING";
 
 pub const DELIVERY_EVENTS: &str = "
-SELECT kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+SELECT kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at, never_sent, machine, url
 FROM delivery_events WHERE message = $1 ORDER BY occurred_at, event";
 
 /// The time of the first soft bounce of each message to the address since its last delivery; `$3` limit.
 pub const SOFT_BOUNCED: &str = "
 SELECT MIN(e.occurred_at) AS first_at FROM delivery_events e
-WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft'
+WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft' AND NOT e.never_sent
   AND e.occurred_at > COALESCE((SELECT MAX(d.occurred_at) FROM delivery_events d
                                 WHERE d.tenant = $1 AND d.address_lower = $2 AND d.kind = 'delivered'), -1)
   AND NOT EXISTS (SELECT 1 FROM delivery_events d WHERE d.message = e.message AND d.kind = 'delivered')
@@ -59,6 +66,9 @@ WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced'
 
 pub const TAKEN_BY: &str = "
 SELECT relay FROM attempts WHERE message = $1 AND (class = 'sent' OR late_class = 'sent') ORDER BY number DESC LIMIT 1";
+
+const YES: &str = "yes";
+const NO: &str = "no";
 
 /// Of one that has an end.
 pub const REPORT_MESSAGE: &str = "UPDATE messages SET state = $2, why = $3 WHERE id = $1 AND closed_at IS NOT NULL";
@@ -75,23 +85,25 @@ impl<D: Dialect> Reports for Sql<D> {
         within_timeout(async {
             let mut tx = self.write().await?;
             let Some(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
-            let locked = Self::lock_message(&mut tx, id).await?;
-            let row: RecordRow = query_as(MESSAGE_RECORD).bind(id.to_string()).fetch_one(&mut *tx).await?;
-            let message = MessageRecord::from(row);
-            let event = &spoken_of(&message, event);
-            let withdrawn = match (&message.origin, event.report.kind) {
-                (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
-                _ => None,
-            };
-            if !Self::insert_report(&mut tx, &message, event, now).await? {
-                return Ok(Some(Recorded { message: id, again: true, withdrawn, bounced_by: None }));
-            }
-            let effects = Self::effects_of(&mut tx, &message, event, soft_bounces, now).await?;
-            Self::carry_out(&mut tx, &message, locked, &effects, event.report.occurred_at, now).await?;
-            let hard = event.report.kind == Kind::Bounced(Bounce::Hard);
-            let bounced_by = if hard { Self::taken_by(&mut tx, id).await? } else { None };
+            let recorded = Self::record_event(&mut tx, id, event, soft_bounces, now).await?;
             tx.commit().await?;
-            Ok(Some(Recorded { message: id, again: false, withdrawn, bounced_by }))
+            Ok(Some(recorded))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(relay = request.relay, events = request.events.len()), err(level = "debug"))]
+    async fn put_webhook_request(
+        &self,
+        request: &WebhookRequest,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<RequestRecorded> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let recorded = Self::record_request(&mut tx, request, soft_bounces, now).await?;
+            tx.commit().await?;
+            Ok(recorded)
         })
         .await
     }
@@ -103,19 +115,57 @@ impl<D: Dialect> Reports for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Of two messages that it could be about it is about neither.
-    async fn find_reported(connection: &mut D::Connection, event: &Reported) -> Result<Option<Uuid>> {
-        let (id, message_id) = match &event.of {
-            Which::Id(id) => (id.to_string(), String::new()),
-            Which::MessageId(message_id) => (String::new(), message_id.clone()),
+    /// Records an event about the message `id`, with its effects.
+    pub(super) async fn record_event(
+        tx: &mut D::Connection,
+        id: Uuid,
+        event: &Reported,
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Recorded> {
+        let locked = Self::lock_message(&mut *tx, id).await?;
+        let message = Self::reported_message(&mut *tx, id).await?;
+        let event = &spoken_of(&message, event);
+        let withdrawn = match (&message.origin, event.report.kind) {
+            (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
+            _ => None,
         };
-        let statement = query_as(REPORTED_MESSAGE).bind(id).bind(message_id);
-        let statement = statement.bind(event.tenant.clone().unwrap_or_default());
-        let found: Vec<(String,)> = statement.fetch_all(connection).await?;
-        match found.as_slice() {
-            [(id,)] => id.parse().map(Some).map_err(|_| Error::Broken(format!("a message id in the store: {id:?}"))),
-            _ => Ok(None),
+        if !Self::insert_report(&mut *tx, &message, event, now).await? {
+            return Ok(Recorded { message: id, again: true, withdrawn, bounced_by: None });
         }
+        let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
+        Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;
+        // A message that the provider kept back met no server, so that it says nothing about the relay.
+        let hard = event.report.kind == Kind::Bounced(Bounce::Hard) && !event.report.never_sent;
+        let bounced_by = if hard { Self::taken_by(tx, id).await? } else { None };
+        Ok(Recorded { message: id, again: false, withdrawn, bounced_by })
+    }
+
+    pub(super) async fn reported_message(connection: &mut D::Connection, id: Uuid) -> Result<MessageRecord> {
+        let row: RecordRow = query_as(MESSAGE_RECORD).bind(id.to_string()).fetch_one(connection).await?;
+        Ok(MessageRecord::from(row))
+    }
+
+    /// Finds the message by the first reference that anything has. An event that could be about two messages is about neither.
+    pub(super) async fn find_reported(connection: &mut D::Connection, event: &Reported) -> Result<Option<Uuid>> {
+        let tenant = event.tenant.clone().unwrap_or_default();
+        for which in &event.of {
+            let statement = match which {
+                Which::Id(id) => query_as(REPORTED_MESSAGE).bind(id.to_string()).bind(String::new()),
+                Which::MessageId(message_id) => query_as(REPORTED_MESSAGE).bind(String::new()).bind(message_id.clone()),
+                Which::RelayId(relay_id) => query_as(MESSAGE_OF_RELAY_ID).bind(relay_id.clone()),
+            };
+            let found: Vec<(String,)> = statement.bind(tenant.clone()).fetch_all(&mut *connection).await?;
+            match found.as_slice() {
+                [] => {}
+                [(id,)] => {
+                    let broken = |_| Error::Broken(format!("a message id in the store: {id:?}"));
+                    return id.parse().map(Some).map_err(broken);
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// `false`: it was there.
@@ -125,7 +175,8 @@ impl<D: Dialect> Sql<D> {
         event: &Reported,
         now: Timestamp,
     ) -> Result<bool> {
-        let Report { kind, status, diagnostic, occurred_at } = &event.report;
+        let Report { kind, status, diagnostic, occurred_at, never_sent, machine, url } = &event.report;
+        let machine = machine.map_or("", |machine| if machine { YES } else { NO });
         let insert = query(PUT_DELIVERY_EVENT)
             .bind(message.id.to_string())
             .bind(event.report.id(message.id).to_string())
@@ -138,7 +189,10 @@ impl<D: Dialect> Sql<D> {
             .bind(event.relay.clone().unwrap_or_default())
             .bind(event.event_id.clone().unwrap_or_default())
             .bind(occurred_at.as_millisecond())
-            .bind(now.as_millisecond());
+            .bind(now.as_millisecond())
+            .bind(*never_sent)
+            .bind(machine.to_owned())
+            .bind(url.clone().unwrap_or_default());
         Ok(D::rows(&insert.execute(connection).await?) > 0)
     }
 
@@ -234,6 +288,7 @@ fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
     let mut event = event.clone();
     if message.envelope_to.starts_with(PREFIX) {
         event.report.diagnostic = String::new();
+        event.report.url = None;
     }
     event
 }
@@ -249,6 +304,9 @@ pub struct ReportRow {
     event_id: Option<String>,
     occurred_at: Timestamp,
     received_at: Timestamp,
+    never_sent: bool,
+    machine: Option<String>,
+    url: Option<String>,
 }
 }
 
@@ -256,11 +314,13 @@ impl TryFrom<ReportRow> for ReportRecord {
     type Error = Error;
 
     fn try_from(row: ReportRow) -> Result<Self> {
-        let ReportRow { status, diagnostic, relay, event_id, occurred_at, received_at, .. } = row;
+        let ReportRow { status, diagnostic, relay, event_id, occurred_at, received_at, never_sent, url, .. } = row;
         let is = |kind: &Kind| kind.name() == row.kind && kind.bounce().map(Bounce::name) == row.bounce.as_deref();
         let kind = Kind::ALL.into_iter().find(is);
         let kind = kind.ok_or_else(|| Error::Broken(unknown("kind of delivery event", &row.kind).to_string()))?;
-        Ok(Self { report: Report { kind, status, diagnostic, occurred_at }, relay, event_id, received_at })
+        let machine = row.machine.map(|machine| machine == YES);
+        let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
+        Ok(Self { report, relay, event_id, received_at })
     }
 }
 

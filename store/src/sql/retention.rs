@@ -32,6 +32,10 @@ pub const DELETE_DEAD_LETTERS: &str = "
 DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
     (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
 
+/// The keys of signals have three parts, and match none of these.
+pub const DELETE_WEBHOOK_LETTERS: &str = "
+DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT value->>0, value->>1 FROM {each})";
+
 pub const DELETE_ATTEMPTS: &str = "DELETE FROM attempts WHERE message IN (SELECT value->>0 FROM {each})";
 
 pub const DELETE_REPORTS: &str =
@@ -111,7 +115,7 @@ impl<D: Dialect> Sql<D> {
         let statements: &[&str] = match kind {
             Kind::Events => &[DELETE_EVENTS],
             Kind::Retracts => &[DELETE_RETRACTS],
-            Kind::DeadLetters => &[DELETE_DEAD_LETTERS],
+            Kind::DeadLetters => &[DELETE_DEAD_LETTERS, DELETE_WEBHOOK_LETTERS],
             Kind::Messages => &[DELETE_ATTEMPTS, DELETE_MESSAGES],
             Kind::DeliveryEvents => &[DELETE_REPORTS],
         };

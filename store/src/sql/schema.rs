@@ -22,6 +22,7 @@ macro_rules! migrations {
             (5, "listings", include_str!(concat!("../../migrations/", $database, "/0005_listings.sql"))),
             (6, "returns", include_str!(concat!("../../migrations/", $database, "/0006_returns.sql"))),
             (7, "emitted", include_str!(concat!("../../migrations/", $database, "/0007_emitted.sql"))),
+            (8, "webhooks", include_str!(concat!("../../migrations/", $database, "/0008_webhooks.sql"))),
         ]
     };
 }
@@ -30,7 +31,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 7;
+const VERSION: i64 = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

@@ -40,7 +40,7 @@ SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 
 
 /// `$1` tenant or empty, `$2` since.
 pub const REPORTED: &str = "
-SELECT COALESCE(relay, '') AS relay, CAST(SUM(CASE WHEN kind = 'bounced' THEN 1 ELSE 0 END) AS BIGINT) AS bounces,
+SELECT COALESCE(relay, '') AS relay, CAST(SUM(CASE WHEN kind = 'bounced' AND NOT never_sent THEN 1 ELSE 0 END) AS BIGINT) AS bounces,
        CAST(SUM(CASE WHEN kind = 'complained' THEN 1 ELSE 0 END) AS BIGINT) AS complaints
 FROM delivery_events
 WHERE received_at >= $2 AND kind IN ('bounced', 'complained') AND ($1 = '' OR tenant = $1)

@@ -242,6 +242,7 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
             phase: delivery.phase,
             class: delivery.class,
             reply: String::new(),
+            relay_id: None,
             closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
             suppress: None,
             consecutive: 1,

@@ -19,15 +19,10 @@ pub fn bounce(bytes: &[u8]) {
         let missing = matches!(status, Some(Status(5, 1, 1 | 2 | 3 | 6 | 10)));
         assert_eq!(kind == Kind::Bounced(Bounce::Hard), missing && kind.bounce().is_some(), "{kind} {status:?}");
         let event = DeliveryEvent {
-            relay: None,
-            tenant: None,
             message: Some("01234567-89ab-5def-8123-456789abcdef".to_owned()),
-            message_id: None,
-            kind,
             status: status.map(|status| status.to_string()),
             diagnostic: Some(diagnostic),
-            occurred_at: occurred_at.unwrap_or_default().min(Timestamp::UNIX_EPOCH),
-            event_id: None,
+            ..DeliveryEvent::new(kind, occurred_at.unwrap_or_default().min(Timestamp::UNIX_EPOCH))
         };
         let reported = event.check(Timestamp::UNIX_EPOCH).expect("a read report can be recorded");
         assert_presentable("a diagnostic", &reported.report.diagnostic, 4 * 300 + 20);

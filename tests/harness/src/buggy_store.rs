@@ -18,7 +18,7 @@ use temporalio_sdk::workflow_interceptors::{
 use tidings_model::{
     Event, Key, MessageKey, Retract,
     breaker::VersionedBreaker,
-    delivery_events::{Recorded, ReportRecord, Reported},
+    delivery_events::{Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
@@ -217,6 +217,7 @@ forward! { Outbox {
 
 forward! { Reports {
     fn put_delivery_event(event: &Reported, soft_bounces: u32, now: Timestamp) -> Option<Recorded>;
+    fn put_webhook_request(request: &WebhookRequest, soft_bounces: u32, now: Timestamp) -> RequestRecorded;
     fn delivery_events(message: Uuid) -> Vec<ReportRecord>;
 } }
 

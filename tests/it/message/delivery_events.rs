@@ -29,14 +29,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 fn reported(message: Uuid, kind: Kind) -> DeliveryEvent {
     DeliveryEvent {
         relay: Some("default".to_owned()),
-        tenant: None,
         message: Some(message.to_string()),
-        message_id: None,
-        kind,
-        status: None,
-        diagnostic: None,
-        occurred_at: Timestamp::now(),
-        event_id: None,
+        ..DeliveryEvent::new(kind, Timestamp::now())
     }
 }
 

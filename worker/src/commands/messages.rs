@@ -277,6 +277,7 @@ mod tests {
             phase: class.map(|_| Phase::Rcpt),
             class,
             reply: class.map(|_| "451 4.3.0 later".into()),
+            relay_id: None,
             late: None,
         }
     }
@@ -300,12 +301,11 @@ mod tests {
         };
         let attempts = [attempt(1, Some(AttemptClass::Deferred)), attempt(2, None)];
         let bounced = Report {
-            kind: Kind::Bounced(Bounce::Hard),
             status: Some(Status(5, 1, 1)),
             diagnostic: "no such user".into(),
-            occurred_at: at(60),
+            ..Report::new(Kind::Bounced(Bounce::Hard), at(60))
         };
-        let opened = Report { kind: Kind::Opened, status: None, diagnostic: String::new(), occurred_at: at(61) };
+        let opened = Report::new(Kind::Opened, at(61));
         let reports = [(bounced, Some("ses".to_owned())), (opened, None)].map(|(report, relay)| ReportRecord {
             report,
             relay,

@@ -24,13 +24,14 @@ SELECT COUNT(*) FROM digests d JOIN messages m ON m.id = d.digest_id
 WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND m.erased_at IS NULL";
 pub const COUNT_REPORTS: &str = "
 SELECT COUNT(*) FROM digests d JOIN delivery_events e ON e.message = d.digest_id
-WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND (e.diagnostic <> '' OR e.address_lower NOT LIKE 'erased:%')";
+WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND (e.diagnostic <> '' OR e.url IS NOT NULL
+     OR e.address_lower NOT LIKE 'erased:%')";
 pub const COUNT_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE workflow_id = $1";
 pub const COUNT_SINGLE: &str =
     "SELECT COUNT(*) FROM messages WHERE erased_at IS NULL AND id IN (SELECT value->>0 FROM {each})";
 pub const COUNT_REPORTS_AMONG: &str = "
 SELECT COUNT(*) FROM delivery_events
-WHERE (diagnostic <> '' OR address_lower NOT LIKE 'erased:%') AND message IN (SELECT value->>0 FROM {each})";
+WHERE (diagnostic <> '' OR url IS NOT NULL OR address_lower NOT LIKE 'erased:%') AND message IN (SELECT value->>0 FROM {each})";
 
 /// Single messages that are looked at together.
 const PAGE: u32 = 500;

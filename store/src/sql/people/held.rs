@@ -49,12 +49,14 @@ pub const MESSAGES_AMONG: &str = "
 SELECT id FROM messages WHERE id IN (SELECT value->>0 FROM {each}) ORDER BY created_at, id";
 
 pub const REPORTS_AMONG: &str = "
-SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at,
+       never_sent, machine, url
 FROM delivery_events WHERE message IN (SELECT value->>0 FROM {each}) ORDER BY message, occurred_at, event";
 
 /// Tenant, address. Those of messages that are gone.
 pub const REPORTS_OF_ADDRESS: &str = "
-SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at,
+       never_sent, machine, url
 FROM delivery_events
 WHERE tenant = $1 AND address_lower = $2 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = message)
   AND NOT EXISTS (SELECT 1 FROM digests d WHERE d.digest_id = message)

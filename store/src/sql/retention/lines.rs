@@ -125,6 +125,28 @@ impl From<DeadLetterRow> for Line {
 }
 
 row! {
+/// Columns of [`OLD_WEBHOOK_LETTERS`](super::selection::OLD_WEBHOOK_LETTERS).
+pub struct WebhookLetterRow {
+    relay: String,
+    sha256: String,
+    reason: String,
+    size: i64,
+    head: String,
+    buried_at: Timestamp,
+}
+}
+
+impl From<WebhookLetterRow> for Line {
+    fn from(row: WebhookLetterRow) -> Self {
+        let json = json!({
+            "kind": "webhook_dead_letter", "relay": row.relay, "reason": row.reason, "size": row.size,
+            "sha256": row.sha256, "head": row.head, "buried_at": row.buried_at,
+        });
+        Self { key: json!([row.relay, row.sha256]), json, since: row.buried_at }
+    }
+}
+
+row! {
 /// Columns of [`OLD_REPORTS`](super::statements::OLD_REPORTS).
 pub struct ReportRow {
     message: String,
@@ -139,6 +161,9 @@ pub struct ReportRow {
     event_id: Option<String>,
     occurred_at: Timestamp,
     received_at: Timestamp,
+    never_sent: bool,
+    machine: Option<String>,
+    url: Option<String>,
 }
 }
 
@@ -148,7 +173,7 @@ impl From<ReportRow> for Line {
             "kind": "delivery_event", "message": row.message, "tenant": row.tenant, "address": row.address_lower,
             "event": row.kind, "bounce": row.bounce, "status": row.status, "diagnostic": row.diagnostic,
             "relay": row.relay, "event_id": row.event_id, "occurred_at": row.occurred_at,
-            "received_at": row.received_at,
+            "received_at": row.received_at, "never_sent": row.never_sent, "machine": row.machine, "url": row.url,
         });
         Self { key: json!([row.message, row.event]), json, since: row.received_at }
     }

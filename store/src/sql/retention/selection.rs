@@ -5,7 +5,7 @@ use super::super::columns::row;
 use super::super::dialect::Dialect;
 use super::super::message::{MESSAGE, MESSAGE_RECORD};
 use super::super::{Sql, json};
-use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
+use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, WebhookLetterRow};
 use crate::Result;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -61,7 +61,13 @@ pub const OLD_DEAD_LETTERS: &str = "
 SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at, emitted_at, emitted_by
 FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
 
-pub const COUNT_OLD_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1";
+pub const OLD_WEBHOOK_LETTERS: &str = "
+SELECT relay, sha256, reason, size, head, buried_at
+FROM webhook_dead_letters WHERE buried_at < $1 ORDER BY buried_at, relay, sha256 LIMIT $2";
+
+pub const COUNT_OLD_DEAD_LETTERS: &str = "
+SELECT (SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1)
+     + (SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at < $1)";
 
 /// Ended before `$1`, as did their digest.
 macro_rules! old_messages {
@@ -81,7 +87,8 @@ pub const CLOSED_AMONG: &str =
     "SELECT digest_id FROM digests WHERE state = 'closed' AND digest_id IN (SELECT value->>0 FROM {each})";
 
 pub const OLD_REPORTS: &str = "
-SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at
+SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at,
+       never_sent, machine, url
 FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
 
 pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
@@ -152,9 +159,15 @@ impl<D: Dialect> Sql<D> {
         before: Timestamp,
         limit: i64,
     ) -> Result<Expired> {
-        let rows = query_as(Self::locked(OLD_DEAD_LETTERS)).bind(before.as_millisecond()).bind(limit);
-        let rows: Vec<DeadLetterRow> = rows.fetch_all(connection).await?;
-        Ok(Expired::of(rows, limit))
+        let signals = query_as(Self::locked(OLD_DEAD_LETTERS)).bind(before.as_millisecond()).bind(limit);
+        let signals: Vec<DeadLetterRow> = signals.fetch_all(&mut *connection).await?;
+        let webhooks = query_as(Self::locked(OLD_WEBHOOK_LETTERS)).bind(before.as_millisecond()).bind(limit);
+        let webhooks: Vec<WebhookLetterRow> = webhooks.fetch_all(connection).await?;
+        let mut lines: Vec<Line> =
+            signals.into_iter().map(Into::into).chain(webhooks.into_iter().map(Into::into)).collect();
+        lines.sort_by_key(|line| line.since);
+        lines.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(Expired::of(lines, limit))
     }
 
     pub(in crate::sql) async fn old_reports(

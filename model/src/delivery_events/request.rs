@@ -1,0 +1,44 @@
+//! A request of a webhook, once it is authentic and read: everything that the store records in one transaction.
+
+use super::{Recorded, Reported};
+
+/// The contents of an authentic request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebhookRequest {
+    /// The relay whose webhook received the request.
+    pub relay: String,
+    pub events: Vec<Reported>,
+    /// Set if the provider signs a token instead of the body.
+    pub token: Option<OneTimeToken>,
+    pub unusable: Vec<Unusable>,
+}
+
+/// A token that counts for one body only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneTimeToken {
+    pub token: String,
+    /// SHA-256 of the body that came with the token, in hex.
+    pub body_sha256: String,
+}
+
+/// A part of an authentic request that cannot be used: a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// The reason in words, without addresses.
+    pub reason: String,
+    /// Bytes of the whole part.
+    pub size: u64,
+    /// SHA-256 of the whole part, in hex.
+    pub sha256: String,
+    /// The beginning of the part, without addresses.
+    pub head: String,
+}
+
+/// The answer of the store to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestRecorded {
+    /// For each event, in order, its effect; `None` if no relay was given such a message.
+    Events(Vec<Option<Recorded>>),
+    /// The token came with another body before. Nothing was recorded.
+    TokenOfAnotherBody,
+}
