@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_kept_back_failed_unless_another_copy_was_delivered() {
+    fn a_message_that_was_kept_back_failed_unless_a_copy_was_delivered() {
         let failed = |why: &str| Some((MessageState::Failed, why.to_owned()));
         for (kind, origin, why, suppress, withdraws) in [
             (HARD, digest(), "bounced, never sent: 5.1.1", Some(Reason::HardBounce), false),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_finds_its_message_by_id_or_else_by_message_id_and_then_by_the_relays_id() {
+    fn a_report_names_its_message_in_three_ways() {
         let by = |message: Option<&str>, message_id: Option<&str>, relay_id: Option<&str>| {
             let [message, message_id, relay_id] = [message, message_id, relay_id].map(|id| id.map(str::to_owned));
             checked(DeliveryEvent { message, message_id, relay_id, ..event() }).map(|reported| reported.of)

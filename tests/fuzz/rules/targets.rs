@@ -18,12 +18,13 @@ pub mod smtp;
 pub mod template;
 pub mod url;
 mod view;
+mod webhook;
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// Every function, by the name of its fuzz target and corpus.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("bounce", bounce::bounce),
     ("cadence", cadence::cadence),
     ("config", config::config),
@@ -33,4 +34,11 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("smtp", smtp::smtp),
     ("template", template::template),
     ("url", url::url),
+    ("webhook_generic", webhook::generic),
+    ("webhook_mailgun", webhook::mailgun),
+    ("webhook_mailjet", webhook::mailjet),
+    ("webhook_postmark", webhook::postmark),
+    ("webhook_resend", webhook::resend),
+    ("webhook_sendgrid", webhook::sendgrid),
+    ("webhook_ses", webhook::ses),
 ];

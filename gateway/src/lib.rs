@@ -1,0 +1,3 @@
+//! Tidings over HTTP: links and pages of recipients, and what providers report.
+
+pub mod webhooks;

@@ -1,0 +1,134 @@
+//! The contents of an authentic body: events in the words that all providers share, and what cannot be read.
+
+use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tidings_model::{
+    delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
+    presentable, without_addresses,
+};
+
+/// Dead letters of one request. More are counted.
+const LETTERS: usize = 100;
+/// Characters of a dead letter that are kept.
+const HEAD_CHARS: usize = 4_000;
+
+/// The contents of a body.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    pub events: Vec<Reported>,
+    /// Events that name no message: those of other messages of the provider's account, for example.
+    pub nameless: usize,
+    /// Parts that cannot be read, 100 at most.
+    pub unusable: Vec<Unusable>,
+    /// Parts that cannot be read, all of them.
+    pub unreadable: usize,
+}
+
+/// The meaning of one part of a body.
+pub enum Part {
+    Event(Box<DeliveryEvent>),
+    /// An event without consequences: the provider took the message, or its account changed.
+    Nothing,
+}
+
+impl Part {
+    /// An event.
+    pub(super) fn event(event: DeliveryEvent) -> Self {
+        Self::Event(Box::new(event))
+    }
+}
+
+impl Parsed {
+    /// Reads a body that is one event.
+    pub(super) fn one<T: DeserializeOwned>(
+        body: &[u8],
+        now: Timestamp,
+        read: impl Fn(T) -> Result<Part, String>,
+    ) -> Self {
+        let mut parsed = Self::default();
+        parsed.add(body, now, serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(read));
+        parsed
+    }
+
+    /// Reads a body that is an array of events. An element that cannot be read spoils no other.
+    pub(super) fn many<T: DeserializeOwned>(
+        body: &[u8],
+        now: Timestamp,
+        read: impl Fn(T) -> Result<Part, String>,
+    ) -> Self {
+        let mut parsed = Self::default();
+        match serde_json::from_slice::<Vec<&RawValue>>(body) {
+            Ok(elements) => {
+                for element in elements {
+                    let part = serde_json::from_str(element.get()).map_err(|error| error.to_string()).and_then(&read);
+                    parsed.add(element.get().as_bytes(), now, part);
+                }
+            }
+            Err(error) => parsed.bury(&format!("is no array of events: {error}"), body),
+        }
+        parsed
+    }
+
+    /// Reads a body that is an array of events, or one event.
+    pub(super) fn some<T: DeserializeOwned>(
+        body: &[u8],
+        now: Timestamp,
+        read: impl Fn(T) -> Result<Part, String>,
+    ) -> Self {
+        let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        if is_object { Self::one(body, now, read) } else { Self::many(body, now, read) }
+    }
+
+    fn add(&mut self, bytes: &[u8], now: Timestamp, part: Result<Part, String>) {
+        match part {
+            Ok(Part::Event(event)) if event.names_a_message() => match event.check(now) {
+                Ok(event) => self.events.push(event),
+                Err(invalid) => self.bury(&invalid.to_string(), bytes),
+            },
+            Ok(Part::Event(_)) => self.nameless += 1,
+            Ok(Part::Nothing) => {}
+            Err(reason) => self.bury(&reason, bytes),
+        }
+    }
+
+    /// Adds a dead letter.
+    pub fn bury(&mut self, reason: &str, bytes: &[u8]) {
+        self.unreadable += 1;
+        if self.unusable.len() < LETTERS {
+            self.unusable.push(Unusable {
+                reason: presentable(reason),
+                size: bytes.len() as u64,
+                sha256: hex(digest(&SHA256, bytes).as_ref()),
+                head: without_addresses(&String::from_utf8_lossy(bytes)).chars().take(HEAD_CHARS).collect(),
+            });
+        }
+    }
+}
+
+/// Two lower-case digits for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first word that is an enhanced status code. Providers write more around it, or something else instead of it.
+pub(super) fn status(text: Option<&str>) -> Option<String> {
+    let words = text?.split(|c: char| c.is_whitespace() || matches!(c, ';' | '(' | ')' | ',' | '-'));
+    let mut statuses = words.filter(|word| word.parse::<Status>().is_ok());
+    statuses.next().map(str::to_owned)
+}
+
+pub(super) const HARD: Kind = Kind::Bounced(Bounce::Hard);
+pub(super) const SOFT: Kind = Kind::Bounced(Bounce::Soft);
+pub(super) const POLICY: Kind = Kind::Bounced(Bounce::Policy);
+
+/// Whole seconds since 1970.
+pub(super) fn seconds(seconds: i64) -> Result<Timestamp, String> {
+    Timestamp::from_second(seconds).map_err(|error| format!("the time of the event is out of range: {error}"))
+}
+
+/// The word of a kind that no documentation of the provider has.
+pub(super) fn unknown(field: &str, word: &str) -> String {
+    format!("{field} {word:?} is not one that Tidings knows")
+}

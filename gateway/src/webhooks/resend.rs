@@ -1,0 +1,121 @@
+//! Resend's webhooks: signatures of Svix; one event.
+
+use axum::http::HeaderMap;
+use jiff::Timestamp;
+use serde::Deserialize;
+use tidings_model::delivery_events::{DeliveryEvent, Kind};
+
+use super::{
+    Parsed, Part, Refused, Secret,
+    parsed::{HARD, POLICY, unknown},
+    standard,
+};
+
+/// Checks the signature, and returns the id of the request.
+///
+/// # Errors
+/// A header is missing or malformed, no secret made one of the signatures, or the time is too far from now.
+pub fn verify<'a>(headers: &'a HeaderMap, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<&'a str, Refused> {
+    standard::verify(headers, body, secrets, now)
+}
+
+/// Reads the event of an authentic body. `id` is that of the request.
+#[must_use]
+pub fn parse(body: &[u8], id: &str, now: Timestamp) -> Parsed {
+    Parsed::one(body, now, |event| read(event, id))
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    #[serde(rename = "type")]
+    kind: String,
+    /// The time of the event. That in `data` is the message's.
+    created_at: Timestamp,
+    #[serde(default)]
+    data: Data,
+}
+
+#[derive(Default, Deserialize)]
+struct Data {
+    email_id: Option<String>,
+    message_id: Option<String>,
+    headers: Option<Vec<Header>>,
+    bounce: Option<Bounced>,
+    click: Option<Click>,
+    failed: Option<Failed>,
+    suppressed: Option<Suppressed>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Bounced {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(rename = "subType")]
+    sub_type: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Click {
+    link: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Suppressed {
+    message: Option<String>,
+}
+
+fn read(event: Payload, id: &str) -> Result<Part, String> {
+    let Data { email_id, message_id, headers, bounce, click, failed, suppressed } = event.data;
+    let (kind, never_sent) = match event.kind.as_str() {
+        "email.sent" | "email.scheduled" | "email.received" => return Ok(Part::Nothing),
+        "email.delivered" => (Kind::Delivered, false),
+        "email.delivery_delayed" => (Kind::Deferred, false),
+        "email.bounced" => bounced(bounce.as_ref())?,
+        "email.complained" => (Kind::Complained, false),
+        "email.opened" => (Kind::Opened, false),
+        "email.clicked" => (Kind::Clicked, false),
+        "email.failed" => (POLICY, true),
+        "email.suppressed" => (HARD, true),
+        other if ["contact.", "domain.", "suppression."].iter().any(|of| other.starts_with(of)) => {
+            return Ok(Part::Nothing);
+        }
+        other => return Err(unknown("type", other)),
+    };
+    let ours = |header: &Header| header.name.eq_ignore_ascii_case("X-Tidings-Message");
+    let message = headers.into_iter().flatten().find(ours).map(|header| header.value);
+    let said = [
+        bounce.and_then(|bounce| bounce.message),
+        failed.and_then(|failed| failed.reason),
+        suppressed.and_then(|suppressed| suppressed.message),
+    ];
+    Ok(Part::event(DeliveryEvent {
+        message,
+        message_id,
+        relay_id: email_id,
+        diagnostic: said.into_iter().flatten().next(),
+        event_id: Some(id.to_owned()),
+        never_sent,
+        url: click.and_then(|click| click.link).filter(|_| kind == Kind::Clicked),
+        ..DeliveryEvent::new(kind, event.created_at)
+    }))
+}
+
+/// In the words of Amazon SES, by which Resend sends.
+fn bounced(bounce: Option<&Bounced>) -> Result<(Kind, bool), String> {
+    let bounce = bounce.ok_or("a bounce without its type")?;
+    let sub_type = bounce.sub_type.as_deref().unwrap_or_default();
+    super::ses::bounce_kind(bounce.kind.as_deref().unwrap_or_default(), sub_type)
+        .ok_or_else(|| unknown("bounce.type", bounce.kind.as_deref().unwrap_or_default()))
+}

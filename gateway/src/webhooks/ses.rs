@@ -1,0 +1,139 @@
+//! Amazon SES through SNS: an RSA signature over fields of an envelope, by a certificate that SNS publishes.
+//!
+//! The envelope names the address of the certificate and that of the confirmation. Neither is fetched as it came: both are
+//! built from the topic that the operator configured.
+
+use axum::http::HeaderMap;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::{SignedDuration, Timestamp};
+use ring::signature::{RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use serde::Deserialize;
+
+use super::Refused;
+
+mod certificate;
+mod event;
+mod topic;
+
+pub use certificate::Certificate;
+pub(super) use event::bounce_kind;
+pub use event::parse;
+pub use topic::{Address, Topic};
+
+/// Difference between the time of an envelope and now. SNS tries for an hour.
+const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
+
+/// An envelope of SNS that is not verified yet.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Envelope {
+    #[serde(rename = "Type")]
+    kind: String,
+    message_id: String,
+    topic_arn: String,
+    message: String,
+    subject: Option<String>,
+    timestamp: String,
+    token: Option<String>,
+    #[serde(rename = "SubscribeURL")]
+    subscribe_url: Option<String>,
+    signature_version: String,
+    signature: String,
+    #[serde(rename = "SigningCertURL", alias = "SigningCertUrl")]
+    signing_cert_url: String,
+}
+
+/// The meaning of an authentic envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// An event of SES, and the id of the envelope, which is the same when SNS repeats it.
+    Notification { message: &'a str, id: &'a str },
+    /// SNS asks if the subscription is wanted. A GET of the address says so.
+    Subscription(Address),
+    /// The subscription has ended.
+    Unsubscription,
+}
+
+/// Reads the envelope.
+///
+/// # Errors
+/// The body is not an envelope, is a raw message, or the headers name another envelope.
+pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Envelope, Refused> {
+    let header = |name| headers.get(name).map(|value| value.as_bytes());
+    if header("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
+        return Err(Refused::Raw);
+    }
+    let envelope: Envelope = serde_json::from_slice(body).map_err(|_| Refused::Malformed("the envelope"))?;
+    let agrees = |name, value: &str| header(name).is_none_or(|header| header == value.as_bytes());
+    let agree =
+        agrees("x-amz-sns-message-type", &envelope.kind) && agrees("x-amz-sns-message-id", &envelope.message_id);
+    if agree { Ok(envelope) } else { Err(Refused::Malformed("a header of SNS")) }
+}
+
+impl Envelope {
+    /// Returns the configured topic that the envelope names. The signature is not checked yet.
+    ///
+    /// # Errors
+    /// The topic is not configured.
+    pub fn topic<'t>(&self, topics: &'t [Topic]) -> Result<&'t Topic, Refused> {
+        topics.iter().find(|topic| topic.arn() == self.topic_arn).ok_or(Refused::Topic)
+    }
+
+    /// Returns the address of the certificate, built from the topic.
+    ///
+    /// # Errors
+    /// The envelope names another address.
+    pub fn certificate(&self, topic: &Topic) -> Result<Address, Refused> {
+        topic.certificate(&self.signing_cert_url).ok_or(Refused::Certificate)
+    }
+
+    /// Checks the signature. Version 1 is made with SHA-1, and counts only where `sha1` allows it.
+    ///
+    /// # Errors
+    /// The certificate's key did not make the signature, the version is not allowed, or the time is too far from now.
+    pub fn verify(
+        &self,
+        topic: &Topic,
+        certificate: &Certificate,
+        sha1: bool,
+        now: Timestamp,
+    ) -> Result<Notice<'_>, Refused> {
+        let algorithm = match self.signature_version.as_str() {
+            "2" => &RSA_PKCS1_2048_8192_SHA256,
+            "1" if sha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
+            _ => return Err(Refused::Version),
+        };
+        let signature = STANDARD.decode(&self.signature).map_err(|_| Refused::Malformed("the signature"))?;
+        let key = UnparsedPublicKey::new(algorithm, certificate.key());
+        key.verify(self.signed().as_bytes(), &signature).map_err(|_| Refused::Signature)?;
+        let at: Timestamp = self.timestamp.parse().map_err(|_| Refused::Malformed("the timestamp"))?;
+        if at.duration_since(now).abs() > TOLERANCE {
+            return Err(Refused::Time);
+        }
+        match self.kind.as_str() {
+            "Notification" => Ok(Notice::Notification { message: &self.message, id: &self.message_id }),
+            "SubscriptionConfirmation" => {
+                let token = self.token.as_deref().ok_or(Refused::Malformed("the token"))?;
+                Ok(Notice::Subscription(topic.confirmation(token)))
+            }
+            "UnsubscribeConfirmation" => Ok(Notice::Unsubscription),
+            _ => Err(Refused::Malformed("the type")),
+        }
+    }
+
+    /// The fields that are signed: name and value, each on a line, in the order of the names.
+    fn signed(&self) -> String {
+        let fields = [
+            ("Message", Some(&self.message)),
+            ("MessageId", Some(&self.message_id)),
+            ("Subject", self.subject.as_ref()),
+            ("SubscribeURL", self.subscribe_url.as_ref()),
+            ("Timestamp", Some(&self.timestamp)),
+            ("Token", self.token.as_ref()),
+            ("TopicArn", Some(&self.topic_arn)),
+            ("Type", Some(&self.kind)),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        fields.map(|(name, value)| format!("{name}\n{value}\n")).collect()
+    }
+}
