@@ -1,12 +1,14 @@
 //! Keys that sign tokens: what Tidings puts into a message and later believes when it comes back (RFC 2104).
 //!
-//! A token says which message it is about, and the signature also covers its purpose and the tenant. A token for one purpose or
-//! tenant is nothing for another. Tokens for mail servers are in base32, because servers may change the case of an address.
+//! A signature covers the purpose of a token, its key and all that it says. A token for one purpose or tenant is nothing for
+//! another. A mail token goes through mail servers, which may change the case of an address, so it is in base32 and short.
+//! [`Link`](crate::Link) has the tokens of links.
 
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
+    aead,
     digest::{SHA256, digest},
     hmac,
     rand::{SecureRandom, SystemRandom},
@@ -19,13 +21,16 @@ pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
 const KEY_BYTES: usize = 32;
 /// Starts all that is signed, so that a key which also signs something else signs nothing alike.
 const CONTEXT: &[u8] = b"tidings/link/v1/";
+/// Start what the two further keys of a key are derived from.
+const SEAL: &[u8] = b"tidings/keys/v1/seal";
+const NONCE: &[u8] = b"tidings/keys/v1/nonce";
 /// The first byte of a token.
-const VERSION: u8 = 1;
-/// Bytes of the signature in a token: 96 bits of HMAC-SHA256. RFC 2104 allows 80 and more.
+pub(crate) const VERSION: u8 = 1;
+/// Bytes of the signature in a mail token: 96 bits of HMAC-SHA256. RFC 2104 allows 80 and more.
 const MAC_BYTES: usize = 12;
 /// Version, key id, message and signature.
 const TOKEN_BYTES: usize = 2 + 16 + MAC_BYTES;
-/// Characters of a token. With a separator they leave 15 of the 64 octets of a local part (RFC 5321 4.5.3.1.1).
+/// Characters of a mail token. With a separator they leave 15 of the 64 octets of a local part (RFC 5321 4.5.3.1.1).
 pub const TOKEN_CHARS: usize = TOKEN_BYTES * 8 / 5;
 /// The digits of base32 (RFC 4648), in lower case.
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
@@ -36,16 +41,23 @@ const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub enum Purpose {
     /// A report about a message: in its return path and its header.
     Report = b'r',
+    /// An unsubscription from a digest type: in a link.
+    Unsubscribe = b'u',
+    /// An unsubscription of an address from single bulk messages: in a link.
+    Suppress = b's',
 }
 
 /// The keys: the first one signs, and all verify.
 #[derive(Clone)]
 pub struct LinkKeys(Vec<Key>);
 
+/// One key, and the two that are derived from it.
 #[derive(Clone)]
-struct Key {
-    id: u8,
+pub(crate) struct Key {
+    pub id: u8,
     mac: hmac::Key,
+    seal: Option<aead::LessSafeKey>,
+    nonce: hmac::Key,
 }
 
 /// The reason why a text is no list of keys. It never shows the text.
@@ -62,27 +74,76 @@ impl LinkKeys {
         Some(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Returns the token of a tenant's message, in lower case.
+    /// Returns the mail token of a tenant's message, in lower case.
     #[must_use]
     pub fn sign(&self, purpose: Purpose, tenant: &str, message: Uuid) -> String {
-        let Some(key) = self.0.first() else { return String::new() };
+        let Some(key) = self.first() else { return String::new() };
         let mut bytes = [&[VERSION, key.id][..], message.as_bytes()].concat();
-        let mac = hmac::sign(&key.mac, &signed(purpose, tenant, &bytes));
+        let mac = key.sign(purpose, &[&bytes, tenant.as_bytes()]);
         bytes.extend(&mac.as_ref()[..MAC_BYTES]);
         base32(&bytes)
     }
 
-    /// Reports, in constant time, if one of the keys signed the token for this purpose and tenant.
+    /// Reports, in constant time, if one of the keys signed the mail token for this purpose and tenant.
     #[must_use]
     pub fn verify(&self, purpose: Purpose, tenant: &str, token: &Token) -> bool {
         let (said, mac) = token.0.split_at(TOKEN_BYTES - MAC_BYTES);
-        let signed = signed(purpose, tenant, said);
-        let by = |key: &&Key| {
-            let right = hmac::sign(&key.mac, &signed);
-            let differs = right.as_ref().iter().zip(mac).fold(0, |differs, (right, mac)| differs | (right ^ mac));
-            std::hint::black_box(differs) == 0
-        };
-        self.0.iter().filter(|key| key.id == token.0[1]).any(|key| by(&key))
+        self.with_id(token.0[1]).any(|key| key.signed(purpose, &[said, tenant.as_bytes()], mac))
+    }
+
+    /// Returns the key that signs.
+    pub(crate) fn first(&self) -> Option<&Key> {
+        self.0.first()
+    }
+
+    /// Returns the keys that may have signed a token with this key id.
+    pub(crate) fn with_id(&self, id: u8) -> impl Iterator<Item = &Key> {
+        self.0.iter().filter(move |key| key.id == id)
+    }
+}
+
+impl Key {
+    fn new(bytes: &[u8]) -> Self {
+        let mac = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let derived = |label| hmac::sign(&mac, label);
+        let seal = aead::UnboundKey::new(&aead::CHACHA20_POLY1305, derived(SEAL).as_ref()).ok();
+        let nonce = hmac::Key::new(hmac::HMAC_SHA256, derived(NONCE).as_ref());
+        Self { id: digest(&SHA256, bytes).as_ref()[0], seal: seal.map(aead::LessSafeKey::new), nonce, mac }
+    }
+
+    /// Returns the signature of the concatenated parts for a purpose.
+    pub(crate) fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> hmac::Tag {
+        hmac::sign(&self.mac, &bound(purpose, parts))
+    }
+
+    /// Reports, in constant time, if `mac` is the start of the signature of the parts.
+    pub(crate) fn signed(&self, purpose: Purpose, parts: &[&[u8]], mac: &[u8]) -> bool {
+        let right = self.sign(purpose, parts);
+        let differs = right.as_ref().iter().zip(mac).fold(0, |differs, (right, mac)| differs | (right ^ mac));
+        std::hint::black_box(differs) == 0
+    }
+
+    /// Encrypts and authenticates `secret`, and authenticates `open` with it. The nonce is a keyed hash of all of them: the same
+    /// input has the same result, and no two inputs share a nonce.
+    pub(crate) fn seal(&self, purpose: Purpose, open: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
+        let open = bound(purpose, &[open]);
+        let nonce: [u8; aead::NONCE_LEN] =
+            *hmac::sign(&self.nonce, &[&open, secret].concat()).as_ref().first_chunk()?;
+        let mut sealed = secret.to_vec();
+        let nonce_once = aead::Nonce::assume_unique_for_key(nonce);
+        self.seal.as_ref()?.seal_in_place_append_tag(nonce_once, aead::Aad::from(open), &mut sealed).ok()?;
+        Some([&nonce[..], &sealed].concat())
+    }
+
+    /// Decrypts what [`Key::seal`] made with the same purpose and `open`. `None` for anything else, in constant time.
+    pub(crate) fn open(&self, purpose: Purpose, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, sealed) = sealed.split_first_chunk::<{ aead::NONCE_LEN }>()?;
+        let open = aead::Aad::from(bound(purpose, &[open]));
+        let mut secret = sealed.to_vec();
+        let nonce = aead::Nonce::assume_unique_for_key(*nonce);
+        let length = self.seal.as_ref()?.open_in_place(nonce, open, &mut secret).ok()?.len();
+        secret.truncate(length);
+        Some(secret)
     }
 }
 
@@ -94,7 +155,7 @@ impl FromStr for LinkKeys {
         let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
         let keys = words.map(|word| {
             let bytes = URL_SAFE_NO_PAD.decode(word).ok().filter(|bytes| bytes.len() == KEY_BYTES).ok_or(WrongKeys)?;
-            Ok(Key { id: digest(&SHA256, &bytes).as_ref()[0], mac: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
+            Ok(Key::new(&bytes))
         });
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() { Err(WrongKeys) } else { Ok(Self(keys)) }
@@ -108,7 +169,7 @@ impl fmt::Debug for LinkKeys {
     }
 }
 
-/// A token that is not verified yet.
+/// A mail token that is not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
@@ -133,9 +194,9 @@ impl Token {
     }
 }
 
-/// The bytes under a signature. The tenant comes last, because its length varies.
-fn signed(purpose: Purpose, tenant: &str, said: &[u8]) -> Vec<u8> {
-    [CONTEXT, &[purpose as u8], said, tenant.as_bytes()].concat()
+/// The bytes under a signature. At most the last part may vary in length.
+fn bound(purpose: Purpose, parts: &[&[u8]]) -> Vec<u8> {
+    [CONTEXT, &[purpose as u8], &parts.concat()].concat()
 }
 
 /// Encodes whole groups of five bytes.

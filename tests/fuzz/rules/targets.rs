@@ -16,6 +16,7 @@ mod presentable;
 mod reply;
 pub mod smtp;
 pub mod template;
+pub mod token;
 pub mod url;
 mod view;
 mod webhook;
@@ -24,7 +25,7 @@ mod webhook;
 pub type Target = fn(&[u8]);
 
 /// Every function, by the name of its fuzz target and corpus.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("bounce", bounce::bounce),
     ("cadence", cadence::cadence),
     ("config", config::config),
@@ -33,6 +34,7 @@ pub const TARGETS: [(&str, Target); 16] = [
     ("ndjson", ndjson::ndjson),
     ("smtp", smtp::smtp),
     ("template", template::template),
+    ("token", token::token),
     ("url", url::url),
     ("webhook_generic", webhook::generic),
     ("webhook_mailgun", webhook::mailgun),

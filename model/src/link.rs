@@ -1,0 +1,298 @@
+//! Links in messages. A link is a token that our keys signed, says all that it is about, and needs no message to work: messages
+//! are purged, and links work for years (rule 42).
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use uuid::Uuid;
+
+use crate::{
+    Key,
+    limits::id,
+    link_keys::{self, LinkKeys, Purpose, VERSION},
+};
+
+/// Bytes of the signature: 128 bits of HMAC-SHA256.
+const MAC_BYTES: usize = 16;
+/// Version, key id and purpose.
+const HEAD_BYTES: usize = 3;
+/// Characters of a token that are read. The longest ids and the longest address make some 750.
+const TOKEN_CHARS: usize = 1_000;
+/// Stands between texts, which have no control characters.
+const SEPARATOR: char = '\0';
+
+/// The subject of a link, and the message that has the link.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Link {
+    /// The recipient no longer wants a digest type.
+    Unsubscribe { key: Key, message: Uuid },
+    /// An address no longer wants bulk messages of a tenant. The token is sealed, because a link shows no address.
+    Suppress { tenant: String, address: String, message: Uuid },
+}
+
+impl Link {
+    /// Returns the link's token in base64url. The same link has the same token under the same keys. `None`: there is
+    /// no key that signs.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        let key = keys.first()?;
+        let purpose = self.purpose();
+        let head = [VERSION, key.id, purpose as u8];
+        let said = self.said();
+        let rest = match self {
+            Self::Unsubscribe { .. } => {
+                let mac = key.sign(purpose, &[&head, &said]);
+                [&said, &mac.as_ref()[..MAC_BYTES]].concat()
+            }
+            Self::Suppress { .. } => key.seal(purpose, &head, &said)?,
+        };
+        Some(URL_SAFE_NO_PAD.encode([&head, &rest[..]].concat()))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters; nothing tells why.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let bytes = (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())??;
+        let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+        let &[VERSION, id, purpose] = head else { return None };
+        match purpose {
+            b'u' => keys.with_id(id).find_map(|key| unsubscription(key, head, rest)),
+            b's' => keys.with_id(id).find_map(|key| suppression(key, head, rest)),
+            _ => None,
+        }
+    }
+
+    /// The message that has the link.
+    #[must_use]
+    pub fn message(&self) -> Uuid {
+        match self {
+            Self::Unsubscribe { message, .. } | Self::Suppress { message, .. } => *message,
+        }
+    }
+
+    /// The tenant of the message.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        match self {
+            Self::Unsubscribe { key, .. } => &key.tenant,
+            Self::Suppress { tenant, .. } => tenant,
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self {
+            Self::Unsubscribe { .. } => Purpose::Unsubscribe,
+            Self::Suppress { .. } => Purpose::Suppress,
+        }
+    }
+
+    fn said(&self) -> Vec<u8> {
+        let texts = match self {
+            Self::Unsubscribe { key: Key { tenant, digest_type, user }, .. } => {
+                format!("{tenant}{SEPARATOR}{digest_type}{SEPARATOR}{user}")
+            }
+            Self::Suppress { tenant, address, .. } => format!("{tenant}{SEPARATOR}{address}"),
+        };
+        [self.message().as_bytes(), texts.as_bytes()].concat()
+    }
+}
+
+/// Never shows an address.
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsubscribe { key, message } => write!(f, "Unsubscribe({key}, {message})"),
+            Self::Suppress { tenant, message, .. } => write!(f, "Suppress({tenant}, {message})"),
+        }
+    }
+}
+
+fn unsubscription(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
+    let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
+    if !key.signed(Purpose::Unsubscribe, &[head, said], mac) {
+        return None;
+    }
+    let (message, [tenant, digest_type, user]) = texts(said)?;
+    Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message })
+}
+
+fn suppression(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
+    let (message, [tenant, address]) = texts(&key.open(Purpose::Suppress, head, rest)?)?;
+    id("tenant", &tenant).ok()?;
+    Some(Link::Suppress { tenant, address, message })
+}
+
+/// Splits what is signed into the message's id and exactly `N` texts.
+fn texts<const N: usize>(said: &[u8]) -> Option<(Uuid, [String; N])> {
+    let (message, texts) = said.split_first_chunk::<16>()?;
+    let texts: Vec<_> = std::str::from_utf8(texts).ok()?.split(SEPARATOR).map(str::to_owned).collect();
+    Some((Uuid::from_bytes(*message), texts.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+    const MESSAGE: Uuid = Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef);
+
+    fn keys(text: &str) -> LinkKeys {
+        text.parse().unwrap()
+    }
+
+    fn digest(tenant: &str, digest_type: &str, user: &str) -> Link {
+        let key = Key::new(tenant.into(), digest_type.into(), user.into()).unwrap();
+        Link::Unsubscribe { key, message: MESSAGE }
+    }
+
+    fn single(tenant: &str, address: &str) -> Link {
+        Link::Suppress { tenant: tenant.into(), address: address.into(), message: MESSAGE }
+    }
+
+    /// A link of either kind. The ids have every length and any characters that an id may have.
+    fn any_link() -> impl Strategy<Value = Link> {
+        let id = "[^\\pC]{1,20}";
+        let message = any::<u128>().prop_map(Uuid::from_u128);
+        prop_oneof![
+            (id, id, id, message.clone()).prop_filter_map("too long", |(tenant, digest_type, user, message)| {
+                Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message })
+            }),
+            (id, "[a-z.+]{1,60}@[a-z]{1,20}\\.example", message)
+                .prop_map(|(tenant, address, message)| Link::Suppress { tenant, address, message }),
+        ]
+    }
+
+    /// The token with one bit of its bytes changed.
+    fn flipped(token: &str, bit: usize) -> String {
+        let mut bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
+        let bit = bit % (bytes.len() * 8);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    #[test]
+    fn the_form_of_a_token_never_changes() {
+        // Made with Python's hmac and with PyNaCl.
+        for (link, token) in [
+            (
+                digest("acme", "activity", "ann"),
+                "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA",
+            ),
+            (
+                single("acme", "ann@example.net"),
+                "AWZz4ZxQ-wVb12VGQCD_pO9Q_rBuxK4nB7CAfyAwqb_NH2YzozoDNmhcqheDJ-gpjWsMIYR25DnDxFJ7R1JnHrsOUQ",
+            ),
+        ] {
+            assert_eq!(link.token(&keys(OLD)).unwrap(), token);
+            assert!(Link::read(&keys(OLD), token) == Some(link));
+        }
+    }
+
+    #[test]
+    fn the_first_key_signs_and_all_verify() {
+        for link in [digest("acme", "activity", "ann"), single("acme", "ann@example.net")] {
+            let both = keys(&format!("{NEW} {OLD}"));
+            let (old, new) = (link.token(&keys(OLD)).unwrap(), link.token(&both).unwrap());
+            assert_ne!(old, new);
+            let reads = |keys: &LinkKeys, token| Link::read(keys, token).is_some();
+            assert!(reads(&both, &old) && reads(&both, &new) && reads(&keys(NEW), &new));
+            assert!(!reads(&keys(NEW), &old) && !reads(&keys(OLD), &new));
+        }
+    }
+
+    #[test]
+    fn every_changed_bit_and_every_cut_of_a_token_is_refused() {
+        for link in [digest("acme", "activity", "ann"), single("acme", "ann@example.net")] {
+            let token = link.token(&keys(OLD)).unwrap();
+            for bit in 0..token.len() * 6 / 8 * 8 {
+                assert!(Link::read(&keys(OLD), &flipped(&token, bit)).is_none(), "bit {bit}");
+            }
+            for cut in 0..token.len() {
+                assert!(Link::read(&keys(OLD), &token[..cut]).is_none(), "cut {cut}");
+            }
+            for more in ["A", "AAAA", "=", " ", "/"] {
+                assert!(Link::read(&keys(OLD), &format!("{token}{more}")).is_none(), "{more:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_with_another_purpose_version_or_key_id_is_refused() {
+        for link in [digest("acme", "activity", "ann"), single("acme", "ann@example.net")] {
+            let token = URL_SAFE_NO_PAD.decode(link.token(&keys(OLD)).unwrap()).unwrap();
+            for place in 0..HEAD_BYTES {
+                for byte in (0..=u8::MAX).filter(|byte| *byte != token[place]) {
+                    let mut changed = token.clone();
+                    changed[place] = byte;
+                    let changed = URL_SAFE_NO_PAD.encode(changed);
+                    assert!(Link::read(&keys(OLD), &changed).is_none(), "byte {place} is {byte}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sealed_token_hides_its_address() {
+        let bytes = URL_SAFE_NO_PAD.decode(single("acme", "ann@example.net").token(&keys(OLD)).unwrap()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("ann"));
+    }
+
+    #[test]
+    fn the_longest_token_is_read() {
+        for link in
+            [digest(&"t".repeat(80), &"d".repeat(80), &"u".repeat(85)), single(&"ü".repeat(127), &"a".repeat(254))]
+        {
+            let token = link.token(&keys(OLD)).unwrap();
+            assert!(token.len() <= TOKEN_CHARS && Link::read(&keys(OLD), &token) == Some(link));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_says_what_was_signed(link in any_link()) {
+            let token = link.token(&keys(OLD)).unwrap();
+            prop_assert_eq!(&link.token(&keys(OLD)).unwrap(), &token);
+            prop_assert!(Link::read(&keys(OLD), &token) == Some(link));
+            prop_assert!(Link::read(&keys(NEW), &token).is_none());
+        }
+
+        #[test]
+        fn two_links_never_share_a_token(one in any_link(), other in any_link()) {
+            prop_assume!(one != other);
+            prop_assert_ne!(one.token(&keys(OLD)), other.token(&keys(OLD)));
+        }
+
+        #[test]
+        fn a_changed_bit_of_any_token_is_refused(link in any_link(), bit: usize) {
+            let token = link.token(&keys(OLD)).unwrap();
+            prop_assert!(Link::read(&keys(OLD), &flipped(&token, bit)).is_none());
+        }
+
+        #[test]
+        fn a_signature_on_another_links_bytes_is_refused(one in any_link(), other in any_link()) {
+            let decoded = |link: &Link| URL_SAFE_NO_PAD.decode(link.token(&keys(OLD)).unwrap()).unwrap();
+            let (one, other) = (decoded(&one), decoded(&other));
+            prop_assume!(one != other);
+            let mixed = [&one[..one.len() - MAC_BYTES], &other[other.len() - MAC_BYTES..]].concat();
+            prop_assert!(Link::read(&keys(OLD), &URL_SAFE_NO_PAD.encode(mixed)).is_none());
+        }
+
+        #[test]
+        fn no_text_is_read_without_a_key(text in "\\PC{0,200}|[A-Za-z0-9_-]{0,200}|AQ[A-Za-z0-9_-]{0,200}") {
+            prop_assert!(Link::read(&keys(OLD), &text).is_none());
+        }
+
+        #[test]
+        fn ids_do_not_run_into_each_other(parts in "[a-z]{3,12}", first in 1..8_usize, second in 1..8_usize) {
+            let split = |at: usize| {
+                let at = 1 + at % (parts.len() - 2);
+                digest(&parts[..at], &parts[at..=at], &parts[at + 1..])
+            };
+            let tokens = [split(first), split(second)].map(|link| link.token(&keys(OLD)));
+            prop_assert_eq!(tokens[0] == tokens[1], split(first) == split(second));
+        }
+    }
+}
