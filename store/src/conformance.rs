@@ -237,6 +237,7 @@ conformance! {
         what_is_remembered_of_a_relay_comes_back,
         of_many_changes_of_a_relay_at_once_one_counts,
         an_operators_change_of_a_relay_is_audited_when_it_counts,
+        a_database_that_has_lost_a_table_is_not_healthy,
     }
     retention {
         an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again,

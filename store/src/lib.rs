@@ -20,6 +20,7 @@
 //! | [`Retention`] | deletion of old rows |
 //! | [`Statistics`] | counts for operators |
 //! | [`Listings`] | pages of the ledger for operators |
+//! | [`Health`] | the state of the database |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
 //!
@@ -45,6 +46,7 @@ mod conformance;
 mod directory;
 mod erasure;
 mod error;
+mod health;
 mod hex;
 mod ledger;
 mod listings;
@@ -67,6 +69,7 @@ pub use self::{
     directory::Directory,
     erasure::Erasure,
     error::{Error, Result},
+    health::Health,
     ledger::Ledger,
     listings::Listings,
     outbox::Outbox,
@@ -83,8 +86,8 @@ pub use self::{
 /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
 pub mod prelude {
     pub use crate::{
-        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Ledger as _,
-        Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _,
+        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
+        Ledger as _, Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _,
         Statistics as _, Suppressions as _,
     };
 }
@@ -107,6 +110,7 @@ pub trait Store:
     + Retention
     + Statistics
     + Listings
+    + Health
 {
 }
 
@@ -127,5 +131,6 @@ impl<S> Store for S where
         + Retention
         + Statistics
         + Listings
+        + Health
 {
 }

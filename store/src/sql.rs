@@ -27,6 +27,7 @@ mod erasure;
 mod events;
 mod exclusion;
 mod group_commit;
+mod health;
 mod ledger;
 pub(crate) mod listings;
 mod message;

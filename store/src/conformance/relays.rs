@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use tidings_model::breaker::{Breaker, Cause, Open, Probe, VersionedBreaker};
 use uuid::Uuid;
 
-use super::{Bench, at, entry};
+use super::{Bench, at, bench::Behind, entry};
 
 fn open(probe: Option<Probe>) -> Breaker {
     let why = "rcpt: 550 5.7.1 no".to_owned();
@@ -51,4 +51,14 @@ pub async fn an_operators_change_of_a_relay_is_audited_when_it_counts(bench: &Be
     assert!(!bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM audit").await, "1");
     assert_eq!(bench.value("SELECT action FROM audit WHERE tenant = ''").await, "relay_open ses");
+}
+
+pub async fn a_database_that_has_lost_a_table_is_not_healthy(bench: &Bench) {
+    bench.store.ping().await.unwrap();
+    let rename = "ALTER TABLE relays RENAME TO gone";
+    match &bench.behind {
+        Behind::Sqlite { pool, .. } => drop(sqlx::query(rename).execute(pool).await.unwrap()),
+        Behind::Postgres { pool, .. } => drop(sqlx::query(rename).execute(pool).await.unwrap()),
+    }
+    assert!(bench.store.ping().await.is_err());
 }

@@ -33,8 +33,8 @@ use tidings_model::{
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Ledger, Listings, Outbox, Pauses, People, Reports,
-    Result, Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Ledger, Listings, Outbox, Pauses, People,
+    Reports, Result, Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -253,6 +253,10 @@ forward! { Statistics {
     fn undelivered(most: u32, now: Timestamp) -> Vec<Undelivered>;
     fn reported(after: Timestamp, until: Timestamp) -> Vec<ReportedByKind>;
     fn suppressed_addresses(most: u32) -> Vec<Suppressed>;
+} }
+
+forward! { Health {
+    fn ping() -> ();
 } }
 
 forward! { Retention {

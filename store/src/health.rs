@@ -1,0 +1,10 @@
+use async_trait::async_trait;
+
+use crate::Result;
+
+/// The state of the database.
+#[async_trait]
+pub trait Health: Send + Sync + 'static {
+    /// Reads one row, to see that the database answers and has the tables.
+    async fn ping(&self) -> Result<()>;
+}
