@@ -1,3 +1,17 @@
 //! Tidings over HTTP: links and pages of recipients, and what providers report.
+//!
+//! [`server`] accepts connections and bounds them. [`routes`] has every route of the public listener.
 
+mod client_address;
+mod concurrency;
+pub mod health;
+pub mod metrics;
+pub mod problem;
+pub mod request_body;
+pub mod routes;
+pub mod server;
+mod state;
 pub mod webhooks;
+
+pub use client_address::Networks;
+pub use state::State;

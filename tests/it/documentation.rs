@@ -7,7 +7,7 @@ use tidings_model::Alert;
 const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
 /// Top-level folders. They distinguish a path of the repository from other text in backticks.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "proto",
     "model",
     "store",
@@ -15,6 +15,7 @@ const FOLDERS: [&str; 12] = [
     "workflows",
     "activities",
     "client",
+    "gateway",
     "worker",
     "templates",
     "tests",

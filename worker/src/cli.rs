@@ -7,9 +7,9 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, keys, messages, migrate, pauses,
-        preferences, recipients, recover, relays, retention, retract, send, stats, status, suppressions, template,
-        worker,
+        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, keys, messages, migrate,
+        pauses, preferences, recipients, recover, relays, retention, retract, send, stats, status, suppressions,
+        template, worker,
     },
     config::Config,
     dev, log,
@@ -35,6 +35,7 @@ For production:
   tidings migrate                               prepare database and Temporal
   tidings recipients import people.csv          add recipients
   tidings worker                                run
+  tidings gateway                               serve the links of messages
   tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'
 
 Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
@@ -59,6 +60,9 @@ enum Command {
     Dev(dev::Args),
     /// Runs the worker that makes and sends the digests
     Worker,
+    /// Serves recipients over HTTP: links in messages, health
+    #[command(after_help = gateway::EXAMPLES)]
+    Gateway,
     /// Emits events: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::Options>),
     /// Takes events back, before or after they arrive
@@ -153,6 +157,7 @@ impl Arguments {
         match self.command {
             Command::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
             Command::Worker => Box::pin(worker::run(load()?)).await.map(|()| true),
+            Command::Gateway => Box::pin(gateway::run(load()?)).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &load()?).await,
             Command::Retract(options) => retract::run(options, &load()?).await,
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,

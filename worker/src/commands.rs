@@ -9,6 +9,7 @@ pub(crate) mod digest;
 pub(crate) mod digests;
 pub mod emit;
 pub(crate) mod flush;
+pub(crate) mod gateway;
 pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod migrate;

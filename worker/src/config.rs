@@ -10,14 +10,13 @@ use std::{
 };
 
 use tidings_mail::dkim::Signers;
-use tidings_model::{
-    link_keys::LinkKeys,
-    settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients},
-};
+use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
 mod digest;
 mod dkim;
 mod file;
+mod gateway;
+mod link_keys;
 mod list;
 mod mail;
 mod problem;
@@ -35,6 +34,8 @@ mod tests;
 pub use digest::zone;
 pub use dkim::DkimConfig;
 use file::RawConfig;
+pub use gateway::Gateway;
+pub use link_keys::LinkKeysConfig;
 pub use mail::address;
 pub use problem::{Environment, Problem};
 pub use relay::Relay;
@@ -75,8 +76,10 @@ pub struct Config {
     pub soft_bounces: u32,
     /// The retention periods.
     pub retention: Retention,
-    /// The keys that sign tokens, if there are some.
-    pub link_keys: Option<LinkKeys>,
+    /// The gateway.
+    pub gateway: Gateway,
+    /// The keys that sign tokens.
+    pub link_keys: LinkKeysConfig,
     /// The connection to Temporal.
     pub temporal: Temporal,
 }
@@ -104,7 +107,7 @@ impl Config {
     /// The environment lacks the address of a relay.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
-        let problems: Vec<_> = relays.chain(self.return_path_problems()).collect();
+        let problems: Vec<_> = relays.chain(self.key_problems()).collect();
         if problems.is_empty() {
             Ok(Settings { unknown_recipients, ..self.unsigned() })
         } else {
@@ -142,15 +145,37 @@ impl Config {
                 bulk: self.streams.bulk.settings.clone(),
                 transactional: self.streams.transactional.settings.clone(),
             },
-            link_keys: self.link_keys.clone(),
+            link_keys: self.link_keys.keys().cloned(),
             unknown_recipients: UnknownRecipients::Wait,
         }
     }
 
-    /// Returns the problems of return paths without keys. Commands that send nothing work without the keys.
-    pub fn return_path_problems(&self) -> impl Iterator<Item = Problem> {
+    /// Checks that the gateway can serve.
+    ///
+    /// # Errors
+    /// The public address is missing, or the keys that sign links.
+    pub fn serves(&self) -> Result<(), Error> {
+        let missing = self.gateway.public_url.is_none().then(|| self.gateway.missing_address());
+        let problems: Vec<_> = missing.into_iter().chain(self.key_problems()).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Error::Wrong(problems)) }
+    }
+
+    /// Returns the problem of a gateway without a public address.
+    #[must_use]
+    pub fn gateway_problem(&self) -> Option<Problem> {
+        self.gateway.address_problem()
+    }
+
+    /// Returns the problems of keys that cannot be read, or of return paths and links without keys. Commands that send nothing work
+    /// without the keys.
+    #[must_use]
+    pub fn key_problems(&self) -> Vec<Problem> {
+        if let Some(unreadable) = self.link_keys.problem() {
+            return vec![unreadable];
+        }
         let streams = [&self.streams.bulk, &self.streams.transactional];
-        streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.as_ref()))
+        let return_paths = streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.keys()));
+        return_paths.chain(self.gateway.key_problem(self.link_keys.keys().is_some())).collect()
     }
 
     /// Returns the problems that do not stop Tidings.
@@ -159,6 +184,7 @@ impl Config {
         let signatures = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
         let mut warnings: Vec<_> = signatures.into_iter().flatten().filter_map(DkimConfig::warning).collect();
         warnings.dedup();
+        warnings.extend(self.link_keys.warning());
         warnings.extend(self.retention.warning());
         warnings.extend(self.streams.warning());
         warnings

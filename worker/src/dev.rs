@@ -1,5 +1,5 @@
-//! `tidings dev`: all of Tidings on a laptop as one process tree. The Temporal dev server with its UI, the worker on
-//! SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
+//! `tidings dev`: all of Tidings on a laptop as one process tree. The Temporal dev server with its UI, the worker and
+//! the gateway on SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
 
 use std::{
     env,
@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use futures::future::try_join;
 use tidings_model::settings::UnknownRecipients;
 use tokio::{
     net::TcpListener,
@@ -58,6 +59,9 @@ pub struct Args {
     /// Port of the inbox page.
     #[arg(long, value_name = "PORT", default_value_t = 8025)]
     inbox_port: u16,
+    /// Port of the gateway, to which the links of messages lead.
+    #[arg(long, value_name = "PORT", default_value_t = 8026)]
+    gateway_port: u16,
     /// Send mail to this relay instead of the sink and its inbox.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
@@ -85,6 +89,14 @@ impl Args {
         Port { number: self.inbox_port, flag: "--inbox-port", what: "the inbox page" }
     }
 
+    fn gateway(&self) -> Port {
+        Port { number: self.gateway_port, flag: "--gateway-port", what: "the gateway" }
+    }
+
+    fn gateway_url(&self) -> String {
+        format!("http://localhost:{}", self.gateway_port)
+    }
+
     fn inbox_url(&self) -> String {
         format!("http://localhost:{}", self.inbox_port)
     }
@@ -110,30 +122,35 @@ impl Args {
 /// ended, or the sample events that no mail accounts for.
 pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     let folder = Path::new(FOLDER);
-    let config = settings::config(config, &args, folder)?;
     let _lock = lock(folder)?;
+    let config = settings::config(config, &args, folder)?;
     for port in args.temporal() {
         drop(port.listen()?);
     }
     let mail = LocalMail::open(&args, folder).await?;
+    let gateway = TcpListener::from_std(args.gateway().listen()?)?;
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
         error = server.ended() => Err(error.into()),
-        done = work(&args, config, mail) => done,
+        done = work(&args, config, mail, gateway) => done,
     };
     server.stop().await;
     ended
 }
 
-/// The worker, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
-async fn work(args: &Args, config: Config, mail: LocalMail) -> anyhow::Result<()> {
+/// The worker, the gateway, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
+async fn work(args: &Args, config: Config, mail: LocalMail, gateway: TcpListener) -> anyhow::Result<()> {
     Storage::connect(&config.database_url).await?.migrate().await?;
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
-    let mut worker = pin!(crate::worker::run(config.clone(), UnknownRecipients::Invent, shutdown.clone()));
+    let mut worker = pin!(async {
+        let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, shutdown.clone());
+        let gateway = crate::gateway::run(config.clone(), gateway, shutdown.clone());
+        Box::pin(try_join(worker, gateway)).await.map(drop)
+    });
     let mut mail = pin!(mail.serve(args));
     let ended = tokio::select! {
-        done = &mut worker => return done.and_then(|()| bail!("the worker ended")),
+        done = &mut worker => return done.and_then(|()| bail!("the worker and the gateway ended")),
         done = &mut mail => done,
         done = interrupted() => done,
         done = guide(args, &config, &mailbox) => done,
@@ -220,6 +237,7 @@ fn say_where(args: &Args) {
         Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
     }
     println!("Temporal UI  {}", args.temporal_ui_url());
+    println!("Gateway      {}", args.gateway_url());
     println!("Next, an event of your own, from another terminal:");
     println!("  {}{}", args.temporal_address(), example());
     println!("Ctrl-C stops everything.");

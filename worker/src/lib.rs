@@ -8,11 +8,13 @@ pub mod config;
 mod csv_table;
 mod dev;
 pub mod error;
+mod gateway;
 mod line_input;
 pub mod log;
 mod phrases;
 mod preference_store;
 mod record_input;
+mod signals;
 mod storage;
 mod worker;
 

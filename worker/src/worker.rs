@@ -19,6 +19,7 @@ pub mod retention_schedule;
 pub mod sdk;
 
 use metrics::Poller;
+pub(crate) use metrics::{Background, listen as listen_for_metrics};
 use retention_schedule::RetentionSchedule;
 
 /// The pause before the next try to reach Temporal.
@@ -41,11 +42,11 @@ pub async fn run(
     let _listening = match config.metrics_listen {
         Some(address) => {
             tidings_activities::metrics::prepare(&settings);
-            Some(metrics::listen(address).await?)
+            Some(metrics::listen(address, tidings_activities::metrics::text).await?)
         }
         None => None,
     };
-    let Some(client) = connected(&config.temporal, &shutdown).await else { return Ok(()) };
+    let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let _polling = config
         .metrics_listen
@@ -92,13 +93,13 @@ pub async fn run(
     Ok(())
 }
 
-/// Connects to Temporal, and tries again while Temporal is away. `None`: the worker was signalled to stop meanwhile.
-async fn connected(temporal: &Temporal, shutdown: &CancellationToken) -> Option<Client> {
+/// Connects to Temporal, and tries again while Temporal is away. `None`: the process was signalled to stop meanwhile.
+pub(crate) async fn connected(temporal: &Temporal, who: &str, shutdown: &CancellationToken) -> Option<Client> {
     let connecting = async {
         loop {
             match temporal.connect().await {
                 Ok(client) => break client,
-                Err(error) => tracing::warn!(%error, "the worker waits for Temporal and tries again in 5 s"),
+                Err(error) => tracing::warn!(%error, "the {who} waits for Temporal and tries again in 5 s"),
             }
             tokio::time::sleep(RECONNECT).await;
         }

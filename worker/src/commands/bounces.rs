@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::{
@@ -100,9 +100,12 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     async fn new(config: &'a Config) -> anyhow::Result<Self> {
         let settings = config.unsigned();
+        if let Some(unreadable) = config.link_keys.problem() {
+            bail!("{unreadable}");
+        }
         anyhow::ensure!(
             settings.link_keys.is_some(),
-            "TIDINGS_LINK_KEYS is not set, so that no report can be believed; set it to the keys of the workers"
+            "there are no keys, so that no report can be believed; set TIDINGS_LINK_KEYS or link_keys_file to the keys of the workers"
         );
         Ok(Self { config, settings, store: Storage::connect(&config.database_url).await?.ready().await? })
     }

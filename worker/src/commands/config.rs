@@ -22,6 +22,7 @@ use crate::{
     error::Usage,
 };
 
+mod gateway;
 mod next_slots;
 mod streams;
 
@@ -85,7 +86,8 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     });
     let (streams, unsigned) = streams::streams(config);
     problems.extend(unsigned);
-    problems.extend(config.return_path_problems());
+    problems.extend(config.key_problems());
+    problems.extend(config.gateway_problem());
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
@@ -130,9 +132,13 @@ struct ConfigView<'a> {
     task_queue: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_keys_file: Option<&'a Path>,
     mail: MailView<'a>,
     relay: BTreeMap<&'a str, streams::RelayView>,
     stream: streams::StreamsView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gateway: Option<gateway::GatewayView<'a>>,
     recipients: RecipientsView,
     retention: RetentionView<'a>,
     digest: DigestsView<'a>,
@@ -238,9 +244,11 @@ impl<'a> ConfigView<'a> {
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
             metrics_listen: config.metrics_listen,
+            link_keys_file: config.link_keys.file(),
             mail: MailView::new(&config.sender, dkim),
             relay: streams::relays(config),
             stream,
+            gateway: gateway::GatewayView::new(&config.gateway),
             recipients: RecipientsView {
                 cap: config.cap.map(|cap| cap.to_string()),
                 soft_bounces: config.soft_bounces,

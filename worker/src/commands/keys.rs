@@ -1,4 +1,4 @@
-//! `tidings keys`: makes keys that sign tokens.
+//! `tidings keys`: makes keys that sign tokens and links.
 
 use anyhow::Context as _;
 use tidings_model::link_keys::LinkKeys;
@@ -6,11 +6,12 @@ use tidings_model::link_keys::LinkKeys;
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Prints a new key for `TIDINGS_LINK_KEYS`
+    /// Prints a new key for `TIDINGS_LINK_KEYS` or the file of `link_keys_file`
     #[command(after_help = "Examples:\n  \
         export TIDINGS_LINK_KEYS=$(tidings keys new)\n  \
-        export TIDINGS_LINK_KEYS=\"$(tidings keys new) $TIDINGS_LINK_KEYS\"\n\n\
-        The first key signs, and all verify. Keep an old key for as long as messages of it may come back.")]
+        export TIDINGS_LINK_KEYS=\"$(tidings keys new) $TIDINGS_LINK_KEYS\"\n  \
+        (umask 077; tidings keys new > /etc/tidings/link-keys)   # for link_keys_file in tidings.toml\n\n\
+        The first key signs, and all verify. Keep an old key for two years: links in old messages must go on working.")]
     New,
 }
 

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use serde::Deserialize;
 use tidings_model::{
-    link_keys::{LinkKeys, VARIABLE, WrongKeys},
     names,
     settings::{Cap, Settings},
     words,
@@ -14,6 +13,8 @@ use url::Url;
 
 use super::{
     Config, digest, dkim,
+    gateway::RawGateway,
+    link_keys,
     mail::RawMail,
     problem::{Checks, Overridable, Problem},
     relay::{self, RawRelay},
@@ -36,12 +37,15 @@ pub(super) struct RawConfig {
     templates: Option<Spanned<String>>,
     task_queue: Option<Spanned<String>>,
     metrics_listen: Option<Spanned<String>>,
+    link_keys_file: Option<Spanned<String>>,
     #[serde(default)]
     mail: RawMail,
     #[serde(default)]
     relay: BTreeMap<String, Spanned<RawRelay>>,
     #[serde(default)]
     stream: RawStreams,
+    #[serde(default)]
+    gateway: RawGateway,
     #[serde(default)]
     recipients: RawRecipients,
     #[serde(default)]
@@ -90,8 +94,9 @@ impl RawConfig {
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
         let retention = self.retention.check(checks);
+        let gateway = self.gateway.check(checks);
         let temporal = checks.accept(temporal);
-        let link_keys = checks.variable(VARIABLE).and_then(|keys| checks.accept(link_keys(&keys)));
+        let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
         Some(Config {
             database_url: database_url?,
             relays: relays?,
@@ -106,7 +111,8 @@ impl RawConfig {
             cap,
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
             retention,
-            link_keys,
+            gateway: gateway?,
+            link_keys: link_keys?,
             temporal: temporal?,
         })
     }
@@ -124,16 +130,6 @@ impl RawConfig {
         }
         named.into_iter().collect()
     }
-}
-
-/// Parses the keys that sign tokens. The problem does not show them.
-fn link_keys(text: &str) -> Result<LinkKeys, Problem> {
-    text.parse().map_err(|wrong: WrongKeys| Problem {
-        place: "environment".to_owned(),
-        key: VARIABLE.to_owned(),
-        value: "***".to_owned(),
-        problem: wrong.to_string(),
-    })
 }
 
 fn database_url(text: &str) -> Result<SecretUrl, String> {
@@ -165,7 +161,7 @@ fn cap(text: &str) -> Result<Cap, String> {
     Ok(Cap { most, within: words::duration(within)? })
 }
 
-fn listen(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "is not an IP address with a port; write for example \"127.0.0.1:9464\"".to_owned())
 }
 

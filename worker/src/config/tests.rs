@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod gateway;
+mod link_keys;
 mod retention;
 mod streams;
 

@@ -1,9 +1,16 @@
 //! The configuration of `tidings dev`: the one of `tidings.toml`, with everything outside replaced by what runs here.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write as _},
+    net::Ipv4Addr,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
 
 use anyhow::Context as _;
-use tidings_model::settings::DigestSettings;
+use tidings_model::{link_keys::LinkKeys, settings::DigestSettings};
 use url::Url;
 
 use super::Args;
@@ -28,11 +35,28 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
     "default".clone_into(&mut config.temporal.client.namespace);
+    config.gateway.listen_on_this_machine((Ipv4Addr::LOCALHOST, args.gateway_port).into(), args.gateway_url());
+    if config.link_keys.keys().is_none() {
+        config.link_keys.set(link_keys(&folder.join("link-keys"))?);
+    }
     if args.demo || config.digests.is_empty() {
         config.digests = digests()?;
         config.tenants = BTreeMap::new();
     }
     Ok(config)
+}
+
+/// Reads the keys of this folder, or makes one. Links in messages of an earlier run go on working.
+fn link_keys(path: &Path) -> anyhow::Result<LinkKeys> {
+    let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Ok(mut file) => file.write_all(LinkKeys::generate().context("the system has no randomness")?.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+    .with_context(|| format!("{} cannot be written", path.display()))?;
+    let keys = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    keys.parse().with_context(|| format!("{}: remove the file", path.display()))
 }
 
 fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {

@@ -1,11 +1,13 @@
-//! `/metrics`: what this worker counts, and what its poller sees, for Prometheus.
+//! `/metrics`: what this process counts, and what a worker's poller sees, for Prometheus.
 
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
-use tidings_activities::metrics;
-use tokio::{net::TcpListener, task::AbortHandle};
+use tokio::{
+    net::TcpListener,
+    task::{AbortHandle, JoinHandle},
+};
 
 mod poller;
 
@@ -16,19 +18,25 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// A task that runs until this is dropped.
 pub(crate) struct Background(AbortHandle);
 
+impl Background {
+    pub fn new<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
 impl Drop for Background {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Answers `GET /metrics` on this address.
+/// Answers `GET /metrics` on this address with what `text` returns.
 ///
 /// # Errors
 /// The address is taken, or not of this machine.
-pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<Background> {
+pub(crate) async fn listen(address: SocketAddr, text: fn() -> String) -> anyhow::Result<Background> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("metrics_listen = \"{address}\""))?;
-    let router = Router::new().route("/metrics", get(async || ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text())));
+    let router = Router::new().route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPEN_METRICS)], text()) }));
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
-    Ok(Background(serving.abort_handle()))
+    Ok(Background::new(&serving))
 }

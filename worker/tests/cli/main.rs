@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 mod config;
 mod emit;
+mod gateway;
 mod pauses;
 mod people;
 mod template;

@@ -64,7 +64,7 @@ impl Poller {
                 sleep(pause(begun.elapsed())).await;
             }
         };
-        Background(tokio::spawn(looking).abort_handle())
+        Background::new(&tokio::spawn(looking))
     }
 
     /// Asks both sources. A source that does not answer keeps its figures, and the time of its last success tells their age.

@@ -1,0 +1,92 @@
+//! Metrics of the gateway for Prometheus, and one line of the log for each request. Both have the route's template, never a path,
+//! a token or an address.
+
+use std::sync::LazyLock;
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::Method,
+    middleware::Next,
+    response::Response,
+};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use tokio::time::Instant;
+
+/// The label of requests to no route, and of unusual methods.
+const OTHER: &str = "other";
+/// The upper bounds of the buckets of durations, in seconds.
+const DURATIONS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: String,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRoute {
+    route: String,
+}
+
+struct Metrics {
+    requests: Family<Answered, Counter>,
+    durations: Family<OfRoute, Histogram, fn() -> Histogram>,
+    registry: Registry,
+}
+
+impl Metrics {
+    fn new() -> Self {
+        let mut registry = Registry::with_prefix("tidings");
+        let requests = Family::default();
+        let constructor: fn() -> Histogram = || Histogram::new(DURATIONS);
+        let durations = Family::new_with_constructor(constructor);
+        registry.register("http_requests", "Requests that the gateway answered", requests.clone());
+        let help = "Time from a request's headers to the headers of its answer";
+        registry.register_with_unit("http_request_duration", help, Unit::Seconds, durations.clone());
+        Self { requests, durations, registry }
+    }
+}
+
+/// All of it, in OpenMetrics' text format 1.0.
+#[must_use]
+pub fn text() -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = encode(&mut text, &METRICS.registry);
+    text
+}
+
+/// The middleware: counts, times and logs each request.
+pub(crate) async fn observe(request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or(OTHER, MatchedPath::as_str).to_owned();
+    let method = name(request.method());
+    let response = next.run(request).await;
+    let (status, took) = (response.status().as_u16(), begun.elapsed());
+    if response.status().is_server_error() {
+        tracing::warn!(route, method, status, ?took, "request");
+    } else {
+        tracing::debug!(route, method, status, ?took, "request");
+    }
+    METRICS.durations.get_or_create(&OfRoute { route: route.clone() }).observe(took.as_secs_f64());
+    METRICS.requests.get_or_create(&Answered { route, method, status }).inc();
+    response
+}
+
+/// The method, which a client can invent, as a label.
+fn name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        _ => OTHER,
+    }
+}

@@ -1,0 +1,82 @@
+//! Every route of the public listener, and what all of them have in common.
+
+use std::{any::Any, time::Duration};
+
+use axum::{
+    Router,
+    extract::State as Extracted,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::{from_fn, from_fn_with_state, map_response},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
+
+use crate::{
+    Networks, State,
+    concurrency::{self, Concurrency},
+    health::Health,
+    metrics,
+    problem::Problem,
+};
+
+/// Time limit of a request, from its headers to its answer. SNS waits 15 s.
+const REQUEST_TIME: Duration = Duration::from_secs(14);
+
+/// The routes, with their limits. Headers of proxies count from `trusted`.
+pub fn router(state: State, trusted: Networks) -> Router {
+    let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
+    shared(limited(Router::new(), concurrency, REQUEST_TIME).merge(health(state)))
+}
+
+/// The layers of all routes.
+fn shared(routes: Router) -> Router {
+    routes.layer(CatchPanicLayer::custom(panicked)).layer(map_response(harden)).layer(from_fn(metrics::observe))
+}
+
+/// Health checks have no limit in common with other requests, so that a busy gateway is not restarted.
+fn health(state: State) -> Router {
+    Router::new()
+        .route("/livez", get(async || StatusCode::OK))
+        .route("/readyz", get(async |Extracted(health): Extracted<Health>| health.ready().await))
+        .with_state(Health::new(state))
+}
+
+/// Bounds the number and the time of the requests of these routes.
+fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
+    routes
+        .fallback(async || StatusCode::NOT_FOUND)
+        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))
+        .layer(from_fn_with_state(concurrency, concurrency::bound))
+}
+
+/// Headers that every answer has.
+async fn harden(response: Response) -> Response {
+    // The answer of a time limit has no body.
+    let mut response = match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE if !response.headers().contains_key(header::CONTENT_TYPE) => {
+            Problem::Failed.into_response()
+        }
+        _ => response,
+    };
+    let fixed: [(HeaderName, &str); 5] = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-robots-tag"), "noindex"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Answers a request whose handler panicked. The panic's text may quote the request.
+fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
+    tracing::error!("a request ended in a panic: please report that");
+    Problem::Failed.into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Requests through the layers that all routes share.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    routing::post,
+};
+use tidings_model::settings::{Sender, Settings, Stream, Streams, UnknownRecipients};
+use tidings_store::Sqlite;
+use tokio::sync::{Notify, watch};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::request_body::{self, BodyLimit};
+
+fn settings() -> Settings {
+    let sender =
+        Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+    Settings {
+        digests: std::collections::BTreeMap::new(),
+        tenants: std::collections::BTreeMap::new(),
+        cap: None,
+        soft_bounces: 5,
+        relays: std::collections::BTreeMap::new(),
+        streams: Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) },
+        link_keys: None,
+        unknown_recipients: UnknownRecipients::Wait,
+    }
+}
+
+async fn state(folder: &std::path::Path, migrated: bool) -> State {
+    let store = Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap();
+    if migrated {
+        store.migrate().await.unwrap();
+    }
+    State { store: Arc::new(store), settings: Arc::new(settings()), temporal: watch::channel(None).1 }
+}
+
+async fn answer(router: &Router, request: Request) -> (StatusCode, header::HeaderMap, String) {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, 100_000).await.unwrap();
+    (parts.status, parts.headers, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn get_of(path: &str) -> Request {
+    Request::get(path).body(Body::empty()).unwrap()
+}
+
+async fn panics() -> StatusCode {
+    panic!("secret")
+}
+
+/// Routes of these tests behind the layers of all routes.
+fn routes(concurrency: Concurrency, time: Duration) -> Router {
+    let limit = BodyLimit { bytes: 10, time: Duration::from_millis(100) };
+    let routes = Router::new()
+        .route("/echo", post(async |body: String| body))
+        .layer(from_fn_with_state(limit, request_body::read))
+        .route("/items/{token}", get(async || "an item"))
+        .route("/panic", get(panics))
+        .route("/never", get(async || std::future::pending::<()>().await));
+    shared(limited(routes, concurrency, time))
+}
+
+fn usual() -> Router {
+    routes(Concurrency::new(10, 10, Networks::default()), Duration::from_millis(200))
+}
+
+#[tokio::test]
+async fn a_body_is_bounded_in_bytes_and_time() {
+    let post = |body: Body| Request::post("/echo").body(body).unwrap();
+    let (status, _, body) = answer(&usual(), post(Body::from("0123456789"))).await;
+    assert_eq!((status, body.as_str()), (StatusCode::OK, "0123456789"));
+    let chunked = Body::from_stream(futures::stream::iter(vec![Ok::<_, std::io::Error>("012345"), Ok("67890")]));
+    let declared = Request::post("/echo").header("content-length", "11").body(Body::empty()).unwrap();
+    for long in [post(Body::from("01234567890")), post(chunked), declared] {
+        let (status, headers, body) = answer(&usual(), long).await;
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{body}");
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        assert!(body.contains("\"type\":\"/problems/too-large\""), "{body}");
+    }
+    let silent = Body::from_stream(futures::stream::pending::<Result<&str, std::io::Error>>());
+    let (status, _, _) = answer(&usual(), post(silent)).await;
+    assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_too_long_or_panics_is_answered_without_details() {
+    for path in ["/never", "/panic"] {
+        let (status, headers, body) = answer(&usual(), get_of(path)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert_eq!(headers[header::RETRY_AFTER], "5");
+        assert!(body.contains("/problems/failed") && !body.contains("secret"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_gateway_refuses_at_once_and_says_when_to_come_again() {
+    let (begun, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let waits = {
+        let (begun, finish) = (begun.clone(), finish.clone());
+        async move || {
+            begun.notify_one();
+            finish.notified().await;
+        }
+    };
+    let concurrency = Concurrency::new(1, 1, Networks::default());
+    let router = shared(limited(Router::new().route("/wait", get(waits)), concurrency, Duration::from_mins(1)));
+    let first = tokio::spawn(router.clone().oneshot(get_of("/wait")));
+    begun.notified().await;
+    let (status, headers, body) = answer(&router, get_of("/wait")).await;
+    assert_eq!(
+        (status, &headers[header::RETRY_AFTER]),
+        (StatusCode::SERVICE_UNAVAILABLE, &HeaderValue::from_static("5"))
+    );
+    assert!(body.contains("/problems/busy"), "{body}");
+    finish.notify_one();
+    assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::OK);
+    finish.notify_one();
+    assert_eq!(answer(&router, get_of("/wait")).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn every_answer_has_the_headers_of_a_private_page() {
+    for path in ["/items/t0ken", "/nothing", "/panic"] {
+        let (_, headers, _) = answer(&usual(), get_of(path)).await;
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-robots-tag", "noindex"),
+            ("x-content-type-options", "nosniff"),
+        ] {
+            assert_eq!(headers[name], value, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_the_route_and_never_the_path() {
+    answer(&usual(), get_of("/items/t0ken-of-somebody")).await;
+    answer(&usual(), get_of("/t0ken-of-somebody")).await;
+    let text = metrics::text();
+    assert!(
+        text.contains("tidings_http_requests_total{route=\"/items/{token}\",method=\"GET\",status=\"200\"}"),
+        "{text}"
+    );
+    assert!(text.contains("{route=\"other\",method=\"GET\",status=\"404\"}"), "{text}");
+    assert!(text.contains("tidings_http_request_duration_seconds_count{route=\"/items/{token}\"}"), "{text}");
+    assert!(!text.contains("t0ken"), "{text}");
+}
+
+#[tokio::test]
+async fn a_process_without_its_dependencies_lives_and_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    for (migrated, store) in [(false, "no_answer"), (true, "ok")] {
+        let router = router(state(folder.path(), migrated).await, Networks::default());
+        assert_eq!(answer(&router, get_of("/livez")).await.0, StatusCode::OK);
+        let (status, _, body) = answer(&router, get_of("/readyz")).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(body, format!("{{\"store\":\"{store}\",\"temporal\":\"no_answer\"}}"));
+    }
+}

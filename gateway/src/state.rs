@@ -1,0 +1,27 @@
+//! The adapters and settings that every route works with.
+
+use std::sync::Arc;
+
+use temporalio_client::Client;
+use tidings_model::settings::Settings;
+use tidings_store::Store;
+use tokio::sync::watch;
+
+/// The dependencies of the routes.
+#[derive(Clone)]
+pub struct State {
+    /// Consent, suppressions, delivery events.
+    pub store: Arc<dyn Store>,
+    /// The configuration.
+    pub settings: Arc<Settings>,
+    /// The connection to Temporal; `None` until Temporal has answered once. Links and webhooks work without Temporal.
+    pub temporal: watch::Receiver<Option<Client>>,
+}
+
+impl State {
+    /// Returns the connection to Temporal, if there is one.
+    #[must_use]
+    pub fn temporal(&self) -> Option<Client> {
+        self.temporal.borrow().clone()
+    }
+}

@@ -1,0 +1,30 @@
+//! The gateway, as `tidings.toml` would say it.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::config::Gateway;
+
+#[derive(Serialize)]
+pub(super) struct GatewayView<'a> {
+    listen: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trusted_proxies: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics_listen: Option<SocketAddr>,
+}
+
+impl<'a> GatewayView<'a> {
+    /// Returns `None` where nothing is configured.
+    pub fn new(gateway: &'a Gateway) -> Option<Self> {
+        gateway.is_configured().then(|| Self {
+            listen: gateway.listen,
+            public_url: gateway.public_url.as_deref(),
+            trusted_proxies: gateway.trusted_proxies.0.iter().map(ToString::to_string).collect(),
+            metrics_listen: gateway.metrics_listen,
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! `tidings gateway`: serves recipients over HTTP until it is signalled.
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+
+use crate::{Config, gateway, signals::until_signalled};
+
+pub(crate) const EXAMPLES: &str = "\
+Example: TIDINGS_LINK_KEYS=$(cat /etc/tidings/link-keys) tidings gateway
+
+A proxy with TLS stands in front, and gateway.public_url in tidings.toml is its address:
+  [gateway]
+  public_url = \"https://mail.acme.example\"
+  listen = \"127.0.0.1:8080\"
+  trusted_proxies = [\"127.0.0.1\"]
+
+GET /livez says that the process answers, GET /readyz that the database and Temporal do.
+SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
+
+/// Runs the gateway until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// The configuration lacks the public address or keys, the address to listen on is taken, or the database does not answer.
+pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
+    config.serves()?;
+    let shutdown = until_signalled("requests")?;
+    let address = config.gateway.listen;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("gateway.listen = \"{address}\""))?;
+    gateway::run(config, listener, shutdown).await
+}

@@ -1,0 +1,149 @@
+//! The gateway, as `[gateway]` describes it.
+//!
+//! Workers need its public address for links. Only `tidings gateway` needs the rest.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use tidings_gateway::Networks;
+use tidings_model::link_keys::VARIABLE;
+use toml::Spanned;
+use url::{Host, Url};
+
+use super::{
+    file::listen,
+    list::{SpannedList, parse_each},
+    problem::{Checks, Problem},
+};
+
+/// The default address of the public listener. A proxy with TLS stands in front of it.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+/// Characters of an address. With a token behind it, a line of a header stays below the 998 octets of RFC 5322.
+const URL_CHARS: usize = 200;
+
+/// The keys of `[gateway]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGateway {
+    listen: Option<Spanned<String>>,
+    public_url: Option<Spanned<String>>,
+    trusted_proxies: Option<SpannedList>,
+    metrics_listen: Option<Spanned<String>>,
+}
+
+/// The settings of the gateway.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// The address of the public listener.
+    pub listen: SocketAddr,
+    /// The address under which recipients and providers reach the public listener, without a slash at its end.
+    pub public_url: Option<String>,
+    /// The networks of proxies whose `X-Forwarded-For` and `Forwarded` count.
+    pub trusted_proxies: Networks,
+    /// The address on which the gateway answers `GET /metrics`, if any.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The line of `public_url`, or of another key of the table.
+    place: Option<String>,
+}
+
+impl RawGateway {
+    pub fn check(&self, checks: &mut Checks<'_>) -> Option<Gateway> {
+        let listen_on = checks.value("gateway.listen", self.listen.as_ref(), listen);
+        let public_url = checks.value("gateway.public_url", self.public_url.as_ref(), public_url);
+        let proxies = self.trusted_proxies.as_ref();
+        let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
+        let metrics_listen = checks.value("gateway.metrics_listen", self.metrics_listen.as_ref(), listen);
+        let first = self.public_url.as_ref().or(self.listen.as_ref());
+        Some(Gateway {
+            listen: listen_on.unwrap_or(LISTEN),
+            public_url,
+            trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
+            metrics_listen,
+            place: first.map(|value| checks.place_of(value)),
+        })
+    }
+}
+
+impl Gateway {
+    /// Serves this machine alone.
+    pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, public_url: String) {
+        *self = Self { listen, public_url: Some(public_url), metrics_listen: None, ..self.clone() };
+    }
+
+    /// Returns the problem of an address without keys: no link could be signed.
+    pub(super) fn key_problem(&self, has_keys: bool) -> Option<Problem> {
+        let url = self.public_url.as_ref().filter(|_| !has_keys)?;
+        Some(Problem {
+            place: self.place.clone().unwrap_or_default(),
+            key: "gateway.public_url".to_owned(),
+            value: url.clone(),
+            problem: format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints"),
+        })
+    }
+
+    /// Returns the problem of a gateway without an address of its own; `None` also if nothing is configured.
+    pub(super) fn address_problem(&self) -> Option<Problem> {
+        (self.is_configured() && self.public_url.is_none()).then(|| self.missing_address())
+    }
+
+    /// Reports if the table has a key.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.place.is_some() || !self.trusted_proxies.0.is_empty() || self.metrics_listen.is_some()
+    }
+
+    pub(super) fn missing_address(&self) -> Problem {
+        Problem {
+            place: self.place.clone().unwrap_or_else(|| "default".to_owned()),
+            key: "gateway.public_url".to_owned(),
+            value: String::new(),
+            problem: "is missing; write the address under which recipients reach the gateway, for example \
+                      \"https://mail.acme.example\""
+                .to_owned(),
+        }
+    }
+}
+
+/// Parses an address for links. Tokens must not travel in the clear, except on this machine.
+fn public_url(text: &str) -> Result<String, String> {
+    let right = "write for example \"https://mail.acme.example\"";
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("has a user or password, which every recipient would see; {right}"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("has a query or fragment, and the links' paths come behind the address; {right}"));
+    }
+    secure(&url).map_err(|fault| format!("{fault}; {right}"))?;
+    short(url.as_str().trim_end_matches('/'))
+}
+
+/// Accepts https, and http on this machine.
+fn secure(url: &Url) -> Result<(), String> {
+    let local = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if local => Ok(()),
+        "http" => Err("is not https, so that everyone on the way could read the links".to_owned()),
+        other => Err(format!("{other:?} is not https")),
+    }
+}
+
+fn short(url: &str) -> Result<String, String> {
+    if url.len() <= URL_CHARS {
+        return Ok(url.to_owned());
+    }
+    Err(format!("has {} characters, the limit is {URL_CHARS}", url.len()))
+}
+
+/// Parses a network or a single address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let single = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
+    let wrong = "is not a network; write for example \"10.0.0.0/8\" or \"127.0.0.1\"";
+    text.parse().ok().or_else(single).ok_or_else(|| wrong.to_owned())
+}
