@@ -1,9 +1,12 @@
 //! Records reports of a provider about a message that its relay took: delivered, bounced, complained of, opened. Each event
 //! counts once, in any order.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use tidings_model::{
-    delivery_events::{DeliveryEvent, Recorded},
+    Key,
+    delivery_events::{DeliveryEvent, Recorded, RequestRecorded, WebhookRequest},
     limits::Invalid,
     settings::Settings,
 };
@@ -39,9 +42,57 @@ pub async fn record(
     let recorded = store.put_delivery_event(&reported, settings.soft_bounces, now).await?;
     let recorded = recorded.ok_or(Error::UnknownMessage)?;
     if let Some(relay) = &recorded.bounced_by {
-        relays::bounced(store, relay, now).await;
+        relays::bounced(store, relay, 1, now).await;
     }
     let Recorded { message, again, .. } = &recorded;
     tracing::info!(id = %message, kind = reported.report.kind.name(), again, "delivery event");
     Ok(recorded)
+}
+
+/// The effects of a webhook's request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Events that were recorded.
+    pub new: usize,
+    /// Events that were known.
+    pub again: usize,
+    /// Events about messages that no relay was given.
+    pub unknown: usize,
+    /// The keys whose consent the events withdraw; see [`Recorded`].
+    pub withdrawn: BTreeSet<Key>,
+}
+
+/// Records a request of a webhook with the effects of its events, as [`record`] does for one event. Returns `None` if the
+/// request's token came with another body before.
+///
+/// # Errors
+/// The store cannot answer. Nothing was recorded, and the request may come again.
+pub async fn receive(
+    store: &dyn Store,
+    soft_bounces: u32,
+    request: &WebhookRequest,
+    now: Timestamp,
+) -> Result<Option<Received>, tidings_store::Error> {
+    let recorded = match store.put_webhook_request(request, soft_bounces, now).await? {
+        RequestRecorded::Events(recorded) => recorded,
+        RequestRecorded::TokenOfAnotherBody => return Ok(None),
+    };
+    let mut received = Received::default();
+    let mut bounced = BTreeMap::<String, usize>::new();
+    for (event, recorded) in request.events.iter().zip(recorded) {
+        let Some(Recorded { message, again, withdrawn, bounced_by }) = recorded else {
+            received.unknown += 1;
+            continue;
+        };
+        tracing::info!(id = %message, kind = event.report.kind.name(), again, "delivery event");
+        *(if again { &mut received.again } else { &mut received.new }) += 1;
+        received.withdrawn.extend(withdrawn);
+        if let Some(relay) = bounced_by {
+            *bounced.entry(relay).or_default() += 1;
+        }
+    }
+    for (relay, bounces) in bounced {
+        relays::bounced(store, &relay, bounces, now).await;
+    }
+    Ok(Some(received))
 }

@@ -35,9 +35,22 @@ struct OfRoute {
     route: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfWebhook {
+    relay: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookEvents {
+    relay: String,
+    outcome: &'static str,
+}
+
 struct Metrics {
     requests: Family<Answered, Counter>,
     durations: Family<OfRoute, Histogram, fn() -> Histogram>,
+    webhook_events: Family<WebhookEvents, Counter>,
+    webhooks_refused: Family<OfWebhook, Counter>,
     registry: Registry,
 }
 
@@ -50,7 +63,12 @@ impl Metrics {
         registry.register("http_requests", "Requests that the gateway answered", requests.clone());
         let help = "Time from a request's headers to the headers of its answer";
         registry.register_with_unit("http_request_duration", help, Unit::Seconds, durations.clone());
-        Self { requests, durations, registry }
+        let webhook_events = Family::default();
+        let help = "Events of authentic webhooks: new, again, unknown or unusable";
+        registry.register("webhook_events", help, webhook_events.clone());
+        let webhooks_refused = Family::default();
+        registry.register("webhooks_refused", "Webhooks that were not authentic", webhooks_refused.clone());
+        Self { requests, durations, webhook_events, webhooks_refused, registry }
     }
 }
 
@@ -61,6 +79,19 @@ pub fn text() -> String {
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &METRICS.registry);
     text
+}
+
+/// Counts the events of a webhook's request by what became of them.
+pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 4]) {
+    for (outcome, count) in counts {
+        let events = WebhookEvents { relay: relay.to_owned(), outcome };
+        METRICS.webhook_events.get_or_create(&events).inc_by(count as u64);
+    }
+}
+
+/// Counts a webhook's request that is not authentic.
+pub(crate) fn webhook_refused(relay: &str) {
+    METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }).inc();
 }
 
 /// The middleware: counts, times and logs each request.

@@ -1,6 +1,6 @@
 //! Every route of the public listener, and what all of them have in common.
 
-use std::{any::Any, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -18,15 +18,17 @@ use crate::{
     health::Health,
     metrics,
     problem::Problem,
+    webhooks::{self, Webhooks},
 };
 
 /// Time limit of a request, from its headers to its answer. SNS waits 15 s.
 const REQUEST_TIME: Duration = Duration::from_secs(14);
 
 /// The routes, with their limits. Headers of proxies count from `trusted`.
-pub fn router(state: State, trusted: Networks) -> Router {
+pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
-    shared(limited(Router::new(), concurrency, REQUEST_TIME).merge(health(state)))
+    let routes = webhooks::routes(Arc::new(webhooks));
+    shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
 }
 
 /// The layers of all routes.
@@ -79,4 +81,4 @@ fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

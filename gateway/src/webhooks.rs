@@ -1,14 +1,16 @@
 //! Webhooks of providers. A request is verified over its raw bytes, and only then read as delivery events.
 //!
 //! Each provider has a module with `verify` and `parse`, both pure functions. The facts come from the providers' documentation
-//! and their own libraries; the tests have signed requests and classified events of each.
+//! and their own libraries; the tests have signed requests and classified events of each. [`routes`] has the route of all webhooks.
 
 mod basic;
 pub mod generic;
+mod hook;
 pub mod mailgun;
 pub mod mailjet;
 mod parsed;
 pub mod postmark;
+mod receive;
 mod refused;
 pub mod resend;
 pub mod sendgrid;
@@ -18,6 +20,8 @@ mod standard;
 mod tests;
 
 pub use basic::Credentials;
+pub use hook::Hook;
 pub use parsed::{Parsed, Part};
+pub use receive::{Webhooks, routes};
 pub use refused::Refused;
 pub use standard::Secret;

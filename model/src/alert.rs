@@ -17,6 +17,8 @@ closed_set! {
         TemplateFallback = "template_fallback",
         /// Events could not be decoded.
         DeadLetters = "dead_letters",
+        /// The subscription of a webhook has ended.
+        WebhookEnded = "webhook_ended",
         /// The archive cannot be written.
         ArchiveFailed = "archive_failed",
         /// The nightly upkeep has no schedule.

@@ -5,3 +5,4 @@ mod commands;
 mod delivery;
 mod delivery_events;
 mod pause;
+mod webhooks;

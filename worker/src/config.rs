@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::Signers;
 use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
 
@@ -30,6 +31,8 @@ mod temporal;
 mod tenant;
 #[cfg(test)]
 mod tests;
+mod variable;
+mod webhook;
 
 pub use digest::zone;
 pub use dkim::DkimConfig;
@@ -204,6 +207,21 @@ impl Config {
     pub fn named_relays(&self) -> impl Iterator<Item = (&String, &Relay)> {
         let streams = [&self.streams.bulk, &self.streams.transactional];
         self.relays.iter().filter(move |(name, _)| streams.iter().any(|stream| stream.settings.relays.contains(name)))
+    }
+
+    /// Returns the webhooks by the names of their relays.
+    ///
+    /// # Errors
+    /// The environment lacks the secret of a webhook.
+    pub fn webhooks(&self) -> Result<BTreeMap<String, Hook>, Error> {
+        let (mut hooks, mut problems) = (BTreeMap::new(), Vec::new());
+        for (name, relay) in &self.relays {
+            match relay.webhook() {
+                Ok(hook) => hooks.extend(hook.map(|hook| (name.clone(), hook))),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(hooks) } else { Err(Error::Wrong(problems)) }
     }
 
     /// Loads `path`, or [`DEFAULT_PATH`] if that file exists, and the environment of the process.

@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use temporalio_client::Client;
-use tidings_gateway::{State, metrics, routes, server};
+use tidings_gateway::{
+    State, metrics, routes, server,
+    webhooks::{
+        Webhooks,
+        ses::{Certificates, Https},
+    },
+};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +37,9 @@ pub(crate) async fn run(config: Config, listener: TcpListener, shutdown: Cancell
         public_url = config.gateway.public_url.as_deref().unwrap_or_default(),
         "the gateway runs"
     );
-    let router = routes::router(state, config.gateway.trusted_proxies.clone());
+    let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
+    let webhooks = Webhooks { state: state.clone(), hooks, certificates };
+    let router = routes::router(state, webhooks, config.gateway.trusted_proxies.clone());
     server::serve(listener, router, server::Limits::default(), shutdown).await;
     tracing::info!("the gateway stops");
     Ok(())

@@ -13,9 +13,12 @@ use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::request_body::{self, BodyLimit};
+use crate::{
+    request_body::{self, BodyLimit},
+    webhooks::ses::{Certificates, Https},
+};
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let sender =
         Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
     Settings {
@@ -156,7 +159,10 @@ async fn metrics_have_the_route_and_never_the_path() {
 async fn a_process_without_its_dependencies_lives_and_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     for (migrated, store) in [(false, "no_answer"), (true, "ok")] {
-        let router = router(state(folder.path(), migrated).await, Networks::default());
+        let state = state(folder.path(), migrated).await;
+        let certificates = Certificates::new(Https::new());
+        let webhooks = Webhooks { state: state.clone(), hooks: std::collections::BTreeMap::new(), certificates };
+        let router = router(state, webhooks, Networks::default());
         assert_eq!(answer(&router, get_of("/livez")).await.0, StatusCode::OK);
         let (status, _, body) = answer(&router, get_of("/readyz")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

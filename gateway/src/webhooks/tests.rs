@@ -9,6 +9,7 @@ use tidings_model::delivery_events::{Report, Reported, Which};
 use super::*;
 
 mod edges;
+mod route;
 mod signed;
 mod sns;
 

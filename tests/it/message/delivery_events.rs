@@ -43,12 +43,12 @@ async fn tell(env: &Env, event: DeliveryEvent) -> Result<Recorded> {
     Ok(recorded)
 }
 
-async fn state(env: &Env, message: Uuid) -> Result<(MessageState, String)> {
+pub(super) async fn state(env: &Env, message: Uuid) -> Result<(MessageState, String)> {
     let record = env.store.message(message).await?.context("the outbox does not know it")?;
     Ok((record.state, record.why))
 }
 
-async fn know(env: &Env, users: &[&str]) -> Result<()> {
+pub(super) async fn know(env: &Env, users: &[&str]) -> Result<()> {
     let recipients = users.iter().map(|user| Recipient {
         tenant: "acme".to_owned(),
         user: (*user).to_owned(),
@@ -61,14 +61,14 @@ async fn know(env: &Env, users: &[&str]) -> Result<()> {
     Ok(())
 }
 
-async fn collects(env: &Env, key: &Key, event_id: &str) -> Result<()> {
+pub(super) async fn collects(env: &Env, key: &Key, event_id: &str) -> Result<()> {
     env.events.emit(event(key, event_id)).await?;
     let planned = async || Ok(env.status(key).await?.due_at);
     eventually("it is planned", MINUTE, planned).await.map(|_| ())
 }
 
 /// Emits an event, flushes, and answers with the digest's id and outcome.
-async fn digest(env: &Env, key: &Key, event_id: &str) -> Result<(Uuid, Outcome)> {
+pub(super) async fn digest(env: &Env, key: &Key, event_id: &str) -> Result<(Uuid, Outcome)> {
     collects(env, key, event_id).await?;
     env.update(key, Digest::flush, order()).await?;
     env.completed(key).await?;

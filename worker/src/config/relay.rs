@@ -3,13 +3,18 @@
 //! A relay whose address comes from the environment may lack one. Only commands that send need the address.
 
 use serde::Deserialize;
+use tidings_gateway::webhooks::Hook;
 use tidings_model::{
     Provider, RelayUrl as Address, relay_url,
     settings::{Per, Rate, RelaySettings},
 };
 use toml::Spanned;
 
-use super::problem::{Checks, Overridable, Problem};
+use super::{
+    problem::{Checks, Overridable, Problem},
+    variable::{shown, variable_name},
+    webhook::RawWebhook,
+};
 
 /// The name of the relay of `smtp_url`.
 pub(super) const DEFAULT: &str = "default";
@@ -28,6 +33,9 @@ pub(super) struct RawRelay {
     pub rate: Option<Spanned<String>>,
     per_connection: Option<Spanned<i64>>,
     pool: Option<Spanned<String>>,
+    webhook_secret_env: Option<Spanned<String>>,
+    topic_arn: Option<Spanned<String>>,
+    allow_sha1: Option<Spanned<bool>>,
 }
 
 /// A relay whose address may still be missing.
@@ -38,13 +46,23 @@ pub struct Relay {
     rate: Option<Rate>,
     per_connection: Option<u32>,
     pool: Option<String>,
+    webhook: Option<Result<Hook, Problem>>,
 }
 
 impl Relay {
     /// Describes a relay by its address alone.
     #[must_use]
     pub fn at(address: Address) -> Self {
-        Self { address: Ok(address), provider: Provider::default(), rate: None, per_connection: None, pool: None }
+        let provider = Provider::default();
+        Self { address: Ok(address), provider, rate: None, per_connection: None, pool: None, webhook: None }
+    }
+
+    /// Returns the webhook, if the relay has one.
+    ///
+    /// # Errors
+    /// The environment variable with the secret is not set.
+    pub fn webhook(&self) -> Result<Option<Hook>, Problem> {
+        self.webhook.clone().transpose()
     }
 
     /// Returns the settings for sending through the relay.
@@ -79,8 +97,15 @@ pub(super) fn check(
     let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
     let provider = provider.unwrap_or_default();
     let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
+    let webhook = RawWebhook {
+        table: &table,
+        secret_env: raw.webhook_secret_env.as_ref(),
+        topic_arn: raw.topic_arn.as_ref(),
+        allow_sha1: raw.allow_sha1.as_ref(),
+    };
+    let webhook = webhook.check(provider, checks);
     let address = address(&table, name, &header, raw, smtp_url, checks)?;
-    Some(Relay { address, provider, rate, per_connection, pool })
+    Some(Relay { address, provider, rate, per_connection, pool, webhook })
 }
 
 /// Checks `smtp_url`, without a table of its own.
@@ -104,7 +129,7 @@ fn address(
     };
     if let Some(variable) = &raw.url_env {
         let wrong = |fault| problem(checks.place_of(variable), "url_env", &shown(variable.as_ref()), fault);
-        let named = variable_name(variable.as_ref()).map_err(wrong);
+        let named = variable_name(variable.as_ref(), "\"RELAY_URL\", or give the address as url").map_err(wrong);
         checks.accept(named)?;
     }
     match (&raw.url, &raw.url_env) {
@@ -134,23 +159,6 @@ fn address(
 
 fn parse(url: &str) -> Result<Address, String> {
     url.parse().map_err(|error: relay_url::Error| error.to_string())
-}
-
-/// The name as a problem shows it. A token instead of a name is not shown: only words in capital letters with an underscore are
-/// certain to be a name.
-fn shown(variable: &str) -> String {
-    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    let is_name = variable.contains('_') && variable.bytes().all(fits);
-    if is_name { variable.to_owned() } else { "***".to_owned() }
-}
-
-/// Accepts the names that Kubernetes accepts. A URL fails, because `url` and `url_env` are easily mixed up.
-fn variable_name(text: &str) -> Result<(), String> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    if !text.is_empty() && text.bytes().all(fits) {
-        return Ok(());
-    }
-    Err("is not the name of a variable; write for example \"RELAY_URL\", or give the address as url".to_owned())
 }
 
 fn provider(text: &str) -> Result<Provider, String> {

@@ -6,6 +6,7 @@ mod gateway;
 mod link_keys;
 mod retention;
 mod streams;
+mod webhooks;
 
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
     let variable = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());

@@ -9,7 +9,7 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use super::*;
 use crate::webhooks::ses::{Address, Certificate, Notice, Topic};
 
-const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:tidings-events";
+pub(super) const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:tidings-events";
 const NOW: &str = "2026-11-21T12:00:00Z";
 
 fn now() -> Timestamp {
@@ -111,13 +111,13 @@ fn a_topic_is_one_of_a_region_and_never_a_bucket() {
 }
 
 /// An envelope that the made certificate's key signs.
-struct Signer {
+pub(super) struct Signer {
     vectors: Value,
     key: RsaKeyPair,
 }
 
 impl Signer {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let vectors = vectors();
         let pem = text(&vectors["sns"]["certificates"]["synthetic"]["private_key_pkcs8_pem"]);
         let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap();
@@ -125,8 +125,13 @@ impl Signer {
         Self { vectors, key }
     }
 
+    /// The certificate of the key, in PEM.
+    pub(super) fn certificate(&self) -> String {
+        text(&self.vectors["sns"]["certificates"]["synthetic"]["pem"]).to_owned()
+    }
+
     /// The envelope with `of` in it, signed over the fields that a sender of this envelope would sign.
-    fn envelope(&self, of: &Value) -> Value {
+    pub(super) fn envelope(&self, of: &Value) -> Value {
         let mut envelope = json!({
             "Type": "Notification", "MessageId": "id", "TopicArn": TOPIC, "Message": "{}", "Timestamp": NOW,
             "SignatureVersion": "2", "SigningCertURL": self.vectors["sns"]["certificates"]["synthetic"]["url"],

@@ -1,0 +1,150 @@
+//! The route `/webhooks/{relay}`: 200 and an empty body for every authentic request, as soon as its events are durable.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use jiff::Timestamp;
+use tidings_activities::{
+    choices,
+    delivery_events::{self, Received},
+};
+use tidings_model::{
+    Alert, Key,
+    delivery_events::{OneTimeToken, WebhookRequest},
+};
+
+use super::{
+    Parsed, Refused,
+    hook::{Authentic, Denied, Hook},
+    ses::{Address, Certificates},
+};
+use crate::{
+    metrics,
+    problem::Problem,
+    request_body::{self, BodyLimit},
+};
+
+/// Bytes of a body. SendGrid sends 768 KB at most.
+const BODY_BYTES: usize = 2 * 1024 * 1024;
+
+/// The webhooks of all relays, with the adapters that they work with.
+pub struct Webhooks {
+    pub state: crate::State,
+    /// By the names of the relays.
+    pub hooks: BTreeMap<String, Hook>,
+    pub certificates: Certificates,
+}
+
+/// The route of all webhooks.
+pub fn routes(webhooks: Arc<Webhooks>) -> Router {
+    Router::new()
+        .route("/webhooks/{relay}", post(receive))
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(BodyLimit::of(BODY_BYTES), request_body::read))
+        .with_state(webhooks)
+}
+
+/// The answer does not tell a relay that is unknown from a secret that is wrong.
+async fn receive(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(relay): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let now = Timestamp::now();
+    let Webhooks { hooks, certificates, .. } = &*webhooks;
+    let Some((relay, hook)) = hooks.get_key_value(&relay) else { return unauthorized() };
+    let outcome = match hook.read(&headers, &body, certificates, now).await {
+        Ok(Authentic::Events(parsed, token)) => record(&webhooks, relay, parsed, token, now).await,
+        Ok(Authentic::Subscription(address)) => confirm(relay, certificates, &address).await,
+        Ok(Authentic::Unsubscription) => {
+            tracing::error!(alert = %Alert::WebhookEnded, relay, "somebody ended the subscription of a webhook: subscribe again");
+            Ok(())
+        }
+        Err(denied) => Err(denied),
+    };
+    match outcome {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(Denied::Refused(refused)) => {
+            tracing::warn!(relay, %refused, "a webhook is refused");
+            metrics::webhook_refused(relay);
+            unauthorized()
+        }
+        Err(Denied::Later) => Problem::Unavailable.into_response(),
+    }
+}
+
+/// Records the events of an authentic request in one transaction, and counts what became of each.
+async fn record(
+    webhooks: &Webhooks,
+    relay: &str,
+    parsed: Parsed,
+    token: Option<OneTimeToken>,
+    now: Timestamp,
+) -> Result<(), Denied> {
+    let Parsed { mut events, nameless, unusable, unreadable } = parsed;
+    for event in &mut events {
+        event.relay = Some(relay.to_owned());
+    }
+    if unreadable > 0 {
+        let reason = unusable.first().map(|letter| letter.reason.as_str()).unwrap_or_default();
+        tracing::warn!(relay, parts = unreadable, reason, "an authentic webhook has parts that cannot be used");
+    }
+    let request = WebhookRequest { relay: relay.to_owned(), events, token, unusable };
+    let state = &webhooks.state;
+    let received = delivery_events::receive(&*state.store, state.settings.soft_bounces, &request, now).await;
+    let received = received.map_err(|error| {
+        tracing::error!(relay, %error, "a webhook cannot be recorded");
+        Denied::Later
+    })?;
+    let Received { new, again, unknown, withdrawn } = received.ok_or(Refused::Token)?;
+    let unknown = unknown + nameless;
+    tracing::info!(relay, new, again, unknown, unusable = unreadable, "a webhook");
+    metrics::webhook_events(relay, [("new", new), ("again", again), ("unknown", unknown), ("unusable", unreadable)]);
+    tell(webhooks, withdrawn);
+    Ok(())
+}
+
+/// Tells the open windows whose consent is withdrawn. The answer does not wait: a window that hears nothing follows at its
+/// deadline.
+fn tell(webhooks: &Webhooks, withdrawn: BTreeSet<Key>) {
+    let Some(client) = webhooks.state.temporal().filter(|_| !withdrawn.is_empty()) else { return };
+    tokio::spawn(async move {
+        for key in withdrawn {
+            if let Err(error) = choices::tell(&client, &key).await {
+                tracing::warn!(%key, %error, "an open window does not hear of withdrawn consent");
+            }
+        }
+    });
+}
+
+/// Confirms a subscription of SNS, so that the topic's events come here.
+async fn confirm(relay: &str, certificates: &Certificates, address: &Address) -> Result<(), Denied> {
+    match certificates.https().get(address).await {
+        Ok(_) => {
+            tracing::info!(relay, host = address.host, "a subscription of SNS is confirmed");
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!(relay, host = address.host, %error, "a subscription of SNS cannot be confirmed");
+            Err(Denied::Later)
+        }
+    }
+}
+
+/// 401, because operators replace a wrong secret within the hours of the retries. Postmark never repeats after 403.
+fn unauthorized() -> Response {
+    let challenge = [(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"webhooks\""))];
+    (StatusCode::UNAUTHORIZED, challenge).into_response()
+}

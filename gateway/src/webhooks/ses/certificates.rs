@@ -1,0 +1,104 @@
+//! The certificates of SNS that were fetched.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync, time::Instant};
+
+use super::{Address, Certificate, Https};
+
+/// Time for which a failure is remembered.
+const FAILED: Duration = Duration::from_secs(30);
+/// Addresses that are remembered. SNS has one certificate for each region at a time.
+const KNOWN: usize = 32;
+
+/// A cache of certificates. An address that anybody may name is fetched one at a time, and not again for 30 s after a failure.
+pub struct Certificates {
+    https: Https,
+    known: Mutex<BTreeMap<Address, Known>>,
+    fetching: sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+enum Known {
+    Certificate(Certificate),
+    Failed(Instant),
+}
+
+impl Known {
+    fn counts(&self) -> bool {
+        match self {
+            Self::Certificate(_) => true,
+            Self::Failed(at) => at.elapsed() < FAILED,
+        }
+    }
+
+    fn certificate(self) -> Option<Certificate> {
+        match self {
+            Self::Certificate(certificate) => Some(certificate),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
+impl Certificates {
+    /// Fetches by `https`.
+    #[must_use]
+    pub fn new(https: Https) -> Self {
+        Self { https, known: Mutex::default(), fetching: sync::Mutex::default() }
+    }
+
+    /// The client that fetches.
+    #[must_use]
+    pub const fn https(&self) -> &Https {
+        &self.https
+    }
+
+    /// Returns the certificate at an address; `None` if the certificate cannot be fetched now.
+    pub async fn get(&self, address: &Address) -> Option<Certificate> {
+        if let Some(known) = self.remembered(address) {
+            return known.certificate();
+        }
+        let _fetching = self.fetching.lock().await;
+        // Another request may have fetched the certificate meanwhile.
+        if let Some(known) = self.remembered(address) {
+            return known.certificate();
+        }
+        let known = self.fetch(address).await;
+        self.remember(address, known.clone());
+        known.certificate()
+    }
+
+    async fn fetch(&self, address: &Address) -> Known {
+        let fetched = self.https.get(address).await.map_err(|error| error.to_string());
+        match fetched.and_then(|pem| Certificate::parse(&pem).map_err(|refused| refused.to_string())) {
+            Ok(certificate) => Known::Certificate(certificate),
+            Err(error) => {
+                tracing::warn!(%address, error, "a certificate of SNS cannot be fetched");
+                Known::Failed(Instant::now())
+            }
+        }
+    }
+
+    fn remembered(&self, address: &Address) -> Option<Known> {
+        self.lock().get(address).filter(|known| known.counts()).cloned()
+    }
+
+    fn remember(&self, address: &Address, known: Known) {
+        let mut all = self.lock();
+        if all.len() >= KNOWN {
+            all.retain(|_, known| matches!(known, Known::Certificate(_)));
+        }
+        if all.len() >= KNOWN {
+            all.clear();
+        }
+        all.insert(address.clone(), known);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Address, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
