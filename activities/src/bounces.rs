@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use tidings_mail::bounce::{Content, ParsedReport, Returned};
 use tidings_model::{
-    Key, delivery_events::DeliveryEvent, link_keys::Purpose, records::MessageRecord, settings::Settings,
+    Key,
+    delivery_events::{DeliveryEvent, Kind, Recorded},
+    link_keys::Purpose,
+    records::MessageRecord,
+    settings::Settings,
 };
 use tidings_store::Store;
 
@@ -29,7 +33,7 @@ pub enum Taken {
     NoNews,
     /// An automatic reply.
     AutoReply,
-    /// No report.
+    /// No report, and no wish to unsubscribe.
     Unrecognized,
 }
 
@@ -47,9 +51,9 @@ pub async fn take(
         Content::Reports(reports) => reports,
         Content::NoNews => return Ok(Taken::NoNews),
         Content::AutoReply => return Ok(Taken::AutoReply),
-        Content::Unrecognized => return Ok(Taken::Unrecognized),
+        Content::Unrecognized => return leave(store, settings, &returned, now).await,
     };
-    let message = match authenticated(store, settings, &returned).await? {
+    let message = match authenticated(Purpose::Report, store, settings, &returned).await? {
         Ok(message) => message,
         Err(taken) => {
             tracing::warn!(id = ?returned.message, ?taken, "a report changes nothing");
@@ -75,9 +79,32 @@ pub async fn take(
     Ok(Taken::Recorded { new, again, withdrawn })
 }
 
+/// Unsubscribes the recipient of a message whose `List-Unsubscribe` named the address that this message came to. What it says does not
+/// matter: programs write it.
+async fn leave(
+    store: &dyn Store,
+    settings: &Settings,
+    returned: &Returned,
+    now: Timestamp,
+) -> Result<Taken, tidings_store::Error> {
+    let Ok(message) = authenticated(Purpose::Leave, store, settings, returned).await? else {
+        return Ok(Taken::Unrecognized);
+    };
+    let report =
+        ParsedReport { kind: Kind::Unsubscribed, status: None, diagnostic: String::new(), occurred_at: Some(now) };
+    match delivery_events::record(store, settings, event(&message, &report, now), now).await {
+        Ok(Recorded { again, withdrawn, .. }) => {
+            Ok(Taken::Recorded { new: usize::from(!again), again: usize::from(again), withdrawn })
+        }
+        Err(Error::Store(error)) => Err(error),
+        Err(Error::Invalid(_) | Error::UnknownMessage) => Ok(Taken::UnknownMessage),
+    }
+}
+
 /// Finds the message of the first token that is valid for the message's tenant. If there is none, the outbox does not know
 /// the messages of the tokens, or nothing proves that the report is real.
 async fn authenticated(
+    purpose: Purpose,
     store: &dyn Store,
     settings: &Settings,
     returned: &Returned,
@@ -86,7 +113,7 @@ async fn authenticated(
     for token in &returned.tokens {
         let Some(message) = store.message(token.message()).await? else { continue };
         let keys = settings.link_keys.as_ref();
-        if keys.is_some_and(|keys| keys.verify(Purpose::Report, message.origin.tenant(), token)) {
+        if keys.is_some_and(|keys| keys.verify(purpose, message.origin.tenant(), token)) {
             return Ok(Ok(message));
         }
         taken = Taken::Unauthenticated;

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod operations;
 pub mod relays;
 pub mod retention;
+pub mod unsubscribe;
 
 pub use cancellable::Cancellable;
 pub use deps::Deps;

@@ -6,11 +6,14 @@ mod client_address;
 mod concurrency;
 pub mod health;
 pub mod metrics;
+mod one_click;
+mod page;
 pub mod problem;
 pub mod request_body;
 pub mod routes;
 pub mod server;
 mod state;
+mod unsubscribe;
 pub mod webhooks;
 
 pub use client_address::Networks;

@@ -16,8 +16,9 @@ use crate::{
     Networks, State,
     concurrency::{self, Concurrency},
     health::Health,
-    metrics,
+    metrics, page,
     problem::Problem,
+    unsubscribe,
     webhooks::{self, Webhooks},
 };
 
@@ -27,7 +28,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(14);
 /// The routes, with their limits. Headers of proxies count from `trusted`.
 pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
-    let routes = webhooks::routes(Arc::new(webhooks));
+    let routes = webhooks::routes(Arc::new(webhooks)).merge(unsubscribe::routes(state.clone()));
+    let routes = routes.route("/page.css", get(page::style));
     shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
 }
 

@@ -10,7 +10,7 @@ use lettre::message::{
 use uuid::Uuid;
 
 use crate::Error;
-use tidings_model::settings::StreamName;
+use tidings_model::settings::{RecipientLinks, StreamName};
 
 mod header;
 #[cfg(test)]
@@ -69,8 +69,19 @@ pub struct Draft<'a> {
     pub date: Timestamp,
     /// The right side of the Message-ID: a host name of the sender.
     pub message_domain: &'a str,
+    /// The ways to unsubscribe, for a message of the stream bulk.
+    pub unsubscribe: Option<Unsubscribe<'a>>,
     /// The signed token by which a report about the message is believed.
     pub token: Option<&'a str>,
+}
+
+/// The ways to unsubscribe from a message, which mail programs offer (RFC 2369, RFC 8058).
+#[derive(Clone, Copy)]
+pub struct Unsubscribe<'a> {
+    /// An address that takes a POST with one click.
+    pub url: &'a str,
+    /// A `mailto` URI, for programs that do not POST.
+    pub mailto: Option<&'a str>,
 }
 
 /// A composed message.
@@ -107,6 +118,11 @@ impl Draft<'_> {
         }
         if let Some(list_id) = self.of.list_id()? {
             builder = builder.raw_header(raw("List-Id", list_id));
+        }
+        if let Some(unsubscribe) = self.unsubscribe {
+            builder = builder
+                .raw_header(raw("List-Unsubscribe", unsubscribe.header()?))
+                .raw_header(raw("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
         }
         builder = builder
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
@@ -153,6 +169,28 @@ impl MessageKind<'_> {
             Self::Single { tenant, stream } => format!("{}:{}:single:tidings", stream, opaque(tenant)),
         }
     }
+}
+
+impl<'a> Unsubscribe<'a> {
+    /// Returns the ways that the links of a message offer, if there are some.
+    #[must_use]
+    pub fn of(links: &'a RecipientLinks) -> Option<Self> {
+        Some(Self { url: links.unsubscribe_url.as_deref()?, mailto: links.unsubscribe_mailto.as_deref() })
+    }
+
+    /// Returns both URIs in angle brackets, the preferred one first. A line is folded between the URIs only.
+    fn header(self) -> Result<String, Error> {
+        let uris: Vec<_> = [Some(self.url), self.mailto].into_iter().flatten().map(uri).collect::<Result<_, _>>()?;
+        Ok(uris.join(", "))
+    }
+}
+
+/// Checks a URI for use in a header.
+fn uri(text: &str) -> Result<String, Error> {
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,".contains(&byte)) {
+        return Ok(format!("<{text}>"));
+    }
+    Err(Error::Message { part: "unsubscribe address", problem: "has a character that no URI has".to_owned() })
 }
 
 fn mailbox(part: &'static str, person: Party<'_>) -> Result<Mailbox, Error> {

@@ -41,6 +41,8 @@ const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub enum Purpose {
     /// A report about a message: in its return path and its header.
     Report = b'r',
+    /// An unsubscription by mail: in the address of `List-Unsubscribe`.
+    Leave = b'm',
     /// An unsubscription from a digest type: in a link.
     Unsubscribe = b'u',
     /// An unsubscription of an address from single bulk messages: in a link.

@@ -14,9 +14,11 @@ use crate::{
 };
 
 pub(crate) mod cap;
+mod pages;
 pub(crate) mod streams;
 
 pub use cap::Cap;
+pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 
 /// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
@@ -38,6 +40,8 @@ pub struct Settings {
     pub relays: BTreeMap<String, RelaySettings>,
     /// Delivery settings of both streams.
     pub streams: Streams,
+    /// The pages that links of messages lead to.
+    pub pages: Pages,
     /// The keys that sign tokens, where there are some.
     pub link_keys: Option<LinkKeys>,
     /// Treatment of users who are not in the directory.

@@ -4,5 +4,6 @@ mod bounces;
 mod commands;
 mod delivery;
 mod delivery_events;
+mod one_click;
 mod pause;
 mod webhooks;

@@ -148,6 +148,7 @@ impl Config {
                 bulk: self.streams.bulk.settings.clone(),
                 transactional: self.streams.transactional.settings.clone(),
             },
+            pages: self.gateway.pages.clone(),
             link_keys: self.link_keys.keys().cloned(),
             unknown_recipients: UnknownRecipients::Wait,
         }
@@ -158,7 +159,7 @@ impl Config {
     /// # Errors
     /// The public address is missing, or the keys that sign links.
     pub fn serves(&self) -> Result<(), Error> {
-        let missing = self.gateway.public_url.is_none().then(|| self.gateway.missing_address());
+        let missing = self.gateway.pages.public_url.is_none().then(|| self.gateway.missing_address());
         let problems: Vec<_> = missing.into_iter().chain(self.key_problems()).collect();
         if problems.is_empty() { Ok(()) } else { Err(Error::Wrong(problems)) }
     }
@@ -178,7 +179,7 @@ impl Config {
         }
         let streams = [&self.streams.bulk, &self.streams.transactional];
         let return_paths = streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.keys()));
-        return_paths.chain(self.gateway.key_problem(self.link_keys.keys().is_some())).collect()
+        return_paths.chain(self.gateway.key_problems(self.link_keys.keys().is_some())).collect()
     }
 
     /// Returns the problems that do not stop Tidings.

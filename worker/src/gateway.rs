@@ -34,7 +34,7 @@ pub(crate) async fn run(config: Config, listener: TcpListener, shutdown: Cancell
     let state = State { store, settings: Arc::new(config.unsigned()), temporal };
     tracing::info!(
         listen = %listener.local_addr()?,
-        public_url = config.gateway.public_url.as_deref().unwrap_or_default(),
+        public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
         "the gateway runs"
     );
     let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));

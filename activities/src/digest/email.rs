@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party},
-    render::{Input, Links, Rendered, Renderer, View},
+    mime::{Draft, MessageKind, Party, Unsubscribe},
+    render::{Input, Links, Rendered, View},
 };
 use tidings_model::{
-    Alert,
+    Alert, Link,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
-    settings::{DigestSettings, StreamName},
+    settings::{RecipientLinks, StreamName},
     step::Window,
 };
 
@@ -41,7 +41,8 @@ impl Email<'_> {
         let Self { window, recipient, date, .. } = *self;
         let settings = deps.digest(&window.key)?;
         let contents = deps.store.contents(window, max_groups).await?;
-        let rendered = self.render(&deps.renderer, settings, &contents)?;
+        let links = self.links(deps);
+        let rendered = self.render(deps, &links, &contents)?;
         if rendered.fallback.is_some() {
             // The reason may quote an event. `tidings template check` gives it for the sample.
             tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
@@ -65,6 +66,7 @@ impl Email<'_> {
             },
             date,
             message_domain: &sender.domain,
+            unsubscribe: Unsubscribe::of(&links),
             token: token.as_deref(),
         };
         let composed = match draft.compose() {
@@ -91,21 +93,25 @@ impl Email<'_> {
         Ok(Composed::Message { message: Box::new(message), items: contents.items })
     }
 
+    /// The links of the recipient. They are the same each time.
+    pub fn links(&self, deps: &Deps) -> RecipientLinks {
+        let Window { key, digest_id, .. } = self.window;
+        let link = Link::Unsubscribe { key: key.clone(), message: *digest_id };
+        deps.settings.recipient_links(&link, &key.user, StreamName::Bulk)
+    }
+
     /// The subject, HTML and text of the email.
     ///
     /// # Errors
-    /// No template works.
-    pub fn render(
-        &self,
-        renderer: &Renderer,
-        settings: &DigestSettings,
-        contents: &Contents,
-    ) -> Result<Rendered, Error> {
+    /// The digest type is not configured, or no template works.
+    pub fn render(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<Rendered, Error> {
         let Self { window, facts, recipient, .. } = *self;
+        let settings = deps.digest(&window.key)?;
         let Effective { cadence, zone, .. } = Effective::new(settings, facts);
         let cadence = cadence.to_string();
-        let links = Links { more_url: settings.more_url.clone(), ..Links::default() };
+        let RecipientLinks { unsubscribe_url, preferences_url, .. } = links.clone();
+        let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url };
         let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
-        renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
+        deps.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
     }
 }

@@ -45,7 +45,7 @@ pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
     let email = Email { window, facts: &facts, recipient, date: now };
     let mail = match contents.items {
         0 => None,
-        _ => Some(email.render(&deps.renderer, settings, &contents)?),
+        _ => Some(email.render(deps, &email.links(deps), &contents)?),
     };
     Ok(Preview { mail, events: contents.items, but })
 }

@@ -192,7 +192,7 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams, UnknownRecipients};
+    use tidings_model::settings::{DigestSettings, Pages, Sender, Stream, Streams, UnknownRecipients};
 
     use super::*;
 
@@ -209,6 +209,7 @@ mod tests {
             soft_bounces: Settings::SOFT_BOUNCES,
             relays: BTreeMap::new(),
             streams: Streams { bulk, transactional },
+            pages: Pages::default(),
             link_keys: None,
             unknown_recipients: UnknownRecipients::Wait,
         }

@@ -11,15 +11,15 @@ use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings_client::{message_search_attributes, message_task_queue};
 use tidings_mail::{
     dkim::Signers,
-    mime::{Draft, MessageKind, Party},
-    render::{self, Renderer},
+    mime::{Draft, MessageKind, Party, Unsubscribe},
+    render::{self, Links, Renderer},
 };
 use tidings_model::{
-    Key, MessageKey,
+    Key, Link, MessageKey,
     limits::Invalid,
     names,
     records::{Message, MessageRecord, Origin, Reason, Recipient},
-    settings::{Settings, StreamName, UnknownRecipients},
+    settings::{RecipientLinks, Settings, StreamName, UnknownRecipients},
 };
 use tidings_store::Store;
 use tracing::instrument;
@@ -203,7 +203,8 @@ impl Making<'_> {
         let name = *name;
         let stream = self.settings.streams.get(name);
         let (recipient, user) = self.recipient().await?;
-        let parts = self.parts(&recipient)?;
+        let links = self.links(&key, &recipient);
+        let parts = self.parts(&recipient, &links)?;
         let date = Timestamp::now();
         let sender = &stream.sender;
         let token = self.settings.report_token(&key.tenant, key.message_id());
@@ -218,6 +219,7 @@ impl Making<'_> {
             of: MessageKind::Single { tenant: &key.tenant, stream: name },
             date,
             message_domain: &sender.domain,
+            unsubscribe: Unsubscribe::of(&links),
             token: token.as_deref(),
         };
         let composed = draft.compose().map_err(wrong)?;
@@ -263,11 +265,23 @@ impl Making<'_> {
         }
     }
 
-    fn parts(&self, recipient: &Recipient) -> Result<Parts, Refused> {
+    /// Returns the links of a bulk message. A transactional message has none.
+    fn links(&self, key: &MessageKey, recipient: &Recipient) -> RecipientLinks {
+        let Submission { stream, .. } = self.submission;
+        if *stream == StreamName::Transactional {
+            return RecipientLinks::default();
+        }
+        let (tenant, address) = (key.tenant.clone(), recipient.address.clone());
+        let link = Link::Suppress { tenant, address, message: key.message_id() };
+        self.settings.recipient_links(&link, &recipient.user, *stream)
+    }
+
+    fn parts(&self, recipient: &Recipient, links: &RecipientLinks) -> Result<Parts, Refused> {
         match &self.submission.content {
             Content::Template { name, variables } => {
                 at_most("variables", Value::Object(variables.clone()).to_string().len(), VARIABLES_BYTES)?;
-                let mail = self.renderer.message(name, variables, recipient)?;
+                let links = Links { unsubscribe_url: links.unsubscribe_url.clone(), ..Links::default() };
+                let mail = self.renderer.message(name, variables, recipient, &links)?;
                 Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
             }
             Content::Parts { subject, text, html } => {
@@ -297,4 +311,61 @@ fn wrong(error: tidings_mail::Error) -> Refused {
         error => return Refused::Unsigned(error.to_string()),
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
+    use tidings_store::Sqlite;
+
+    use super::*;
+
+    fn settings() -> Settings {
+        let sender =
+            Sender { name: "Acme".into(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+        let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
+        let stream = Stream { return_path, ..Stream::new(&[], sender) };
+        Settings {
+            digests: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            cap: None,
+            soft_bounces: 5,
+            relays: BTreeMap::new(),
+            streams: Streams { bulk: stream.clone(), transactional: stream },
+            pages: Pages { public_url: Some("https://mail.b.example".into()), ..Pages::default() },
+            link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
+            unknown_recipients: UnknownRecipients::Wait,
+        }
+    }
+
+    /// The headers of a message to an address.
+    async fn headers(stream: StreamName) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let submission = Submission {
+            tenant: "acme".into(),
+            idempotency_key: "k".into(),
+            stream,
+            to: To::Address { address: "ann@example.net".into(), name: String::new() },
+            content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
+            reply_to: None,
+        };
+        let (renderer, signers, settings) = (Renderer::new(None).unwrap(), Signers::default(), settings());
+        let key = MessageKey::new("acme".into(), "k".into()).unwrap();
+        let (renderer, signers, settings) = (&renderer, &signers, &settings);
+        let making = Making { store: &store, renderer, signers, settings, submission: &submission };
+        String::from_utf8(making.message(key, String::new()).await.unwrap().bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn bulk_messages_offer_to_unsubscribe_and_transactional_ones_do_not() {
+        let bulk = headers(StreamName::Bulk).await;
+        assert!(bulk.contains("<https://mail.b.example/u/AWZz") && bulk.contains("<mailto:bounce+"), "{bulk}");
+        assert!(bulk.contains("\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"), "{bulk}");
+        let transactional = headers(StreamName::Transactional).await;
+        assert!(!transactional.contains("List-Unsubscribe"), "{transactional}");
+    }
 }

@@ -7,7 +7,7 @@ use axum::{
     extract::Request,
     routing::post,
 };
-use tidings_model::settings::{Sender, Settings, Stream, Streams, UnknownRecipients};
+use tidings_model::settings::{Pages, Sender, Settings, Stream, Streams, UnknownRecipients};
 use tidings_store::Sqlite;
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
@@ -18,6 +18,7 @@ use crate::{
     webhooks::ses::{Certificates, Https},
 };
 
+/// Settings without digest types, relays and keys.
 pub(crate) fn settings() -> Settings {
     let sender =
         Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
@@ -28,6 +29,7 @@ pub(crate) fn settings() -> Settings {
         soft_bounces: 5,
         relays: std::collections::BTreeMap::new(),
         streams: Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) },
+        pages: Pages::default(),
         link_keys: None,
         unknown_recipients: UnknownRecipients::Wait,
     }

@@ -17,6 +17,7 @@ fn draft() -> Draft<'static> {
         of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
         date: "2026-03-02T08:00:00Z".parse().unwrap(),
         message_domain: "mail.example.com",
+        unsubscribe: None,
         token: None,
     }
 }
@@ -31,6 +32,31 @@ fn a_single_message_has_no_list_id_and_may_be_plain_text() {
     let headers = header_names(&made.bytes);
     assert!(headers.contains(&"X-Tidings-Message".to_owned()), "{headers:?}");
     assert!(!headers.contains(&"X-Tidings-Events".to_owned()), "{headers:?}");
+}
+
+#[test]
+fn a_message_offers_the_ways_to_unsubscribe_in_one_header() {
+    let url = format!("https://mail.example.com/u/{}", "x".repeat(850));
+    for (mailto, expected) in [
+        (None, format!("<{url}>")),
+        (
+            Some("mailto:bounce+abc@example.com?subject=unsubscribe"),
+            format!("<{url}>, <mailto:bounce+abc@example.com?subject=unsubscribe>"),
+        ),
+    ] {
+        let made = Draft { unsubscribe: Some(Unsubscribe { url: &url, mailto }), ..draft() }.compose().unwrap();
+        let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+        let raw = |name: &'static str| {
+            parsed.header_raw(name).unwrap().split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(raw("List-Unsubscribe"), expected);
+        assert_eq!(raw("List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
+        assert!(made.bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
+        let once = header_names(&made.bytes).into_iter().filter(|name| name.starts_with("List-Unsubscribe")).count();
+        assert_eq!(once, 2);
+    }
+    let url = "https://a.example/\r\nBcc: b";
+    assert!(Draft { unsubscribe: Some(Unsubscribe { url, mailto: None }), ..draft() }.compose().is_err());
 }
 
 #[test]

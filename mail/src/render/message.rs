@@ -1,4 +1,4 @@
-//! Single messages from a template. The template receives `message`, the variables of the sender, and `recipient`. Their
+//! Single messages from a template. The template receives `message`, the variables of the sender, `recipient` and `links`. Their
 //! values are as clean as those of a digest (rule 22).
 
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,14 @@ use super::{
     html,
     renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, broken},
     source::PARTS,
-    view::Reader,
+    view::{Links, Reader},
 };
 
 #[derive(Serialize)]
 struct View<'a> {
     message: clean::Payload<'a>,
     recipient: Reader,
+    links: Links,
 }
 
 /// The content of a `sample.json` of a single message's template.
@@ -27,6 +28,8 @@ struct View<'a> {
 pub(super) struct Sample {
     message: Map<String, Value>,
     recipient: Name,
+    #[serde(default)]
+    links: Links,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +49,7 @@ impl Renderer {
         template: &str,
         variables: &Map<String, Value>,
         recipient: &Recipient,
+        links: &Links,
     ) -> Result<Rendered, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
@@ -57,7 +61,7 @@ impl Renderer {
             locale: text(&recipient.locale),
             zone: text(&recipient.zone),
         };
-        let seen = View { message: clean::Payload(variables), recipient };
+        let seen = View { message: clean::Payload(variables), recipient, links: links.safe() };
         let context = Context::from_serialize(&seen).map_err(|error| broken(&error, &self.sources, template))?;
         let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
@@ -82,7 +86,7 @@ impl Renderer {
             zone: String::new(),
             locale: String::new(),
         };
-        self.message(template, &sample.message, &recipient)
+        self.message(template, &sample.message, &recipient, &sample.links)
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
         let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
-        let mail = renderer.message("welcome", variables.as_object().unwrap(), &ann()).unwrap();
+        let mail = renderer.message("welcome", variables.as_object().unwrap(), &ann(), &Links::default()).unwrap();
         assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
         assert!(
             mail.html.contains("&lt;b&gt;x&lt;/b&gt; Bcc: y") && !mail.html.contains("javascript"),
@@ -135,12 +139,27 @@ mod tests {
     }
 
     #[test]
+    fn a_message_shows_its_links_where_there_are_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let html = "<p>Hi{% if links.unsubscribe_url %} <a href=\"{{ links.unsubscribe_url }}\">Unsubscribe</a>{% endif %}</p>";
+        let renderer = templates(folder.path(), html);
+        let variables = serde_json::json!({"title": "x", "url": "https://a.example"});
+        let shown = |url: Option<&str>| {
+            let links = Links { unsubscribe_url: url.map(str::to_owned), ..Links::default() };
+            renderer.message("welcome", variables.as_object().unwrap(), &ann(), &links).unwrap().html
+        };
+        assert_eq!(shown(None), "<p>Hi</p>");
+        assert!(shown(Some("https://b.example/u/t")).contains("<a href=\"https://b.example/u/t\">"));
+        assert_eq!(shown(Some("javascript:alert(1)")), "<p>Hi</p>");
+    }
+
+    #[test]
     fn a_variable_that_is_missing_is_an_error_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-        let error = renderer.message("welcome", &Map::new(), &ann()).err().unwrap();
+        let error = renderer.message("welcome", &Map::new(), &ann(), &Links::default()).err().unwrap();
         assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
-        let unknown = renderer.message("nothing", &Map::new(), &ann()).err().unwrap();
+        let unknown = renderer.message("nothing", &Map::new(), &ann(), &Links::default()).err().unwrap();
         assert!(unknown.to_string().contains("there are: activity"), "{unknown}");
     }
 

@@ -46,6 +46,18 @@ pub struct Links {
     pub preferences_url: Option<String>,
 }
 
+impl Links {
+    /// Keeps only http, https and mailto links.
+    pub(super) fn safe(&self) -> Self {
+        let safe = |link: &Option<String>| link.as_deref().and_then(clean::url);
+        Self {
+            more_url: safe(&self.more_url),
+            unsubscribe_url: safe(&self.unsubscribe_url),
+            preferences_url: safe(&self.preferences_url),
+        }
+    }
+}
+
 /// The three names that templates can use.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct View {
@@ -123,12 +135,7 @@ impl View {
             locale: clean::text(&recipient.locale, NAME_CHARS).into_owned(),
             zone: window_words.zone.clone(),
         };
-        let safe = |link: &Option<String>| link.as_deref().and_then(clean::url);
-        let links = Links {
-            more_url: safe(&links.more_url),
-            unsubscribe_url: safe(&links.unsubscribe_url),
-            preferences_url: safe(&links.preferences_url),
-        };
+        let links = links.safe();
         let digest = Digest {
             id: window.digest_id.to_string(),
             digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),

@@ -135,6 +135,7 @@ impl Queue {
             },
             date: now,
             message_domain: "tidings.example",
+            unsubscribe: None,
             token: None,
         };
         Ok(draft.compose()?.bytes)

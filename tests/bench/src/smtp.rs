@@ -279,6 +279,7 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
         of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
+        unsubscribe: None,
         token: None,
     };
     Ok(draft.compose()?.bytes)

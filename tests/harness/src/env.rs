@@ -29,7 +29,7 @@ use tidings_model::{
     decode::BatchPayload,
     names,
     rules::spread::overdue_share,
-    settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
+    settings::{DigestSettings, Pages, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
 use tidings_store::{Sqlite, Store};
@@ -71,6 +71,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
             bulk: Stream::new(&["default"], sender.clone()),
             transactional: Stream::new(&["default"], sender),
         },
+        pages: Pages::default(),
         link_keys: None,
         unknown_recipients: UnknownRecipients::Invent,
     }

@@ -16,7 +16,10 @@ use tidings_harness::{
     python::python,
 };
 use tidings_mail::dkim::Dkim;
-use tidings_model::Provider;
+use tidings_model::{
+    Provider,
+    settings::{ReturnPath, Settings},
+};
 use tidings_needs::needs;
 use uuid::Uuid;
 
@@ -24,12 +27,22 @@ const RSA: &str = include_str!("../../data/dkim/rsa.pem");
 const ED25519: &str = include_str!("../../data/dkim/ed25519.pem");
 
 /// The names in `h=` of every digest: the headers that are present, and again those that must not be added.
-const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-id:message-id:date:subject:to:from:\
+const SIGNED: &str = "mime-version:feedback-id:auto-submitted:list-unsubscribe-post:list-unsubscribe:list-id:message-id:date:subject:to:from:\
                       from:to:subject:date:message-id:reply-to";
+
+/// Settings whose digests offer both ways to unsubscribe.
+fn with_links() -> Result<Settings> {
+    let mut settings = settings("instant", "instant");
+    settings.link_keys = Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse()?);
+    settings.pages.public_url = Some("https://mail.tidings.example".to_owned());
+    let (local, domain) = ("bounce".to_owned(), "mail.tidings.example".to_owned());
+    settings.streams.bulk.return_path = Some(ReturnPath { local, domain });
+    Ok(settings)
+}
 
 /// The mail of one event, as the relay got it.
 async fn digest(dkim: Dkim) -> Result<String> {
-    let mut env = Env::without_worker(settings("instant", "instant")).await?;
+    let mut env = Env::without_worker(with_links()?).await?;
     env.signers.bulk = Some(dkim);
     env.start_worker()?;
     let ann = key("activity", "ann");
@@ -71,6 +84,9 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
         changed(mail, "\r\nSubject: ", "\r\nSubject: Re: ")?,
         changed(mail, "\r\nTo: ", "\r\nTo: eve@example.org, ")?,
         changed(mail, "\r\nList-Id: <", "\r\nList-Id: <x")?,
+        changed(mail, "<https://mail.tidings.example/u/", "<https://mail.eve.example/u/")?,
+        changed(mail, "<mailto:bounce+", "<mailto:eve+")?,
+        changed(mail, "\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click", "\r\nList-Unsubscribe-Post: no")?,
         changed(mail, "\r\nFeedback-ID: ", "\r\nFeedback-ID: x")?,
         changed(mail, "\r\nAuto-Submitted: auto-generated", "\r\nAuto-Submitted: no")?,
         changed(mail, "\r\nMIME-Version: 1.0", "\r\nMIME-Version: 1.1")?,

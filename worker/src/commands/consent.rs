@@ -1,13 +1,15 @@
 //! `tidings consent`: a recipient's consent to a digest type.
 
+use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::choices;
-use tidings_model::Key;
+use tidings_activities::{choices, unsubscribe::unsubscribe};
+use tidings_model::{Key, Link, records::Reason};
 
 use crate::{
     Config,
     args::OptionalReason,
+    error::Usage,
     preference_store::{PreferenceStore, usage},
 };
 
@@ -16,6 +18,7 @@ Examples:
   tidings consent get acme/activity/ann
   tidings consent withdraw acme/activity/ann --by carol --why 'wrote to support'
   tidings consent grant acme/activity/ann
+  tidings consent withdraw --token AWZ1ASNFZ4mrXe-BI0Vni...
 
 In a part of the key, / is written %2F and % is written %25.";
 
@@ -27,10 +30,21 @@ pub enum Command {
     #[command(after_help = "Example: tidings consent get acme/activity/ann --json")]
     Get(Asked),
     /// Withdraws consent; pending events end as skipped
-    #[command(after_help = "Example: tidings consent withdraw acme/activity/ann --why 'wrote to support'")]
+    #[command(after_help = "Examples:\n  \
+        tidings consent withdraw acme/activity/ann --why 'wrote to support'\n  \
+        tidings consent withdraw --token AWZ1ASNFZ4mrXe-BI0Vni...\n\n\
+        With --token the command carries out a click on an unsubscribe link, for a page of your own (gateway.unsubscribe_url). \
+        The link of a single message suppresses its address for bulk messages. The audit trail names the recipient and the message.")]
     Withdraw {
-        #[command(flatten)]
-        asked: Asked,
+        /// The key
+        #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "token", conflicts_with = "token")]
+        key: Option<Key>,
+        /// The token of an unsubscribe link
+        #[arg(long, conflicts_with_all = ["by", "why"])]
+        token: Option<String>,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         reason: OptionalReason,
     },
@@ -62,8 +76,39 @@ pub struct Asked {
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Get(asked) => show(&PreferenceStore::open(config).await?, &asked).await,
-        Command::Withdraw { asked, reason } => record(&asked, false, reason, config).await,
+        Command::Withdraw { key: Some(key), json, reason, .. } => {
+            record(&Asked { key, json }, false, reason, config).await
+        }
+        Command::Withdraw { token, json, .. } => click(&token.unwrap_or_default(), json, config).await,
         Command::Grant { asked, reason } => record(&asked, true, reason, config).await,
+    }
+}
+
+/// Carries out a click on the link with this token.
+async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool> {
+    if let Some(unreadable) = config.link_keys.problem() {
+        bail!("{unreadable}");
+    }
+    let link = config.link_keys.keys().and_then(|keys| Link::read(keys, token));
+    let unsigned =
+        "--token: is no token of an unsubscribe link that a key of TIDINGS_LINK_KEYS or link_keys_file signed";
+    let link = link.ok_or_else(|| Usage(unsigned.to_owned()))?;
+    let mut preferences = PreferenceStore::open(config).await?;
+    unsubscribe(&*preferences.store, &link, Timestamp::now()).await?;
+    match link {
+        Link::Unsubscribe { key, .. } => {
+            preferences.tell(&key).await;
+            show(&preferences, &Asked { key, json }).await
+        }
+        Link::Suppress { tenant, .. } => {
+            let text = if json {
+                json!({ "tenant": tenant, "suppressed": Reason::Unsubscribed.name() }).to_string()
+            } else {
+                format!("{tenant}: the address gets no more bulk messages")
+            };
+            anstream::println!("{text}");
+            Ok(true)
+        }
     }
 }
 

@@ -7,7 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 use serde::Deserialize;
 use tidings_gateway::Networks;
-use tidings_model::link_keys::VARIABLE;
+use tidings_model::{
+    link_keys::VARIABLE,
+    settings::{PageUrl, Pages, UnknownPlaceholder},
+};
 use toml::Spanned;
 use url::{Host, Url};
 
@@ -28,6 +31,8 @@ const URL_CHARS: usize = 200;
 pub(super) struct RawGateway {
     listen: Option<Spanned<String>>,
     public_url: Option<Spanned<String>>,
+    unsubscribe_url: Option<Spanned<String>>,
+    preferences_url: Option<Spanned<String>>,
     trusted_proxies: Option<SpannedList>,
     metrics_listen: Option<Spanned<String>>,
 }
@@ -37,14 +42,16 @@ pub(super) struct RawGateway {
 pub struct Gateway {
     /// The address of the public listener.
     pub listen: SocketAddr,
-    /// The address under which recipients and providers reach the public listener, without a slash at its end.
-    pub public_url: Option<String>,
+    /// The address under which recipients and providers reach the public listener, and pages of the team's own.
+    pub pages: Pages,
     /// The networks of proxies whose `X-Forwarded-For` and `Forwarded` count.
     pub trusted_proxies: Networks,
     /// The address on which the gateway answers `GET /metrics`, if any.
     pub metrics_listen: Option<SocketAddr>,
-    /// The line of `public_url`, or of another key of the table.
+    /// The line of `listen`.
     place: Option<String>,
+    /// The problems of addresses if there is no key that signs tokens.
+    unsigned: Vec<Problem>,
 }
 
 impl RawGateway {
@@ -54,42 +61,58 @@ impl RawGateway {
         let proxies = self.trusted_proxies.as_ref();
         let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
         let metrics_listen = checks.value("gateway.metrics_listen", self.metrics_listen.as_ref(), listen);
-        let first = self.public_url.as_ref().or(self.listen.as_ref());
+        let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);
+        let preferences = checks.value("gateway.preferences_url", self.preferences_url.as_ref(), page_url);
         Some(Gateway {
             listen: listen_on.unwrap_or(LISTEN),
-            public_url,
+            pages: Pages { public_url, unsubscribe, preferences },
             trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
             metrics_listen,
-            place: first.map(|value| checks.place_of(value)),
+            place: self.listen.as_ref().map(|value| checks.place_of(value)),
+            unsigned: self.unsigned(checks),
         })
+    }
+}
+
+impl RawGateway {
+    fn unsigned(&self, checks: &Checks<'_>) -> Vec<Problem> {
+        let urls = [
+            ("gateway.public_url", &self.public_url),
+            ("gateway.unsubscribe_url", &self.unsubscribe_url),
+            ("gateway.preferences_url", &self.preferences_url),
+        ];
+        let problem = |key: &str, url: &Spanned<String>| Problem {
+            place: checks.place_of(url),
+            key: key.to_owned(),
+            value: url.as_ref().clone(),
+            problem: format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints"),
+        };
+        urls.into_iter().filter_map(|(key, url)| Some(problem(key, url.as_ref()?))).collect()
     }
 }
 
 impl Gateway {
     /// Serves this machine alone.
     pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, public_url: String) {
-        *self = Self { listen, public_url: Some(public_url), metrics_listen: None, ..self.clone() };
+        self.listen = listen;
+        self.metrics_listen = None;
+        self.pages.public_url = Some(public_url);
     }
 
-    /// Returns the problem of an address without keys: no link could be signed.
-    pub(super) fn key_problem(&self, has_keys: bool) -> Option<Problem> {
-        let url = self.public_url.as_ref().filter(|_| !has_keys)?;
-        Some(Problem {
-            place: self.place.clone().unwrap_or_default(),
-            key: "gateway.public_url".to_owned(),
-            value: url.clone(),
-            problem: format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints"),
-        })
+    /// Returns the problems of addresses without keys: no link could be signed.
+    pub(super) fn key_problems(&self, has_keys: bool) -> Vec<Problem> {
+        if has_keys { Vec::new() } else { self.unsigned.clone() }
     }
 
-    /// Returns the problem of a gateway without an address of its own; `None` also if nothing is configured.
+    /// Returns the problem of a gateway without an address of its own. Pages of the team's own need no gateway.
     pub(super) fn address_problem(&self) -> Option<Problem> {
-        (self.is_configured() && self.public_url.is_none()).then(|| self.missing_address())
+        let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || self.metrics_listen.is_some();
+        (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
     }
 
     /// Reports if the table has a key.
     pub(crate) fn is_configured(&self) -> bool {
-        self.place.is_some() || !self.trusted_proxies.0.is_empty() || self.metrics_listen.is_some()
+        self.address_problem().is_some() || self.pages != Pages::default()
     }
 
     pub(super) fn missing_address(&self) -> Problem {
@@ -116,6 +139,32 @@ fn public_url(text: &str) -> Result<String, String> {
     }
     secure(&url).map_err(|fault| format!("{fault}; {right}"))?;
     short(url.as_str().trim_end_matches('/'))
+}
+
+/// Parses the address of a page that unsubscribes. Without the token anybody could unsubscribe anybody.
+fn unsubscribe_url(text: &str) -> Result<PageUrl, String> {
+    let page = page_url(text)?;
+    if page.has_token() {
+        return Ok(page);
+    }
+    let right = "write for example \"https://app.acme.example/unsubscribe?token={token}\"";
+    Err(format!("has no {{token}}, without which anybody could unsubscribe anybody; {right}"))
+}
+
+/// Parses the address of a page of the team's own, with placeholders.
+fn page_url(text: &str) -> Result<PageUrl, String> {
+    let right = "write for example \"https://app.acme.example/mail?user={user}&token={token}\"";
+    let page: PageUrl = text.parse().map_err(|error: UnknownPlaceholder| error.to_string())?;
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,\"\\".contains(&byte)) {
+        return Err(format!("has a character that must be percent-encoded; {right}"));
+    }
+    if url.host_str().is_some_and(|host| host.contains(['{', '}'])) {
+        return Err(format!("has a placeholder in its host; {right}"));
+    }
+    secure(&url).map_err(|fault| format!("{fault}; {right}"))?;
+    short(text)?;
+    Ok(page)
 }
 
 /// Accepts https, and http on this machine.

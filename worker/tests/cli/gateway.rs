@@ -60,6 +60,55 @@ fn rest(mut stream: TcpStream) -> String {
     text
 }
 
+/// The link of acme/activity/ann that `KEY` signed.
+const TOKEN: &str = "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA";
+
+#[test]
+fn a_click_in_progress_at_a_signal_is_carried_out_and_answered() {
+    let folder = TempDir::new().unwrap();
+    let (mut gateway, port) = gateway(&folder);
+    let mut click = connect(port);
+    let head = format!(
+        "POST /u/{TOKEN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 26\r\n\
+         Expect: 100-continue\r\n\r\n"
+    );
+    click.write_all(head.as_bytes()).unwrap();
+    // The gateway asks for the body when it has begun with the request.
+    let mut continues = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    click.read_exact(&mut continues).unwrap();
+    assert!(continues.starts_with(b"HTTP/1.1 100 "));
+    click.write_all(b"List-Unsub").unwrap();
+    assert!(Command::new("kill").arg(gateway.id().to_string()).status().unwrap().success());
+    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    click.write_all(b"scribe=One-Click").unwrap();
+    let answer = rest(click);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("You are unsubscribed"), "{answer}");
+    assert_eq!(gateway.wait().unwrap().code(), Some(0));
+    let (_, said, _) = run(folder.path(), &["consent", "get", "acme/activity/ann"], "");
+    assert!(said.contains("not wanted"), "{said}");
+}
+
+#[test]
+fn a_page_of_ones_own_carries_out_the_click_with_its_token() {
+    let folder = folder_with("keys", KEY);
+    fs::write(folder.path().join("tidings.toml"), "link_keys_file = \"keys\"\n").unwrap();
+    run(folder.path(), &["migrate"], "");
+    for _ in 0..2 {
+        let (code, said, error) = run(folder.path(), &["consent", "withdraw", "--token", TOKEN], "");
+        assert_eq!((code, said.trim()), (0, "acme/activity/ann: not wanted; no mail of it goes out"), "{error}");
+    }
+    let single = "AWZz4ZxQ-wVb12VGQCD_pO9Q_rBuxK4nB7CAfyAwqb_NH2YzozoDNmhcqheDJ-gpjWsMIYR25DnDxFJ7R1JnHrsOUQ";
+    let (code, said, _) = run(folder.path(), &["consent", "withdraw", "--token", single, "--json"], "");
+    assert_eq!((code, said.trim()), (0, "{\"suppressed\":\"unsubscribed\",\"tenant\":\"acme\"}"));
+    let (_, said, _) = run(folder.path(), &["suppressions", "list", "--tenant", "acme", "--json"], "");
+    assert!(said.contains("ann@example.net") && said.contains("by one click from message"), "{said}");
+    let (code, _, error) = run(folder.path(), &["consent", "withdraw", "--token", &TOKEN[1..]], "");
+    assert_eq!(code, 2);
+    assert!(error.contains("--token: is no token of an unsubscribe link"), "{error}");
+}
+
 #[test]
 fn a_gateway_without_temporal_lives_and_ends_at_a_signal() {
     let folder = TempDir::new().unwrap();

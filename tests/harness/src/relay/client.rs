@@ -52,6 +52,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
         of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
+        unsubscribe: None,
         token: None,
     };
     draft.compose().expect("a sound draft").bytes

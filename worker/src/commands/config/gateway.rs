@@ -11,6 +11,10 @@ pub(super) struct GatewayView<'a> {
     listen: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     public_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsubscribe_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferences_url: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     trusted_proxies: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +26,9 @@ impl<'a> GatewayView<'a> {
     pub fn new(gateway: &'a Gateway) -> Option<Self> {
         gateway.is_configured().then(|| Self {
             listen: gateway.listen,
-            public_url: gateway.public_url.as_deref(),
+            public_url: gateway.pages.public_url.as_deref(),
+            unsubscribe_url: gateway.pages.unsubscribe.as_ref().map(ToString::to_string),
+            preferences_url: gateway.pages.preferences.as_ref().map(ToString::to_string),
             trusted_proxies: gateway.trusted_proxies.0.iter().map(ToString::to_string).collect(),
             metrics_listen: gateway.metrics_listen,
         })

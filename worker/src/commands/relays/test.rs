@@ -116,6 +116,7 @@ async fn mail(
         of: MessageKind::Single { tenant: "tidings", stream: name },
         date: now,
         message_domain: &sender.domain,
+        unsubscribe: None,
         token: None,
     };
     let composed = draft.compose()?;

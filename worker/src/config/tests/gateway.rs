@@ -16,7 +16,7 @@ fn a_public_address_is_https_except_on_this_machine() {
         ("http://[::1]:8080", "http://[::1]:8080"),
     ] {
         let config = read(&format!("[gateway]\npublic_url = \"{written}\""), &[]).unwrap();
-        assert_eq!(config.gateway.public_url.as_deref(), Some(means));
+        assert_eq!(config.gateway.pages.public_url.as_deref(), Some(means));
     }
     let long = format!("https://{}.example", "a".repeat(200));
     for (wrong, said) in [
@@ -69,5 +69,28 @@ fn proxies_are_networks_or_addresses() {
             found.starts_with("tidings.toml:2: gateway.trusted_proxies = ") && found.contains("is not a network"),
             "{found}"
         );
+    }
+}
+
+#[test]
+fn pages_of_ones_own_have_known_placeholders_and_a_token() {
+    let of = |key: &str, url: &str| format!("[gateway]\n{key} = \"{url}\"");
+    for url in ["https://app.acme.example/u?t={token}", "http://localhost/{tenant}/{type}/{user}?t={token}"] {
+        let config = read(&of("unsubscribe_url", url), &[("TIDINGS_LINK_KEYS", KEY)]).unwrap();
+        assert!(config.settings(UnknownRecipients::Wait).is_ok() && config.gateway_problem().is_none());
+        let unsigned = read(&of("unsubscribe_url", url), &[]).unwrap().settings(UnknownRecipients::Wait).unwrap_err();
+        assert!(unsigned.to_string().starts_with("tidings.toml:2: gateway.unsubscribe_url = "), "{unsigned}");
+    }
+    assert!(read(&of("preferences_url", "https://app.acme.example/settings"), &[]).is_ok());
+    for (key, wrong, said) in [
+        ("unsubscribe_url", "https://app.acme.example/u?user={user}", "has no {token}"),
+        ("unsubscribe_url", "http://app.acme.example/u?t={token}", "is not https"),
+        ("unsubscribe_url", "https://{tenant}.acme.example/u?t={token}", "has a placeholder in its host"),
+        ("preferences_url", "https://app.acme.example/{id}", "{id} is not a placeholder"),
+        ("preferences_url", "https://app.acme.example/a b", "must be percent-encoded"),
+        ("preferences_url", "app.acme.example", "is not a URL"),
+    ] {
+        let found = problems_of(&of(key, wrong));
+        assert!(found.starts_with(&format!("tidings.toml:2: gateway.{key} = ")) && found.contains(said), "{found}");
     }
 }

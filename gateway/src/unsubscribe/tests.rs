@@ -1,0 +1,209 @@
+//! One click on real links, with a real store. No digest type is configured and no message is stored: links need neither.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path as FilePath,
+    sync::Arc,
+};
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderMap, Method, header},
+};
+use tempfile::TempDir;
+use tidings_model::{
+    link_keys::LinkKeys,
+    records::{Page, Part, Reason, Recipient},
+    settings::Settings,
+};
+use tidings_store::{Sqlite, Store, prelude::*};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    Networks,
+    routes::{router, tests::settings},
+    webhooks::{
+        Webhooks,
+        ses::{Certificates, Https},
+    },
+};
+
+const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+const FORM: (&str, &str) = ("application/x-www-form-urlencoded", "List-Unsubscribe=One-Click");
+const MULTIPART: (&str, &str) = (
+    "multipart/form-data; boundary=b",
+    "--b\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--b--\r\n",
+);
+
+struct Bench {
+    _folder: TempDir,
+    store: Arc<Sqlite>,
+    router: Router,
+}
+
+async fn store(folder: &FilePath) -> Arc<Sqlite> {
+    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
+}
+
+fn serving(store: Arc<dyn Store>) -> Router {
+    let settings = Settings { link_keys: Some(format!("{NEW} {OLD}").parse().unwrap()), ..settings() };
+    let state = State { store, settings: Arc::new(settings), temporal: watch::channel(None).1 };
+    let certificates = Certificates::new(Https::new());
+    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    router(state, webhooks, Networks::default())
+}
+
+async fn bench() -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).await;
+    store.migrate().await.unwrap();
+    Bench { router: serving(store.clone()), store, _folder: folder }
+}
+
+fn ann() -> Key {
+    Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
+}
+
+fn token(link: &Link, keys: &str) -> String {
+    link.token(&keys.parse::<LinkKeys>().unwrap()).unwrap()
+}
+
+fn digest() -> Link {
+    Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7) }
+}
+
+fn single() -> Link {
+    Link::Suppress { tenant: "acme".into(), address: "Ann@example.net".into(), message: Uuid::from_u128(7) }
+}
+
+impl Bench {
+    async fn send(&self, method: Method, token: &str, (kind, body): (&str, &str)) -> (StatusCode, HeaderMap, String) {
+        let request = Request::builder().method(method).uri(format!("/u/{token}")).header(header::CONTENT_TYPE, kind);
+        let response = self.router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, 100_000).await.unwrap();
+        (parts.status, parts.headers, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn wanted(&self) -> bool {
+        self.store.facts(&ann()).await.unwrap().consent
+    }
+
+    /// The audit trail of Ann: actor, action and reason.
+    async fn audit(&self) -> Vec<String> {
+        let key = Key { digest_type: String::new(), ..ann() };
+        let page = Page { limit: 10, after: None };
+        let held = self.store.held(&key, &BTreeSet::new(), Part::Audit, &page).await.unwrap();
+        let words = |row: &serde_json::Value| {
+            ["actor", "action", "why"].map(|name| row[name].as_str().unwrap_or_default().to_owned()).join(": ")
+        };
+        held.rows.iter().map(words).collect()
+    }
+}
+
+#[tokio::test]
+async fn one_click_withdraws_consent_once_in_both_encodings() {
+    for request in [FORM, MULTIPART] {
+        let bench = bench().await;
+        assert!(bench.wanted().await);
+        for keys in [OLD, NEW, OLD] {
+            let (status, headers, body) = bench.send(Method::POST, &token(&digest(), keys), request).await;
+            assert_eq!(status, StatusCode::OK, "{body}");
+            assert!(!headers.contains_key(header::SET_COOKIE) && !headers.contains_key(header::LOCATION));
+            assert!(body.contains("You are unsubscribed") && body.contains("activity"), "{body}");
+            assert!(!bench.wanted().await);
+        }
+        let expected =
+            format!("recipient: withdraw consent: unsubscribed by one click from message {}", digest().message());
+        assert_eq!(bench.audit().await, [expected]);
+    }
+}
+
+#[tokio::test]
+async fn one_click_of_a_single_message_suppresses_its_address_for_bulk_messages() {
+    let bench = bench().await;
+    for _ in 0..2 {
+        let (status, _, body) = bench.send(Method::POST, &token(&single(), OLD), FORM).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        assert!(body.contains("A…@example.net") && !body.contains("Ann@"), "{body}");
+    }
+    assert_eq!(bench.store.suppressed("acme", "ann@example.net").await.unwrap(), [Reason::Unsubscribed]);
+    assert_eq!(bench.store.suppressed("other", "ann@example.net").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn reading_a_link_changes_nothing() {
+    let bench = bench().await;
+    let recipient = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.net".into(),
+        name: "Ann".into(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    bench.store.put_recipients(&[recipient], Timestamp::now()).await.unwrap();
+    for link in [digest(), single()] {
+        for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE] {
+            let (status, headers, body) = bench.send(method.clone(), &token(&link, OLD), FORM).await;
+            if [Method::GET, Method::HEAD].contains(&method) {
+                assert_eq!(status, StatusCode::OK);
+                assert!(headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap().starts_with("default-src 'none'"));
+            } else {
+                assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+            }
+            if method == Method::GET {
+                assert!(body.contains("<form method=\"post\">") && body.contains("value=\"One-Click\""), "{body}");
+                assert!(body.contains("…@example.net") && !body.contains("nn@"), "{body}");
+            }
+        }
+    }
+    assert!(bench.wanted().await);
+    assert_eq!(bench.store.suppressed("acme", "ann@example.net").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_not_found_and_nothing_tells_why() {
+    let bench = bench().await;
+    let good = token(&digest(), OLD);
+    let other_key = token(&digest(), "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI");
+    for wrong in ["x", "%FF", &good[1..], &good[..good.len() - 1], &format!("{good}A"), &other_key] {
+        for method in [Method::GET, Method::POST] {
+            let (status, _, body) = bench.send(method, wrong, FORM).await;
+            assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""), "{wrong}");
+        }
+    }
+    assert!(bench.wanted().await);
+}
+
+#[tokio::test]
+async fn another_body_is_refused_and_changes_nothing() {
+    let bench = bench().await;
+    for body in ["", "List-Unsubscribe=No", "One-Click"] {
+        let (status, headers, said) = bench.send(Method::POST, &token(&digest(), OLD), (FORM.0, body)).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        assert!(said.contains("/problems/not-one-click"), "{said}");
+    }
+    let long = format!("{}&x={}", FORM.1, "x".repeat(5_000));
+    let (status, _, _) = bench.send(Method::POST, &token(&digest(), OLD), (FORM.0, &long)).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(bench.wanted().await);
+}
+
+#[tokio::test]
+async fn without_the_database_nothing_is_promised() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).await;
+    let bench = Bench { router: serving(store.clone()), store, _folder: folder };
+    let (status, headers, body) = bench.send(Method::POST, &token(&digest(), OLD), FORM).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(headers.contains_key(header::RETRY_AFTER) && body.contains("/problems/unavailable"), "{body}");
+    // The page itself needs no database.
+    assert_eq!(bench.send(Method::GET, &token(&digest(), OLD), FORM).await.0, StatusCode::OK);
+}

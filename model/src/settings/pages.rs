@@ -1,0 +1,211 @@
+//! The pages that links of messages lead to: the gateway's, or a team's own.
+
+use std::{fmt, str::FromStr};
+
+use percent_encoding::utf8_percent_encode;
+
+use super::{Settings, StreamName};
+use crate::{Link, key::ESCAPED, link_keys::Purpose};
+
+/// Characters of an address that stands in a header: with the rest of its line fewer than the 998 octets of RFC 5322.
+const HEADER_CHARS: usize = 900;
+
+/// The pages of recipients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// The address of the gateway, without a slash at its end.
+    pub public_url: Option<String>,
+    /// A page of the team's own on which recipients unsubscribe, instead of the gateway's.
+    pub unsubscribe: Option<PageUrl>,
+    /// A page of the team's own on which recipients choose.
+    pub preferences: Option<PageUrl>,
+}
+
+/// An address with placeholders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageUrl(String);
+
+/// An address that has a placeholder without a meaning.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{{{0}}} is not a placeholder; there are {{tenant}}, {{type}}, {{user}} and {{token}}")]
+pub struct UnknownPlaceholder(String);
+
+/// The links of one message that are the same for all of its lines.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RecipientLinks {
+    /// The page that unsubscribes; by POST with one click (RFC 8058).
+    pub unsubscribe_url: Option<String>,
+    /// A `mailto` URI that unsubscribes, for clients that do not POST.
+    pub unsubscribe_mailto: Option<String>,
+    /// The page on which the recipient chooses.
+    pub preferences_url: Option<String>,
+}
+
+impl PageUrl {
+    /// Reports if the address has the link's token.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.0.contains("{token}")
+    }
+
+    /// Fills the placeholders. The values are percent-encoded, so that none of them adds another placeholder.
+    fn filled(&self, link: &Link, user: &str, token: &str) -> String {
+        let digest_type = match link {
+            Link::Unsubscribe { key, .. } => &key.digest_type,
+            Link::Suppress { .. } => "",
+        };
+        let values = [("{tenant}", link.tenant()), ("{type}", digest_type), ("{user}", user), ("{token}", token)];
+        values.into_iter().fold(self.0.clone(), |url, (placeholder, value)| {
+            url.replace(placeholder, &utf8_percent_encode(value, ESCAPED).to_string())
+        })
+    }
+}
+
+impl FromStr for PageUrl {
+    type Err = UnknownPlaceholder;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPlaceholder> {
+        for rest in text.split('{').skip(1) {
+            let name = rest.split('}').next().unwrap_or_default();
+            if !rest.contains('}') || !["tenant", "type", "user", "token"].contains(&name) {
+                return Err(UnknownPlaceholder(name.to_owned()));
+            }
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Settings {
+    /// Returns the links of the message that `link` is in. Without keys and a page there are none. The same message always has the
+    /// same links under the same keys. `user` may be empty.
+    #[must_use]
+    pub fn recipient_links(&self, link: &Link, user: &str, stream: StreamName) -> RecipientLinks {
+        let Some(keys) = &self.link_keys else { return RecipientLinks::default() };
+        let Some(token) = link.token(keys) else { return RecipientLinks::default() };
+        let Pages { public_url, unsubscribe, preferences } = &self.pages;
+        let own = unsubscribe.as_ref().map(|page| page.filled(link, user, &token));
+        let ours = || Some(format!("{}/u/{token}", public_url.as_ref()?));
+        let unsubscribe_url = own.or_else(ours).filter(|url| url.len() <= HEADER_CHARS);
+        let return_path = self.streams.get(stream).return_path.as_ref().filter(|_| unsubscribe_url.is_some());
+        let unsubscribe_mailto = return_path.map(|path| {
+            let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
+            format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
+        });
+        let chooses = matches!(link, Link::Unsubscribe { .. });
+        let preferences_url = preferences.as_ref().filter(|_| chooses).map(|page| page.filled(link, user, &token));
+        RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        Key,
+        link_keys::Token,
+        settings::{ReturnPath, Sender, Stream, Streams, UnknownRecipients},
+    };
+
+    const TOKEN: &str = "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA";
+
+    fn link(tenant: &str, user: &str) -> Link {
+        let key = Key { tenant: tenant.into(), digest_type: "activity".into(), user: user.into() };
+        Link::Unsubscribe { key, message: Uuid::from_u128(7) }
+    }
+
+    #[test]
+    fn values_are_encoded_and_fill_no_other_placeholder() {
+        let page: PageUrl = "https://app.example/{tenant}/{type}?u={user}&t={token}".parse().unwrap();
+        let filled = page.filled(&link("a&b={token}", "ü/?#"), "ü/?#", TOKEN);
+        assert_eq!(filled, format!("https://app.example/a%26b%3D%7Btoken%7D/activity?u=%C3%BC%2F%3F%23&t={TOKEN}"));
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_named() {
+        for wrong in ["https://a.example/{id}", "https://a.example/{token", "https://a.example/{}"] {
+            let error = wrong.parse::<PageUrl>().unwrap_err().to_string();
+            assert!(error.contains("is not a placeholder; there are {tenant}, {type}, {user} and {token}"), "{error}");
+        }
+        assert!("https://a.example/{token}/{token}".parse::<PageUrl>().unwrap().has_token());
+    }
+
+    fn settings(pages: Pages, return_path: bool) -> Settings {
+        let sender =
+            Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+        let (local, domain) = ("bounce".to_owned(), "mail.b.example".to_owned());
+        let return_path = return_path.then_some(ReturnPath { local, domain });
+        let stream = Stream { return_path, ..Stream::new(&[], sender) };
+        Settings {
+            digests: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            cap: None,
+            soft_bounces: 5,
+            relays: BTreeMap::new(),
+            streams: Streams { bulk: stream.clone(), transactional: stream },
+            pages,
+            link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
+            unknown_recipients: UnknownRecipients::Wait,
+        }
+    }
+
+    fn links(settings: &Settings, link: &Link) -> RecipientLinks {
+        let links = settings.recipient_links(link, "ann", StreamName::Bulk);
+        assert!(links == settings.recipient_links(link, "ann", StreamName::Bulk), "the same each time");
+        links
+    }
+
+    #[test]
+    fn a_message_has_links_where_there_are_keys_and_a_page() {
+        let public_url = Some("https://mail.example".to_owned());
+        let ours = settings(Pages { public_url, ..Pages::default() }, false);
+        let ann = link("acme", "ann");
+        let url = links(&ours, &ann).unsubscribe_url.unwrap();
+        let token = url.strip_prefix("https://mail.example/u/").unwrap();
+        assert!(Link::read(ours.link_keys.as_ref().unwrap(), token) == Some(ann.clone()));
+        assert_eq!(links(&ours, &ann).unsubscribe_mailto, None);
+        let unsigned = Settings { link_keys: None, ..ours };
+        assert!(links(&unsigned, &ann) == RecipientLinks::default());
+        assert!(links(&settings(Pages::default(), true), &ann) == RecipientLinks::default());
+    }
+
+    #[test]
+    fn a_return_path_takes_unsubscriptions_by_mail() {
+        let public_url = Some("https://mail.example".to_owned());
+        let settings = settings(Pages { public_url, ..Pages::default() }, true);
+        let mailto = links(&settings, &link("acme", "ann")).unsubscribe_mailto.unwrap();
+        let token = Token::find(&mailto).next().unwrap();
+        let verifies = |purpose| settings.link_keys.as_ref().unwrap().verify(purpose, "acme", &token);
+        assert!(
+            mailto.starts_with("mailto:bounce+") && mailto.ends_with("@mail.b.example?subject=unsubscribe"),
+            "{mailto}"
+        );
+        assert!(verifies(Purpose::Leave) && !verifies(Purpose::Report));
+    }
+
+    #[test]
+    fn pages_of_ones_own_replace_the_gateways() {
+        let pages = Pages {
+            public_url: Some("https://mail.example".into()),
+            unsubscribe: Some("https://app.example/u/{type}?t={token}".parse().unwrap()),
+            preferences: Some("https://app.example/{user}".parse().unwrap()),
+        };
+        let settings = settings(pages, false);
+        let digest = links(&settings, &link("acme", "ann"));
+        assert!(digest.unsubscribe_url.unwrap().starts_with("https://app.example/u/activity?t=AWZ1"));
+        assert_eq!(digest.preferences_url.as_deref(), Some("https://app.example/ann"));
+        let single = Link::Suppress { tenant: "acme".into(), address: "a@b.example".into(), message: Uuid::nil() };
+        let single = links(&settings, &single);
+        assert!(single.unsubscribe_url.unwrap().starts_with("https://app.example/u/?t=AWZz"));
+        assert_eq!(single.preferences_url, None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Unsubscribing from a real digest: by its link through the real gateway, and by mail.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use mail_parser::MessageParser;
+use tidings_activities::{
+    bounces::{self, Taken},
+    choices,
+};
+use tidings_gateway::{
+    Networks, State, routes, server,
+    webhooks::{
+        Webhooks,
+        ses::{Certificates, Https},
+    },
+};
+use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
+use tidings_mail::bounce;
+use tidings_model::{
+    Key,
+    settings::{ReturnPath, Settings},
+    step::Outcome,
+};
+use tidings_needs::needs;
+use tidings_store::prelude::*;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_util::sync::CancellationToken;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A key's first event goes out at once, and later ones wait for a day. Links lead to this address.
+fn with_links(address: &str) -> Result<Settings> {
+    let mut settings = settings("after 1d", "after 1d");
+    for digest in settings.digests.values_mut() {
+        digest.first_now = Some(Duration::from_hours(1));
+    }
+    settings.link_keys = Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse()?);
+    settings.pages.public_url = Some(format!("http://{address}"));
+    let (local, domain) = ("bounce".to_owned(), "mail.tidings.example".to_owned());
+    settings.streams.bulk.return_path = Some(ReturnPath { local, domain });
+    Ok(settings)
+}
+
+/// A key with a digest that was sent and a window that is open, and the URIs of the digest's `List-Unsubscribe`.
+async fn opened(env: &Env, key: &Key) -> Result<(String, String)> {
+    env.events.emit(event(key, "e1")).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    env.events.emit(event(key, "e2")).await?;
+    env.status_when(key, "planned", |status| status.due_at.is_some()).await?;
+    let mail = env.relay.mails().pop().context("no mail")?.bytes();
+    let parsed = MessageParser::default().parse(&mail).context("no message")?;
+    ensure!(parsed.header_raw("List-Unsubscribe-Post").map(str::trim) == Some("List-Unsubscribe=One-Click"));
+    let header = parsed.header_raw("List-Unsubscribe").context("no List-Unsubscribe")?;
+    let uris: Vec<_> = header.split(',').map(|uri| uri.trim().trim_matches(['<', '>']).to_owned()).collect();
+    let [url, mailto] = <[String; 2]>::try_from(uris).ok().context("not two URIs")?;
+    let html = parsed.body_html(0).context("no HTML")?;
+    ensure!(html.contains(&format!("href=\"{url}\"")), "the footer has no link");
+    Ok((url, mailto))
+}
+
+async fn request(address: &str, method: &str, url: &str, body: &str) -> Result<String> {
+    let path = url.strip_prefix(&format!("http://{address}")).context("another address")?;
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+async fn skipped(env: &Env, key: &Key) -> Result<()> {
+    env.completed(key).await?;
+    let closed = env.store.digests(key, 1).await?.pop().and_then(|digest| digest.closed).context("no digest")?;
+    assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn one_click_ends_the_open_window_and_a_scanner_changes_nothing() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let settings = with_links(&address)?;
+    let env = Env::start(settings.clone()).await?;
+    let temporal = watch::channel(Some(env.temporal.clone())).1;
+    let state = State { store: env.store.clone(), settings: Arc::new(settings), temporal };
+    let certificates = Certificates::new(Https::new());
+    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    let router = routes::router(state, webhooks, Networks::default());
+    let shutdown = CancellationToken::new();
+    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
+    let ready = request(&address, "GET", &format!("http://{address}/readyz"), "").await?;
+    assert!(ready.contains("{\"store\":\"ok\",\"temporal\":\"ok\"}"), "{ready}");
+
+    let ann = key("activity", "ann");
+    let (url, _) = opened(&env, &ann).await?;
+    for method in ["GET", "HEAD"] {
+        assert!(request(&address, method, &url, "").await?.starts_with("HTTP/1.1 200 "));
+    }
+    assert!(env.store.facts(&ann).await?.consent);
+    for _ in 0..2 {
+        let answer = request(&address, "POST", &url, "List-Unsubscribe=One-Click").await?;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(!env.store.facts(&ann).await?.consent);
+    }
+    skipped(&env, &ann).await?;
+    shutdown.cancel();
+    serving.await?;
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_to_the_address_of_list_unsubscribe_unsubscribes() -> Result<()> {
+    let settings = with_links("127.0.0.1:1")?;
+    let env = Env::start(settings.clone()).await?;
+    let ann = key("activity", "ann");
+    let (_, mailto) = opened(&env, &ann).await?;
+    let address = mailto.strip_prefix("mailto:").and_then(|uri| uri.split('?').next()).context("no mailto")?;
+    let now = Timestamp::now();
+    let reply = format!("From: ann@example.net\r\nTo: <{address}>\r\nSubject: unsubscribe\r\n\r\n\r\n");
+    let away = format!("Auto-Submitted: auto-replied\r\n{reply}");
+    let taken = bounces::take(&*env.store, &settings, bounce::read(away.as_bytes()), now).await?;
+    assert_eq!(taken, Taken::AutoReply);
+    assert!(env.store.facts(&ann).await?.consent, "an automatic reply is no wish");
+    let taken = bounces::take(&*env.store, &settings, bounce::read(reply.as_bytes()), now).await?;
+    assert_eq!(taken, Taken::Recorded { new: 1, again: 0, withdrawn: Some(ann.clone()) });
+    choices::tell(&env.temporal, &ann).await?;
+    skipped(&env, &ann).await
+}
