@@ -10,6 +10,7 @@ use crate::{
     limits::{self, Invalid},
     pause::Paused,
     records::{Actor, AuditEntry},
+    settings::FrequencyLimits,
     step::window::Window,
 };
 
@@ -161,4 +162,7 @@ pub struct Due {
     pub events: Vec<Event>,
     /// Events beyond a page, which are on their way to the store.
     pub more: u64,
+    /// The limits that the window keeps; see [`Plan::limits`](crate::step::Plan::limits).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<FrequencyLimits>,
 }

@@ -4,6 +4,7 @@ pub mod admission;
 pub mod cadence;
 pub mod deadline;
 pub mod effective;
+pub mod frequency;
 mod in_force;
 pub(crate) mod offered_cadences;
 pub mod pause;

@@ -14,10 +14,12 @@ use crate::{
 };
 
 pub(crate) mod cap;
+pub(crate) mod frequency;
 mod pages;
 pub(crate) mod streams;
 
 pub use cap::Cap;
+pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 
@@ -34,6 +36,8 @@ pub struct Settings {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// Limit on a recipient's digests over all digest types (rule 13).
     pub cap: Option<Cap>,
+    /// Treatment of a window that the cap holds back.
+    pub capped: OverLimit,
     /// Number of consecutive soft bounces that suppress an address.
     pub soft_bounces: u32,
     /// The relays, by name.
@@ -57,6 +61,12 @@ impl Settings {
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
+    }
+
+    /// Returns the limits of a digest type and of the recipient's cap.
+    #[must_use]
+    pub fn frequency_limits(&self, digest: &DigestSettings) -> FrequencyLimits {
+        FrequencyLimits::new(digest, self.cap, self.capped)
     }
 
     /// Returns the digest types that a tenant has.
@@ -93,18 +103,6 @@ impl Settings {
     }
 }
 
-closed_set! {
-    /// Treatment of a window that the throttle holds back.
-    #[derive(Default)]
-    pub enum Throttled {
-        /// It waits and collects.
-        #[default]
-        Defer = "defer",
-        /// It closes as `throttled`, and the ledger keeps its events.
-        Skip = "skip",
-    }
-}
-
 /// One digest type.
 #[derive(Clone, Debug)]
 pub struct DigestSettings {
@@ -117,7 +115,7 @@ pub struct DigestSettings {
     /// Shortest time between two digests of a key (rule 13).
     pub throttle: Option<Duration>,
     /// Treatment of a window that the throttle holds back.
-    pub throttled: Throttled,
+    pub throttled: OverLimit,
     /// Time for which a run stays open after its last digest.
     pub linger: Option<Duration>,
     /// Cadences that recipients may choose.
@@ -150,7 +148,7 @@ impl DigestSettings {
             delay: BTreeMap::new(),
             first_now: None,
             throttle: None,
-            throttled: Throttled::default(),
+            throttled: OverLimit::default(),
             linger: None,
             choices: Choices::default(),
             zone: None,

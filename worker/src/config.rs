@@ -11,7 +11,7 @@ use std::{
 
 use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::Signers;
-use tidings_model::settings::{self, Cap, DigestSettings, Sender, Settings, UnknownRecipients};
+use tidings_model::settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients};
 
 mod digest;
 mod dkim;
@@ -75,6 +75,8 @@ pub struct Config {
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
     /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
+    /// The treatment of a window that the cap holds back.
+    pub capped: OverLimit,
     /// Consecutive soft bounces that suppress an address.
     pub soft_bounces: u32,
     /// The retention periods.
@@ -142,6 +144,7 @@ impl Config {
             digests: self.digests.clone(),
             tenants: self.tenants.clone(),
             cap: self.cap,
+            capped: self.capped,
             soft_bounces: self.soft_bounces,
             relays: relays.collect(),
             streams: settings::Streams {

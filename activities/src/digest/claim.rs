@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    records::{Actor, Claim, ClaimLimits, Claimed, Closing},
-    rules::admission::{Admission, admit},
-    settings::Cap,
+    records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts},
+    rules::{
+        admission::{Admission, admit},
+        frequency::Limited,
+    },
+    settings::{FrequencyLimits, OverLimit},
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome},
-    words,
 };
 
 use crate::{
@@ -21,32 +23,50 @@ use crate::{
 /// The store cannot answer, or the digest type is not configured.
 pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
-    let window = &input.window;
-    let settings = deps.digest(&window.key)?;
-    let facts = deps.facts(&window.key).await?;
-    match admit(settings, &facts, input, now) {
+    let settings = deps.digest(&input.window.key)?;
+    let limits = input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
+    let facts = deps.facts(&input.window.key).await?;
+    match admit(settings, &limits, &facts, input, now) {
         Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
         Admission::Paused(pause) => {
             Ok(ClaimAnswer::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
         }
         Admission::Changed => Ok(ClaimAnswer::Changed),
-        Admission::Refused(closed) => Ok(ClaimAnswer::Nothing(close(deps, input, &closed, &input.events, now).await?)),
-        Admission::Admitted => {
-            let cap = deps.settings.cap.filter(|_| !input.flushed && !input.urgent);
-            let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
-            match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
-                Claimed::Capped { until } => Ok(ClaimAnswer::Later { until, why: capped(cap, until), pause: None }),
-                Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
-                    Ok(ClaimAnswer::Claimed { items, groups, taken })
-                }
-                Claimed::Claim(claim) => {
-                    // Events that the claim did not take are not part of this end.
-                    let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
-                    Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
-                }
+        Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
+        Admission::Admitted => claim(deps, input, &limits, &facts, now).await,
+    }
+}
+
+async fn claim(
+    deps: &Deps,
+    input: &ClaimInput,
+    limits: &FrequencyLimits,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<ClaimAnswer, Error> {
+    let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
+    let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
+    match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
+        Claimed::Capped { until } => match limits.capped(until) {
+            Limited { over: OverLimit::Defer, until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
+            Limited { over: OverLimit::Skip, why, .. } => {
+                refuse(deps, input, &Closed { outcome: Outcome::Throttled, why }, now).await
             }
+        },
+        Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
+            Ok(ClaimAnswer::Claimed { items, groups, taken })
+        }
+        Claimed::Claim(claim) => {
+            // Events that the claim did not take are not part of this end.
+            let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
+            Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
         }
     }
+}
+
+/// Ends the window without a message. The ledger keeps its events.
+async fn refuse(deps: &Deps, input: &ClaimInput, closed: &Closed, now: Timestamp) -> Result<ClaimAnswer, Error> {
+    Ok(ClaimAnswer::Nothing(close(deps, input, closed, &input.events, now).await?))
 }
 
 async fn close(
@@ -66,13 +86,6 @@ async fn close(
         now,
     };
     Ok(deps.store.close(closing).await?)
-}
-
-fn capped(cap: Option<Cap>, until: Timestamp) -> String {
-    let digests = cap.map(|Cap { most, within }| {
-        format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::written(within))
-    });
-    format!("the recipient had {}, as many as they get -> {until:.0}", digests.unwrap_or_default())
 }
 
 /// The end of a window whose claim found no events of its own.

@@ -25,7 +25,7 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
         [_, ..] if input.opens_returned => deps.store.returned(&input.key).await?,
         _ => None,
     };
-    let plan = plan(settings, &facts, input, known, now);
+    let plan = plan(settings, deps.settings.frequency_limits(settings), &facts, input, known, now);
     let longest_wait = deps.settings.streams.bulk.longest_wait();
     Ok(Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait) })
 }

@@ -31,7 +31,8 @@ pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
     let settings = deps.digest(&window.key)?;
     let facts = deps.facts(&window.key).await?;
     let now = Timestamp::now();
-    let but = match admit(settings, &facts, due, now) {
+    let limits = due.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
+    let but = match admit(settings, &limits, &facts, due, now) {
         Admission::Later { why, .. } => Some(why),
         Admission::Paused(pause) => Some(pause.paused.to_string()),
         Admission::Refused(closed) => Some(format!("{}: {}", closed.outcome.name(), closed.why)),

@@ -192,7 +192,7 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::settings::{DigestSettings, Pages, Sender, Stream, Streams, UnknownRecipients};
+    use tidings_model::settings::{DigestSettings, OverLimit, Pages, Sender, Stream, Streams, UnknownRecipients};
 
     use super::*;
 
@@ -206,6 +206,7 @@ mod tests {
             digests: BTreeMap::from([("alerts".to_owned(), alerts)]),
             tenants: BTreeMap::from([("acme".to_owned(), BTreeMap::new())]),
             cap: None,
+            capped: OverLimit::Defer,
             soft_bounces: Settings::SOFT_BOUNCES,
             relays: BTreeMap::new(),
             streams: Streams { bulk, transactional },

@@ -26,10 +26,18 @@ pub enum PreviewError {
 /// See [`PreviewError`].
 pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Option<(Due, Preview)>, PreviewError> {
     let Some(due) = commands.digest(key).due().await? else { return Ok(None) };
-    let Due { window, events, .. } = due.clone();
-    let asked_at = Timestamp::now();
-    let input =
-        ClaimInput { asked_at, window, events, flushed: true, urgent: false, revision: 0, planned: None, due_at: None };
+    let Due { window, events, limits, .. } = due.clone();
+    let input = ClaimInput {
+        asked_at: Timestamp::now(),
+        window,
+        events,
+        flushed: true,
+        urgent: false,
+        revision: 0,
+        planned: None,
+        due_at: None,
+        limits,
+    };
     let preview = preview::run(deps, &input).await?;
     Ok(Some((due, preview)))
 }

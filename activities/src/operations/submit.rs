@@ -317,7 +317,7 @@ fn wrong(error: tidings_mail::Error) -> Refused {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
+    use tidings_model::settings::{OverLimit, Pages, ReturnPath, Sender, Stream, Streams};
     use tidings_store::Sqlite;
 
     use super::*;
@@ -331,6 +331,7 @@ mod tests {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
             cap: None,
+            capped: OverLimit::Defer,
             soft_bounces: 5,
             relays: BTreeMap::new(),
             streams: Streams { bulk: stream.clone(), transactional: stream },

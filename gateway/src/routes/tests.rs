@@ -7,7 +7,7 @@ use axum::{
     extract::Request,
     routing::post,
 };
-use tidings_model::settings::{Pages, Sender, Settings, Stream, Streams, UnknownRecipients};
+use tidings_model::settings::{OverLimit, Pages, Sender, Settings, Stream, Streams, UnknownRecipients};
 use tidings_store::Sqlite;
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
@@ -26,6 +26,7 @@ pub(crate) fn settings() -> Settings {
         digests: std::collections::BTreeMap::new(),
         tenants: std::collections::BTreeMap::new(),
         cap: None,
+        capped: OverLimit::Defer,
         soft_bounces: 5,
         relays: std::collections::BTreeMap::new(),
         streams: Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) },

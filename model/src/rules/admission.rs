@@ -9,11 +9,11 @@ use crate::{
     rules::{
         deadline::Timing,
         effective::{Effective, consent_or_suppression_block},
+        frequency::Limited,
         pause, plan,
     },
-    settings::{DigestSettings, Throttled},
+    settings::{DigestSettings, FrequencyLimits, OverLimit},
     step::{ClaimInput, Closed, Outcome, PauseWait, Window},
-    words,
 };
 
 /// A recipient who stays unknown for this long is given up (rule 33).
@@ -38,14 +38,21 @@ pub enum Admission {
 
 /// Decides about a due window. The checks come in this order: consent, suppression, `never`, the operator's pause, the
 /// recipient's pause, and the directory; then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
+/// `limits` are the window's own, or today's for a window that an older version planned.
 #[must_use]
-pub fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
+pub fn admit(
+    settings: &DigestSettings,
+    limits: &FrequencyLimits,
+    facts: &Facts,
+    input: &ClaimInput,
+    now: Timestamp,
+) -> Admission {
     let window = &input.window;
     if let Some(block) = consent_or_suppression_block(facts) {
         return Admission::Refused(block.closed());
     }
     let effective = Effective::new(settings, facts);
-    if let Some(why) = effective.never() {
+    if let Some(why) = effective.never(limits) {
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
     }
     let workflow_id = window.key.workflow_id();
@@ -61,7 +68,7 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: 
     if input.flushed {
         return Admission::Admitted;
     }
-    match ordinary(settings, facts, input, &effective, now) {
+    match ordinary(settings, limits, facts, input, &effective, now) {
         Admission::Later { until, why } if input.urgent => expedite(facts, until, why, now),
         admission => admission,
     }
@@ -70,6 +77,7 @@ pub fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: 
 /// The checks that a flush or an urgent event skips.
 fn ordinary(
     settings: &DigestSettings,
+    limits: &FrequencyLimits,
     facts: &Facts,
     input: &ClaimInput,
     effective: &Effective,
@@ -79,8 +87,10 @@ fn ordinary(
     if input.revision != facts.revision {
         return Admission::Changed;
     }
-    if let Some(later) = throttled(settings, facts, now) {
-        return later;
+    if let Some(throttled) = limits.throttled(facts.last_sent_at, now) {
+        // An urgent event waits at most; see `expedite`.
+        let over = if input.urgent { OverLimit::Defer } else { throttled.over };
+        return Limited { over, ..throttled }.into();
     }
     match Timing::new(settings, &window.key, effective).defer_for_quiet_hours(window.due_at, now) {
         Some(later) => Admission::Later { until: later.at, why: later.why },
@@ -99,15 +109,14 @@ fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
     }
 }
 
-/// At most one digest in the throttle's span (rule 13).
-fn throttled(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Admission> {
-    let (last, throttle) = (facts.last_sent_at?, settings.throttle?);
-    let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);
-    let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
-    (until > now).then_some(match settings.throttled {
-        Throttled::Defer => Admission::Later { until, why },
-        Throttled::Skip => Admission::Refused(Closed { outcome: Outcome::Throttled, why }),
-    })
+/// The answer to a window that a throttle or a cap holds back (rule 13).
+impl From<Limited> for Admission {
+    fn from(Limited { until, over, why }: Limited) -> Self {
+        match over {
+            OverLimit::Defer => Self::Later { until, why },
+            OverLimit::Skip => Self::Refused(Closed { outcome: Outcome::Throttled, why }),
+        }
+    }
 }
 
 /// Waits as long again as it has waited already, between a minute and an hour.

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use crate::{
     Cadence, Quiet, QuietTime,
     records::{Facts, Reason},
-    settings::DigestSettings,
+    settings::{DigestSettings, FrequencyLimits},
     step::{Closed, DeadlineBasis, Outcome},
     words,
 };
@@ -39,11 +39,16 @@ impl Effective {
         Self { cadence, chosen: is_chosen, quiet, zone, zone_name }
     }
 
-    /// The reason why a window under the cadence `never` sends nothing; `None` for every other cadence.
+    /// The reason why a window under the cadence `never` sends nothing; `None` for every other cadence. The recipient's choice
+    /// counts at once, the digest type's cadence from the window's plan on.
     #[must_use]
-    pub fn never(&self) -> Option<String> {
-        let whose = if self.chosen { "the recipient chose" } else { "the digest type has" };
-        (self.cadence == Cadence::Never).then(|| format!("never: {whose} a cadence that sends nothing"))
+    pub fn never(&self, limits: &FrequencyLimits) -> Option<String> {
+        let (never, whose) = if self.chosen {
+            (self.cadence == Cadence::Never, "the recipient chose")
+        } else {
+            (limits.never, "the digest type has")
+        };
+        never.then(|| format!("never: {whose} a cadence that sends nothing"))
     }
 
     /// The settings that move a deadline, for people to read.

@@ -7,7 +7,7 @@ use crate::{
     Key,
     records::Facts,
     rules::{deadline::Timing, effective::Effective},
-    settings::DigestSettings,
+    settings::{DigestSettings, FrequencyLimits},
 };
 
 /// The effective schedule of a key's next window.
@@ -35,11 +35,11 @@ pub struct Next {
 impl InForce {
     /// With a window that opened now.
     #[must_use]
-    pub fn new(settings: &DigestSettings, facts: &Facts, key: &Key, now: Timestamp) -> Self {
+    pub fn new(settings: &DigestSettings, limits: &FrequencyLimits, facts: &Facts, key: &Key, now: Timestamp) -> Self {
         let effective = Effective::new(settings, facts);
         let stopped = facts.pause.as_ref().is_some_and(|pause| pause.in_force(now));
         let paused = stopped || facts.preferences.paused_until.is_some_and(|until| until > now);
-        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never().is_none();
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never(limits).is_none();
         let timing = Timing::new(settings, key, &effective);
         let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));
         Self {

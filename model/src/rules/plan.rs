@@ -12,7 +12,7 @@ use crate::{
         effective::{Block, Effective, consent_or_suppression_block},
         pause,
     },
-    settings::DigestSettings,
+    settings::{DigestSettings, FrequencyLimits},
     step::{Joined, Plan, PlanInput, Signs},
     words,
 };
@@ -24,9 +24,18 @@ pub const GRACE: Duration = Duration::from_mins(15);
 pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// The plan of a window, or what becomes of the one that it has. `known` are those of its events that the ledger has
-/// seen.
+/// seen. `limits` are today's: a window that has limits keeps them, unless an operator re-times it (rule 16).
 #[must_use]
-pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
+pub fn plan(
+    settings: &DigestSettings,
+    limits: FrequencyLimits,
+    facts: &Facts,
+    input: &PlanInput,
+    known: Vec<String>,
+    now: Timestamp,
+) -> Plan {
+    let before = input.before.as_ref().filter(|_| input.anew_at.is_none());
+    let limits = before.and_then(|before| before.limits).unwrap_or(limits);
     let effective = Effective::new(settings, facts);
     let plan = Plan {
         known,
@@ -42,23 +51,23 @@ pub fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: 
         follows: effective.words(),
         basis: Some(effective.basis()),
         linger: settings.linger,
+        limits: Some(limits),
     };
     let block = consent_or_suppression_block(facts).map(|block| match block {
         Block::OptedOut => "at once: the recipient opted out".to_owned(),
         Block::Suppressed(_) => "at once: the address is suppressed".to_owned(),
     });
     // Nothing will be sent: the window ends at once, so that the ledger says so.
-    if let Some(why) = block.or_else(|| effective.never()) {
+    if let Some(why) = block.or_else(|| effective.never(&limits)) {
         return Plan { why, ..plan };
     }
     let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), settings.spread, now);
     let plan = Plan { pause, ..plan };
     let timing = Timing::new(settings, &input.key, &effective);
-    let before = input
-        .before
-        .as_ref()
-        .filter(|_| input.joined != Some(Joined::Own))
-        .filter(|before| keeps_deadline(before, facts, &effective, input));
+    // A `never` that is not the window's own came with a changed file, and makes no deadline.
+    let is_replaced = |_: &&Plan| input.joined == Some(Joined::Own) && effective.cadence != Cadence::Never;
+    let before =
+        before.filter(|before| !is_replaced(before)).filter(|before| keeps_deadline(before, facts, &effective, input));
     let plan = match before {
         Some(before) => keep_deadline(before, &timing, &input.signs, plan),
         None => new_deadline(settings, facts, input, &effective, &timing, plan),
@@ -77,7 +86,8 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
         // A version that wrote no basis made this plan.
         None => before.follows == effective.words(),
     };
-    if before.revision == facts.revision || unchanged {
+    // As above, a `never` of a changed file.
+    if before.revision == facts.revision || unchanged || effective.cadence == Cadence::Never {
         return true;
     }
     let length = before.due_at.duration_since(input.signs.opened_at);
@@ -87,8 +97,8 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
 
 /// The unchanged deadline, or the one that the latest event moved (rule 9).
 fn keep_deadline(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
-    let Plan { known, revision, paused_until, pause, .. } = plan;
-    let kept = Plan { known, paused_until, pause, revision, ..before.clone() };
+    let Plan { known, revision, paused_until, pause, limits, .. } = plan;
+    let kept = Plan { known, paused_until, pause, revision, limits, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
             let Deadline { at, why } = timing.slid(slide, signs.last_at);

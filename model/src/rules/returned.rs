@@ -24,7 +24,8 @@ pub fn join(plan: Plan, settings: &DigestSettings, facts: &Facts, input: &PlanIn
     let Some(returned_at) = input.signs.returned_at else { return plan };
     let effective = Effective::new(settings, facts);
     // Nothing will be sent, and the plan says why.
-    if consent_or_suppression_block(facts).is_some() || effective.never().is_some() {
+    let never = plan.limits.is_some_and(|limits| effective.never(&limits).is_some());
+    if never || consent_or_suppression_block(facts).is_some() {
         return plan;
     }
     let kept = input.before.as_ref().filter(|before| keeps_deadline(before, facts, &effective, input));

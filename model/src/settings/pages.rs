@@ -113,7 +113,7 @@ mod tests {
     use crate::{
         Key,
         link_keys::Token,
-        settings::{ReturnPath, Sender, Stream, Streams, UnknownRecipients},
+        settings::{OverLimit, ReturnPath, Sender, Stream, Streams, UnknownRecipients},
     };
 
     const TOKEN: &str = "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA";
@@ -149,6 +149,7 @@ mod tests {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
             cap: None,
+            capped: OverLimit::Defer,
             soft_bounces: 5,
             relays: BTreeMap::new(),
             streams: Streams { bulk: stream.clone(), transactional: stream },

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{close::Ending, pause::PauseWait, planned::Planned, window::Window};
-use crate::Event;
+use crate::{Event, settings::FrequencyLimits};
 
 /// The input of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct ClaimInput {
     /// The time at which the window is due after later events and deferrals moved the plan's. A former version does not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    /// The limits that the plan keeps; see [`Plan::limits`](super::Plan::limits).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<FrequencyLimits>,
 }
 
 impl ClaimInput {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{pause::PauseWait, returned::Returned};
-use crate::{Key, Slide};
+use crate::{Key, Slide, settings::FrequencyLimits};
 
 /// The input of `plan`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,6 +115,10 @@ pub struct Plan {
     /// Time for which an idle run waits for another event before it completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,
+    /// The throttle, the cap and their effects, which the window keeps (rule 16). `None`: an older version made the plan, and
+    /// those of today's configuration apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<FrequencyLimits>,
 }
 
 /// The settings that move a deadline, each in the syntax of `tidings.toml`.

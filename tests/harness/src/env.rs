@@ -29,7 +29,7 @@ use tidings_model::{
     decode::BatchPayload,
     names,
     rules::spread::overdue_share,
-    settings::{DigestSettings, Pages, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
+    settings::{DigestSettings, OverLimit, Pages, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
 use tidings_store::{Sqlite, Store};
@@ -65,6 +65,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
         digests: BTreeMap::from(digests),
         tenants: BTreeMap::new(),
         cap: None,
+        capped: OverLimit::Defer,
         soft_bounces: Settings::SOFT_BOUNCES,
         relays: BTreeMap::new(),
         streams: Streams {

@@ -182,6 +182,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
         revision: 0,
         planned: None,
         due_at: None,
+        limits: None,
     };
     let loaded = step(&mut dice, &mut late_attempts, || {
         let load = load.clone();

@@ -15,7 +15,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     records::{DigestRecord, Recipient},
-    settings::{Cap, DigestSettings, Settings, UnknownRecipients},
+    settings::{Cap, DigestSettings, OverLimit, Settings, UnknownRecipients},
     step::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
@@ -317,6 +317,31 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
     }
     sent.sort_unstable();
     assert_eq!(sent, [(0, "ann"), (1, "ann"), (2, "bo"), (24, "ann"), (25, "ann")]);
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()> {
+    let mut settings = settings("after 1h", "instant");
+    settings.cap = Some(Cap { most: 1, within: Duration::from_hours(24) });
+    settings.capped = OverLimit::Skip;
+    let env = TimeSkipping::start(settings).await?;
+    let (first, skipped) = (key("activity", "ann"), key("alerts", "ann"));
+    env.emit(&first, "first").await?;
+    env.completed(&first).await?;
+    env.emit(&skipped, "second").await?;
+    let last = env.completed(&skipped).await?.last.context("no digest")?;
+    assert_eq!(last.closed.outcome, Outcome::Throttled);
+    let digest = env.store.digest(last.digest_id).await?.context("not in the ledger")?;
+    let closed = digest.closed.context("never closed")?;
+    assert_eq!((closed.outcome, digest.items), (Outcome::Throttled, 1));
+    assert!(closed.why.starts_with("the recipient had 1 digest in 1d, as many as they get -> "), "{}", closed.why);
+    assert_eq!(env.relay.mails().len(), 1);
+
+    env.server.sleep(Duration::from_hours(25)).await?;
+    env.emit(&skipped, "a day later").await?;
+    assert_eq!(env.completed(&skipped).await?.last.context("no digest")?.closed.outcome, Outcome::Sent);
     Ok(())
 }
 

@@ -153,6 +153,8 @@ type DigestsView<'a> = BTreeMap<&'a str, DigestView<'a>>;
 struct RecipientsView {
     #[serde(skip_serializing_if = "Option::is_none")]
     cap: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capped: Option<&'static str>,
     soft_bounces: u32,
 }
 
@@ -251,6 +253,7 @@ impl<'a> ConfigView<'a> {
             gateway: gateway::GatewayView::new(&config.gateway),
             recipients: RecipientsView {
                 cap: config.cap.map(|cap| cap.to_string()),
+                capped: config.cap.map(|_| config.capped.name()),
                 soft_bounces: config.soft_bounces,
             },
             retention: RetentionView::new(&config.retention),

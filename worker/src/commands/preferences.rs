@@ -135,7 +135,8 @@ async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyho
     let unknown = || usage(Error::UnknownType(key.digest_type.clone()));
     let settings = preferences.settings.digest(key).ok_or_else(unknown)?;
     let facts = preferences.store.facts(key).await?;
-    let shown = PreferencesView::new(settings, &facts, key, Timestamp::now());
+    let limits = preferences.settings.frequency_limits(settings);
+    let shown = PreferencesView::new(settings, &limits, &facts, key, Timestamp::now());
     let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{text}");
     Ok(true)

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
-    settings::{DigestSettings, Throttled},
+    settings::{DigestSettings, OverLimit},
     words,
 };
 use toml::Spanned;
@@ -82,7 +82,7 @@ impl RawDigest {
         let first_now = duration("first_now", &self.first_now);
         let throttle = duration("throttle", &self.throttle);
         let linger = duration("linger", &self.linger);
-        let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), throttled);
+        let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), over_limit);
         let choices = self.choices.as_ref().map(|raw| choices(&key("choices"), raw, checks));
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
@@ -136,9 +136,10 @@ fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choi
     parse_each(key, raw, checks, choice).map(Choices::new)
 }
 
-fn throttled(text: &str) -> Result<Throttled, String> {
+/// Parses the effect of a throttle or a cap.
+pub(super) fn over_limit(text: &str) -> Result<OverLimit, String> {
     let right = "write \"defer\" to wait, or \"skip\" to close the window as throttled";
-    Throttled::named(text).ok_or_else(|| format!("is not an effect of a throttle; {right}"))
+    OverLimit::named(text).ok_or_else(|| format!("is not an effect of a limit; {right}"))
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {

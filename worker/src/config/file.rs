@@ -61,6 +61,7 @@ pub(super) struct RawConfig {
 #[serde(deny_unknown_fields)]
 struct RawRecipients {
     cap: Option<Spanned<String>>,
+    capped: Option<Spanned<String>>,
     soft_bounces: Option<Spanned<i64>>,
 }
 
@@ -92,6 +93,7 @@ impl RawConfig {
             self.tenant.iter().map(|(name, raw)| Some((name.clone(), raw.check(name, &self.digest, checks)?)));
         let tenants: Vec<_> = tenants.collect();
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
+        let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
         let retention = self.retention.check(checks);
         let gateway = self.gateway.check(checks);
@@ -109,6 +111,7 @@ impl RawConfig {
             digests: digests.into_iter().collect::<Option<_>>()?,
             tenants: tenants.into_iter().collect::<Option<_>>()?,
             cap,
+            capped: capped.unwrap_or_default(),
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
             retention,
             gateway: gateway?,

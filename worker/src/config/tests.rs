@@ -79,7 +79,11 @@ fn an_error_names_line_key_value_and_remedy() {
         ("[digest.a]\ncadence = \"instant\"\nlinger = \"x\"", "digest.a.linger = \"x\": \"x\" is not a duration"),
         (
             "[digest.a]\ncadence = \"instant\"\nthrottled = \"drop\"",
-            "tidings.toml:3: digest.a.throttled = \"drop\": is not an effect of a throttle; write \"defer\"",
+            "tidings.toml:3: digest.a.throttled = \"drop\": is not an effect of a limit; write \"defer\"",
+        ),
+        (
+            "[recipients]\ncapped = \"drop\"",
+            "tidings.toml:2: recipients.capped = \"drop\": is not an effect of a limit; write \"defer\"",
         ),
         (
             "[digest.a]\ncadence = \"instant\"\nchoices = [\"daily\",\n\"weekly moon 08:00\"]",
@@ -178,7 +182,7 @@ fn an_inherited_problem_is_reported_once_at_its_origin() {
 #[test]
 fn a_tenant_overrides_single_keys_and_inherits_the_rest() {
     let config = read(
-        "[recipients]\ncap = \"5 in 1d\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
+        "[recipients]\ncap = \"5 in 1d\"\ncapped = \"skip\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
          [digest.b]\ncadence = \"hourly\"\n[tenant.x]\nzone = \"Europe/Berlin\"\n\
          [tenant.x.digest.a]\ndelay.comment = \"2m\"\nzone = \"UTC\"\n[tenant.y.digest.b]\ncadence = \"daily 08:00\"",
         &[],
@@ -200,6 +204,7 @@ fn a_tenant_overrides_single_keys_and_inherits_the_rest() {
     let delays: Vec<_> = settings.digest(&"x/a/ann".parse().unwrap()).unwrap().delay.keys().cloned().collect();
     assert_eq!(delays, ["comment", "share"]);
     assert_eq!((settings.cap.unwrap().to_string().as_str(), settings.soft_bounces), ("5 in 1d", 3));
+    assert_eq!(settings.capped, OverLimit::Skip);
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
         revision: plan.revision,
         planned: planned(state),
         due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
+        limits: plan.limits,
     })
 }
 

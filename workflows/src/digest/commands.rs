@@ -94,7 +94,8 @@ pub(super) fn due(state: &State) -> Option<Due> {
     let open = state.open.as_ref()?;
     let events = state.pending.head(state.pending.page_len(usize::MAX));
     let more = state.collected() - open.stashed - events.len() as u64;
-    Some(Due { window: open.window.clone(), events, more })
+    let limits = open.plan.as_ref().and_then(|plan| plan.limits);
+    Some(Due { window: open.window.clone(), events, more, limits })
 }
 
 /// Asks for a digest to be resumed. Answers at once if the digest cannot be resumed now.

@@ -50,8 +50,15 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
         urgent: false,
         revision: 0,
         planned: None,
+        limits: None,
         due_at: None,
     }
+}
+
+/// An admission under today's limits.
+fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
+    let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
+    super::admit(settings, &limits, facts, input, now)
 }
 
 fn admit_at(facts: &Facts, now: &str) -> Admission {
@@ -157,13 +164,43 @@ fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
 fn a_throttle_that_skips_ends_the_window() {
     let skips = DigestSettings {
         throttle: Some(Duration::from_hours(1)),
-        throttled: Throttled::Skip,
+        throttled: OverLimit::Skip,
         ..settings("instant", &[])
     };
     let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
     let Admission::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else { panic!("not skipped") };
     assert_eq!(closed.outcome, Outcome::Throttled);
     assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), Admission::Admitted);
+}
+
+#[test]
+fn a_throttle_that_skips_ends_no_urgent_window() {
+    let skips = DigestSettings {
+        throttle: Some(Duration::from_hours(1)),
+        throttled: OverLimit::Skip,
+        ..settings("instant", &[])
+    };
+    let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    assert_eq!(admit(&skips, &sent("2026-03-02T07:30:00Z"), &urgent, at(DUE)), Admission::Admitted);
+    let soon = admit(&skips, &sent("2026-03-02T07:59:30Z"), &urgent, at(DUE));
+    assert!(matches!(soon, Admission::Later { until, .. } if until == at("2026-03-02T08:00:30Z")), "{soon:?}");
+}
+
+#[test]
+fn a_window_keeps_the_limits_that_it_was_planned_with() {
+    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let (daily, never) = (settings("daily 08:00", &[]), settings("never", &[]));
+    let throttle = Some(Duration::from_hours(1));
+    let strict = DigestSettings { throttle, throttled: OverLimit::Skip, ..daily.clone() };
+    let limits = |settings| FrequencyLimits::new(settings, None, OverLimit::Defer);
+    let admitted = |planned, today| super::admit(today, &limits(planned), &facts, &asked(DUE, false), at(DUE));
+    assert_eq!(admitted(&daily, &strict), Admission::Admitted);
+    assert_eq!(admitted(&daily, &never), Admission::Admitted);
+    for (planned, outcome) in [(&strict, Outcome::Throttled), (&never, Outcome::Skipped)] {
+        let Admission::Refused(closed) = admitted(planned, &daily) else { panic!("was admitted") };
+        assert_eq!(closed.outcome, outcome);
+    }
 }
 
 #[test]

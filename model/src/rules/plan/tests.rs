@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Key, Quiet, pause::Paused, records::Preferences, rules::samples::facts};
+use crate::{
+    Key, Quiet,
+    pause::Paused,
+    records::Preferences,
+    rules::samples::facts,
+    settings::{Cap, OverLimit},
+};
 
 const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
@@ -40,6 +46,11 @@ fn input() -> PlanInput {
         joined: None,
         opens_returned: true,
     }
+}
+
+/// A plan without a cap.
+fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
+    super::plan(settings, FrequencyLimits::new(settings, None, OverLimit::Defer), facts, input, known, now)
 }
 
 fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
@@ -307,20 +318,75 @@ fn a_plan_names_the_pause_and_keeps_its_deadline() {
     let facts = Facts { pause: Some(paused.clone()), ..facts() };
     let daily = settings("daily 08:00");
     let before = planned(&daily, &self::facts());
-    let plan = planned(&daily, &facts);
-    let pause = plan.pause.clone().unwrap();
+    let waiting = planned(&daily, &facts);
+    let pause = waiting.pause.clone().unwrap();
     assert_eq!(pause.paused, paused);
     assert!(pause.look_at > at(OPENED_AT));
-    assert_eq!(Plan { pause: None, ..plan.clone() }, before);
+    assert_eq!(Plan { pause: None, ..waiting.clone() }, before);
 
     let again = PlanInput { before: Some(before.clone()), ..input() };
-    let replanned = super::plan(&daily, &facts, &again, vec!["a".into()], at(OPENED_AT));
+    let replanned = plan(&daily, &facts, &again, vec!["a".into()], at(OPENED_AT));
     assert_eq!((replanned.pause, replanned.due_at), (Some(pause), before.due_at));
-    let resumed = PlanInput { before: Some(plan), ..input() };
-    assert_eq!(super::plan(&daily, &self::facts(), &resumed, vec!["a".into()], at(OPENED_AT)).pause, None);
+    let resumed = PlanInput { before: Some(waiting), ..input() };
+    assert_eq!(plan(&daily, &self::facts(), &resumed, vec!["a".into()], at(OPENED_AT)).pause, None);
 
     let urgent = PlanInput { signs: Signs { urgent_at: Some(at(OPENED_AT)), ..input().signs }, ..input() };
-    assert!(super::plan(&daily, &facts, &urgent, Vec::new(), at(OPENED_AT)).pause.is_some());
+    assert!(plan(&daily, &facts, &urgent, Vec::new(), at(OPENED_AT)).pause.is_some());
     let opted_out = Facts { consent: false, ..facts };
     assert_eq!(planned(&daily, &opted_out).pause, None, "the window ends without a message");
+}
+
+fn throttle(settings: DigestSettings, throttled: OverLimit) -> DigestSettings {
+    DigestSettings { throttle: Some(Duration::from_hours(1)), throttled, ..settings }
+}
+
+#[test]
+fn a_changed_throttle_acts_on_an_open_window_only_by_a_retime() {
+    let free = settings("daily 08:00");
+    let strict = throttle(free.clone(), OverLimit::Skip);
+    let limits = |settings: &DigestSettings| Some(FrequencyLimits::new(settings, None, OverLimit::Defer));
+    for (old, new) in [(&free, &strict), (&strict, &free)] {
+        let before = planned(old, &facts());
+        assert_eq!(before.limits, limits(old));
+        let again = PlanInput { before: Some(before.clone()), ..input() };
+        assert_eq!(plan(new, &facts(), &again, Vec::new(), at(OPENED_AT)).limits, limits(old));
+        let chosen = replanned(new, &before, chose("daily 18:00"), "2026-10-24T20:00:00Z");
+        assert_eq!((chosen.due_at, chosen.limits), (at("2026-10-25T17:00:00Z"), limits(old)));
+        let anew = PlanInput { anew_at: Some(at(OPENED_AT)), ..again };
+        assert_eq!(plan(new, &facts(), &anew, Vec::new(), at(OPENED_AT)).limits, limits(new));
+        let older = PlanInput { before: Some(Plan { limits: None, ..before }), ..input() };
+        assert_eq!(plan(new, &facts(), &older, Vec::new(), at(OPENED_AT)).limits, limits(new));
+    }
+}
+
+#[test]
+fn a_changed_cap_acts_on_an_open_window_only_by_a_retime() {
+    let daily = settings("daily 08:00");
+    let cap = Some(Cap { most: 1, within: Duration::from_hours(24) });
+    let new = FrequencyLimits::new(&daily, cap, OverLimit::Skip);
+    let before = planned(&daily, &facts());
+    let again = PlanInput { before: Some(before.clone()), ..input() };
+    let anew = PlanInput { anew_at: Some(at(OPENED_AT)), ..again.clone() };
+    for (asked, limits) in [(again, before.limits), (anew, Some(new))] {
+        assert_eq!(super::plan(&daily, new, &facts(), &asked, Vec::new(), at(OPENED_AT)).limits, limits);
+    }
+}
+
+#[test]
+fn never_in_a_changed_file_ends_no_open_window_without_a_retime() {
+    let (daily, never) = (settings("daily 08:00"), settings("never"));
+    let before = planned(&daily, &facts());
+    let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
+    let kept = replanned(&never, &before, off.clone(), "2026-10-24T20:00:00Z");
+    assert_eq!((kept.due_at, &kept.why), (before.due_at, &before.why));
+    let returned = PlanInput { before: Some(before.clone()), joined: Some(Joined::Own), ..input() };
+    assert_eq!(plan(&never, &facts(), &returned, Vec::new(), at(OPENED_AT)).due_at, before.due_at);
+    let anew = PlanInput { before: Some(before.clone()), anew_at: Some(at(OPENED_AT)), ..input() };
+    assert_eq!(plan(&never, &facts(), &anew, Vec::new(), at(OPENED_AT)).due_at, at(OPENED_AT));
+    // The recipient's own choice counts at once.
+    let chosen = replanned(&daily, &before, chose("never"), "2026-10-24T20:00:00Z");
+    assert_eq!(chosen.due_at, at(OPENED_AT));
+    // A window that was to send nothing does so although the file has a cadence now.
+    let silent = planned(&never, &facts());
+    assert!(replanned(&daily, &silent, off, "2026-10-24T20:00:00Z").why.starts_with("never: the digest type has"));
 }

@@ -7,7 +7,7 @@ use crate::{
     Key, Quiet,
     records::Facts,
     rules::{plan::plan, samples::facts},
-    settings::{DigestSettings, RETRY_DELAYS},
+    settings::{DigestSettings, FrequencyLimits, OverLimit, RETRY_DELAYS},
     step::{Joined, Plan, PlanInput, Signs},
 };
 
@@ -46,7 +46,8 @@ fn input(own_at: Option<&str>) -> PlanInput {
 }
 
 fn planned(settings: &DigestSettings, facts: &Facts, input: &PlanInput) -> Plan {
-    let plan = plan(settings, facts, input, Vec::new(), at(RETURNED_AT));
+    let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
+    let plan = plan(settings, limits, facts, input, Vec::new(), at(RETURNED_AT));
     join(plan, settings, facts, input, RETRY_DELAYS[4])
 }
 

@@ -9,7 +9,7 @@ use tidings_model::{
     pause::Paused,
     records::{Facts, Preferences},
     rules::InForce,
-    settings::DigestSettings,
+    settings::{DigestSettings, FrequencyLimits},
 };
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
@@ -33,15 +33,21 @@ pub(crate) struct PreferencesView<'a> {
 }
 
 impl<'a> PreferencesView<'a> {
-    pub fn new(settings: &DigestSettings, facts: &'a Facts, key: &'a Key, now: Timestamp) -> Self {
+    pub fn new(
+        settings: &DigestSettings,
+        limits: &FrequencyLimits,
+        facts: &'a Facts,
+        key: &'a Key,
+        now: Timestamp,
+    ) -> Self {
         let unchosen = Facts { preferences: Preferences::default(), ..facts.clone() };
         Self {
             key,
             revision: facts.revision,
             changed_at: facts.changed_at,
             chosen: &facts.preferences,
-            in_force: InForce::new(settings, facts, key, now),
-            default: InForce::new(settings, &unchosen, key, now),
+            in_force: InForce::new(settings, limits, facts, key, now),
+            default: InForce::new(settings, limits, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             pause: facts.pause.as_ref().filter(|pause| pause.in_force(now)),

@@ -92,7 +92,9 @@ fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, 
         .iter()
         .map(|Type { name, facts, digests }| {
             let key = id.key(name);
-            let view = settings.digest(&key).map(|settings| json!(PreferencesView::new(settings, facts, &key, now)));
+            let view = settings.digest(&key).map(|digest| {
+                json!(PreferencesView::new(digest, &settings.frequency_limits(digest), facts, &key, now))
+            });
             json!({"digest_type": name, "preferences": view, "digests": digests})
         })
         .collect();
@@ -111,7 +113,10 @@ fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings,
     for Type { name, facts, digests } in types {
         let key = id.key(name);
         let _ = match settings.digest(&key) {
-            Some(settings) => write!(text, "\n\n{}", PreferencesView::new(settings, facts, &key, now)),
+            Some(digest) => {
+                let limits = settings.frequency_limits(digest);
+                write!(text, "\n\n{}", PreferencesView::new(digest, &limits, facts, &key, now))
+            }
             None => write!(text, "\n\n{key}: digest type {name:?} is not configured"),
         };
         let _ = write!(text, "\n  consent  {}", if facts.consent { "given" } else { "withdrawn" });

@@ -381,6 +381,7 @@ impl World {
             follows: String::new(),
             basis: None,
             linger: None,
+            limits: None,
         }
     }
 
