@@ -59,6 +59,25 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
+/// The update `release`: end a hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// The operator and the reason.
+    #[serde(flatten)]
+    pub order: Order,
+    /// The key is one of many that are released together: what is overdue waits for the key's share of the spread (rule 30). A
+    /// former version does not send it, and releases at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spread: bool,
+}
+
+/// The release of one key, which an operator wants at once.
+impl From<Order> for Release {
+    fn from(order: Order) -> Self {
+        Self { order, spread: false }
+    }
+}
+
 /// The update `retime`: give the open window another deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retime {

@@ -11,7 +11,7 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     Key,
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     decode::Decoded,
 };
 
@@ -69,6 +69,9 @@ const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 /// The patch that makes a shorter message in a step of its own. In earlier versions the attempt made it.
 const SHORTEN: &str = "shorten";
+
+/// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.
+const SPREAD_RELEASE: &str = "spread-release";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -202,10 +205,11 @@ impl Digest {
         commands::hold(self.state_mut_counted(), hold, timestamp(ctx.workflow_time()))
     }
 
-    /// Ends a hold. Overdue events are sent now.
+    /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
     #[update(name = "release")]
-    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Released {
-        commands::release(self.state_mut_counted(), order, timestamp(ctx.workflow_time()))
+    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: Release) -> Released {
+        let spread = release.spread && ctx.patched(SPREAD_RELEASE);
+        commands::release(self.state_mut_counted(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
@@ -251,8 +255,8 @@ impl Digest {
     }
 
     #[update_validator(release)]
-    fn check_release(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(order.check()?)
+    fn check_release(&self, _: &WorkflowContextView, release: &Release) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(release.order.check()?)
     }
 
     #[update_validator(retime)]

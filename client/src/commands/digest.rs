@@ -8,7 +8,7 @@ use temporalio_client::{
 use temporalio_common::UntypedWorkflow;
 use tidings_model::{
     Key,
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     names,
 };
 use tokio::time::timeout;
@@ -22,7 +22,7 @@ use crate::{error::check_namespace, start::search_attributes};
 
 const FLUSH: Named<Order, Flushed> = Named::new("flush");
 const HOLD: Named<Hold, Held> = Named::new("hold");
-const RELEASE: Named<Order, Released> = Named::new("release");
+const RELEASE: Named<Release, Released> = Named::new("release");
 const DROP: Named<Order, Dropped> = Named::new("drop");
 const RETIME: Named<Retime, Retimed> = Named::new("retime");
 const REOPEN: Named<Reopen, Reopened> = Named::new("reopen");
@@ -63,8 +63,8 @@ impl<'a> DigestCommands<'a> {
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn release(self, order: Order) -> Result<Released, CommandError> {
-        self.update(RELEASE, order).await
+    pub async fn release(self, release: Release) -> Result<Released, CommandError> {
+        self.update(RELEASE, release).await
     }
 
     /// Drops the pending events and the digest in delivery. The ledger keeps the events.

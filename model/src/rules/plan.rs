@@ -10,7 +10,7 @@ use crate::{
     rules::{
         deadline::{Deadline, Timing},
         effective::{Block, Effective, consent_or_suppression_block},
-        pause,
+        pause, spread,
     },
     settings::{DigestSettings, FrequencyLimits},
     step::{Joined, Plan, PlanInput, Signs},
@@ -52,6 +52,7 @@ pub fn plan(
         basis: Some(effective.basis()),
         linger: settings.linger,
         limits: Some(limits),
+        share: Some(spread::overdue_share(&input.key.workflow_id(), settings.spread)),
     };
     let block = consent_or_suppression_block(facts).map(|block| match block {
         Block::OptedOut => "at once: the recipient opted out".to_owned(),
@@ -97,8 +98,8 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
 
 /// The unchanged deadline, or the one that the latest event moved (rule 9).
 fn keep_deadline(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
-    let Plan { known, revision, paused_until, pause, limits, .. } = plan;
-    let kept = Plan { known, paused_until, pause, revision, limits, ..before.clone() };
+    let Plan { known, revision, paused_until, pause, limits, share, .. } = plan;
+    let kept = Plan { known, paused_until, pause, revision, limits, share, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
             let Deadline { at, why } = timing.slid(slide, signs.last_at);

@@ -1,4 +1,4 @@
-//! A workflow's share of a spread (rules 11 and 35): the same each time, and even over workflows.
+//! A workflow's share of a spread (rules 11, 30 and 35): the same each time, and even over workflows.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub fn share(workflow_id: &str, spread: Duration) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// The wait of what is overdue when a pause ends (rule 35). `spread` is the digest type's.
+/// The wait of what is overdue when a pause ends, or when many keys are released (rules 30 and 35). `spread` is the digest type's.
 #[must_use]
 pub fn overdue_share(workflow_id: &str, spread: Option<Duration>) -> Duration {
     share(workflow_id, spread.unwrap_or(OVERDUE_SPREAD))

@@ -119,6 +119,9 @@ pub struct Plan {
     /// those of today's configuration apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
+    /// The key's share of the spread, for what is overdue after a release of many keys (rule 30). An older version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Duration>,
 }
 
 /// The settings that move a deadline, each in the syntax of `tidings.toml`.

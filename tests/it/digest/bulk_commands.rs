@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use jiff::Timestamp;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
     env::{event, eventually, json_events, key, signal},
 };
-use tidings_model::Key;
+use tidings_model::{Key, rules::spread::overdue_share};
 use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -73,6 +74,32 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
         Ok((found[0] == "zeta/activity/ann" && found.len() == 2).then_some(()))
     })
     .await
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_spreads_many_keys_and_sends_one_at_once() -> Result<()> {
+    let cli = started().await?;
+    let (many, one) = (key("activity", "ann"), Key { tenant: "zeta".to_owned(), ..key("activity", "ann") });
+    for words in ["tenant=acme", "tenant=zeta"] {
+        told(&cli, "hold", words).await?;
+        let retime = ["digest", "retime", "--where", words, "--at", "1s", "--by", "ann", "--why", "ticket 812"];
+        cli.run(&retime).await?;
+    }
+    let overdue = Timestamp::now() + Duration::from_secs(1);
+    eventually("both are overdue", MINUTE, async || Ok((Timestamp::now() > overdue).then_some(()))).await?;
+
+    let json = cli
+        .run(&["digest", "release", "--where", "tenant=acme", "--by", "ann", "--why", "ticket 812", "--json"])
+        .await?;
+    let answers = json.lines().map(serde_json::from_str).collect::<Result<Vec<serde_json::Value>, _>>()?;
+    let answer = answers.iter().find(|answer| answer["key"] == many.to_string()).context("no answer")?;
+    let due_at: Timestamp = answer["answer"]["due_at"].as_str().context("no time")?.parse()?;
+    let share = overdue_share(&many.workflow_id(), None);
+    assert!(due_at > overdue + share, "{due_at}, share {share:?}");
+    let said = cli.run(&["digest", "release", &one.to_string(), "--by", "ann", "--why", "ticket 812"]).await?;
+    assert!(said.contains("sending 1 event now"), "{said}");
+    Ok(())
 }
 
 #[needs(temporal)]

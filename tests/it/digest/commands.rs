@@ -1,18 +1,22 @@
 //! Commands of an operator to a key: flush, hold, release, drop and cancel.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, count, event, eventually, key, order, settings},
+    env::{Env, count, event, eventually, key, order, settings, wait_for_emails},
     relay::{Act, At, Fault, events_by_message},
 };
 use tidings_model::{
     Key,
-    command::{Hold, Order},
+    command::{Hold, Order, Release},
+    rules::spread::share,
     settings::UnknownRecipients,
     step::Outcome,
 };
@@ -97,7 +101,7 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     assert_eq!(env.status(&key).await?.pending, 2);
     assert!(env.relay.mails().is_empty());
 
-    let released = env.update(&key, Digest::release, order()).await?;
+    let released = env.update(&key, Digest::release, order().into()).await?;
     assert_eq!((released.held, released.events), (true, 2));
     let summary = env.completed(&key).await?;
     assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
@@ -105,6 +109,45 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     let audited =
         "SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND why = 'ticket 812' AND action IN ('hold', 'release')";
     assert_eq!(env.count(audited).await?, 2);
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_fifty_keys_spreads_what_is_overdue() -> Result<()> {
+    const SPREAD: Duration = Duration::from_secs(20);
+    let mut settings = settings("after 1s", "after 1h");
+    settings.digests.get_mut("activity").context("no such type")?.spread = Some(SPREAD);
+    let env = Env::start(settings).await?;
+    let keys: Vec<_> = (0..50).map(|user| key("activity", &format!("user{user}"))).collect();
+    let mut overdue = Timestamp::MIN;
+    for key in &keys {
+        env.events.emit(event(key, "e1")).await?;
+        env.update(key, Digest::hold, Hold { order: order(), until: None }).await?;
+        let planned = env.status_when(key, "planned", |status| status.due_at.is_some()).await?;
+        overdue = overdue.max(planned.due_at.context("not planned")?);
+    }
+    eventually("all are overdue", MINUTE, async || Ok((Timestamp::now() > overdue).then_some(()))).await?;
+
+    let mut due = BTreeMap::new();
+    for key in &keys {
+        let now = Timestamp::now();
+        let released = env.update(key, Digest::release, Release { order: order(), spread: true }).await?;
+        let at = released.due_at.context("nothing is due")?;
+        let wait = share(&key.workflow_id(), SPREAD);
+        assert!(at >= now + wait && at <= Timestamp::now() + wait, "{key}: due at {at}, share {wait:?} from {now}");
+        due.insert(key, at);
+    }
+    wait_for_emails(&env.relay, keys.len(), MINUTE).await?;
+    let mut seconds = BTreeSet::new();
+    for (key, due_at) in due {
+        env.completed(key).await?;
+        let digest = env.store.digests(key, 1).await?.pop().context("no digest")?;
+        let closed_at = digest.closed_at.context("has no end")?;
+        assert!(closed_at >= due_at, "{key} went out at {closed_at}, before {due_at}");
+        seconds.insert(closed_at.as_second());
+    }
+    assert!(seconds.len() > 12, "not spread: {seconds:?}");
     Ok(())
 }
 

@@ -53,7 +53,7 @@ async fn calls_of_temporal_store_and_relay_are_spans_without_an_address() -> Res
     env.events.emit(event(&key, "event-1")).await?;
     commands.digest(&key).hold(Hold { order: order(), until: None }).await?;
     assert!(commands.digest(&key).status::<Status>().await?.is_some());
-    commands.digest(&key).release(order()).await?;
+    commands.digest(&key).release(order().into()).await?;
     wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await?;
 
     let seen = spans.0.lock().unwrap().clone();

@@ -201,7 +201,7 @@ async fn command(env: &Env, key: &Key) -> Result<()> {
     let retime = Retime { order: order(), at: Some(later) };
     let retimed = env.update(key, Digest::retime, retime).await?;
     ensure!(retimed.due_at.is_some(), "{retimed:?}");
-    env.update(key, Digest::release, order()).await?;
+    env.update(key, Digest::release, order().into()).await?;
     env.update(key, Digest::flush, order()).await?;
     env.completed(key).await?;
     Ok(())

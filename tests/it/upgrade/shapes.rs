@@ -8,12 +8,19 @@ use jiff::Timestamp;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
 use tidings_activities::choices;
 use tidings_harness::env::{Env, event, eventually, key, malformed, order, settings, signal};
-use tidings_model::{Key, records::Preferences, settings::Settings, step::Outcome};
+use tidings_model::{
+    Key,
+    command::{Hold, Release, Retime},
+    records::Preferences,
+    rules::spread::overdue_share,
+    settings::Settings,
+    step::Outcome,
+};
 use tidings_proto::v1;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage};
 
 /// A run for each shape, all of the digest type `alerts`, whose windows are open for an hour.
-pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 6]> {
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 7]> {
     let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
@@ -24,7 +31,8 @@ pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'sta
     choose(env, settings, &chosen.1).await?;
     malform(env, &dead_letter.1).await?;
     stash(env, &stashed.1).await?;
-    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed])
+    let released = ("released", released(env).await?);
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released])
 }
 
 /// A digest that its throttle defers for some seconds.
@@ -41,6 +49,21 @@ pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> 
     ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
+}
+
+/// A window that is overdue when it is released with many others, and waits for its share of a minute.
+async fn released(env: &Env) -> Result<Key> {
+    let mut keys = (0..1000).map(|n| key("alerts", &format!("released{n}")));
+    let short = |key: &Key| overdue_share(&key.workflow_id(), None) == Duration::from_secs(2);
+    let key = keys.find(short).context("no key has this share")?;
+    collects(env, &key).await?;
+    env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.update(&key, Digest::retime, Retime { order: order(), at: Some(Timestamp::now()) }).await?;
+    let released = env.update(&key, Digest::release, Release { order: order(), spread: true }).await?;
+    ensure!(released.due_at.is_some_and(|at| at > Timestamp::now()), "{released:?}");
+    let last = env.completed(&key).await?.last.context("no digest")?;
+    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    Ok(key)
 }
 
 async fn collects(env: &Env, key: &Key) -> Result<()> {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    command::{Hold, Order, Retime},
+    command::{Hold, Order, Release, Retime},
 };
 
 use crate::{
@@ -57,7 +57,7 @@ pub enum Command {
         #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
         until: Option<Timestamp>,
     },
-    /// Ends a hold; overdue events go out
+    /// Ends a hold; overdue events of one key go out at once, those of many keys over `spread`
     #[command(after_help = "Example: tidings digest release --where 'tenant=acme' --why 'prices fixed'")]
     Release(Options),
     /// Drops pending events and the digest in delivery; the ledger keeps the events
@@ -115,7 +115,10 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Hold { options, until } => {
             options.carry_out(config, |order| Update::Hold(Hold { order, until })).await
         }
-        Command::Release(options) => options.carry_out(config, Update::Release).await,
+        Command::Release(options) => {
+            let spread = options.filter.is_some();
+            options.carry_out(config, |order| Update::Release(Release { order, spread })).await
+        }
         Command::Drop(options) => options.carry_out(config, Update::Drop).await,
         Command::Retime { options, at } => {
             options.carry_out(config, |order| Update::Retime(Retime { order, at })).await

@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Released, Reopen, Reopened, Retime, Retimed},
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     pause::Paused,
     step::Plan,
 };
 
 use super::{
     deadline::{deadline, moved, why},
+    plan::spread_if_overdue,
     requests::{Drop, Preferences},
     state::State,
 };
@@ -36,12 +37,19 @@ pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
     held
 }
 
-/// Ends a hold. Overdue events are sent now.
-pub(super) fn release(state: &mut State, order: Order, now: Timestamp) -> Released {
+/// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
+pub(super) fn release(state: &mut State, Release { order, spread }: Release, now: Timestamp) -> Released {
     let held = state.held_until(now).is_some();
     state.hold = None;
     if held {
         state.note("release", order, now);
+    }
+    if held && spread {
+        let share = state.overdue_share();
+        spread_if_overdue(state, share, "the hold is over", now);
+        if let Some(digest) = &mut state.delivering {
+            digest.wait_for(share, "the hold is over", now);
+        }
     }
     let due_at = if state.flushed { Some(now) } else { deadline(state) };
     Released { held, events: state.waiting(), due_at, paused: paused(state, now) }

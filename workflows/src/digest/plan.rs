@@ -67,6 +67,7 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
     state.ensure_open(now);
     let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
     state.linger = plan.linger;
+    state.share = plan.share;
     let resumed = before.and_then(|before| before.pause.clone()).filter(|_| plan.pause.is_none());
     if let Some(open) = &mut state.open {
         open.not_before = open.not_before.filter(|_| asked.anew_at.is_none() && before.is_some_and(same));
@@ -77,12 +78,13 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
         open.set_plan(Plan { known: Vec::new(), ..plan });
     }
     if let Some(PauseWait { share, .. }) = resumed {
-        spread_if_overdue(state, share, now);
+        spread_if_overdue(state, share, "the pause is over", now);
     }
 }
 
-/// Lets an overdue window wait for its share of the spread after a pause (rule 30), unless an operator wants it flushed.
-fn spread_if_overdue(state: &mut State, share: Duration, now: Timestamp) {
+/// Lets an overdue window wait for its share of the spread after a pause or a hold (rule 30), unless an operator wants it
+/// flushed.
+pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, now: Timestamp) {
     let Some(plan) = state.open.as_ref().and_then(|open| open.plan.as_ref()) else { return };
     if !is_due(state, plan, now) || state.flushed {
         return;
@@ -90,7 +92,7 @@ fn spread_if_overdue(state: &mut State, share: Duration, now: Timestamp) {
     if let Some(open) = &mut state.open {
         let at = after(now, share);
         open.not_before = Some(at);
-        open.why = format!("the pause is over; spread -> {at:.0}");
+        open.why = format!("{why}; spread -> {at:.0}");
         open.note_deferral(&open.why.clone());
     }
 }

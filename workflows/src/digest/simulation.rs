@@ -7,6 +7,7 @@ use proptest::prelude::*;
 mod examples;
 mod ledger;
 mod pauses;
+mod releases;
 mod returned;
 mod step;
 mod world;

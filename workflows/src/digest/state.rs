@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
+    rules::spread,
     step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, TooLarge, Window},
 };
 use uuid::Uuid;
@@ -85,6 +86,9 @@ pub(crate) struct State {
     pub linger: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,
+    /// The key's share of the spread, by its last plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Duration>,
 }
 
 /// The result of a completed workflow.
@@ -233,6 +237,15 @@ impl Delivering {
         }
     }
 
+    /// Lets an attempt that is due wait for the key's share of the spread.
+    pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
+        let at = after(now, share);
+        if self.not_before.is_none_or(|not_before| not_before < at) {
+            self.not_before = Some(at);
+            self.why = format!("{why}; spread -> {at:.0}");
+        }
+    }
+
     /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over.
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
@@ -268,6 +281,7 @@ impl State {
             summary: Summary::default(),
             linger: None,
             idle_since: None,
+            share: None,
         }
     }
 
@@ -322,6 +336,12 @@ impl State {
             Some(digest) => digest.pause.as_ref().filter(|_| digest.not_before.is_some_and(|at| at > now)),
             None => self.open.as_ref()?.plan.as_ref()?.pause.as_ref().filter(|pause| pause.look_at > now),
         }
+    }
+
+    /// The wait of what is overdue after a release of many keys. A plan of an older version does not say.
+    pub fn overdue_share(&self) -> Duration {
+        let share = |key: &Key| spread::overdue_share(&key.workflow_id(), None);
+        self.share.or_else(|| self.key.as_ref().map(share)).unwrap_or_default()
     }
 
     /// Reports a cancel or a drop: everything ends without a message.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidings_client::{CommandError, Commands};
 use tidings_model::{
     Key,
-    command::{Dropped, Held, Hold, Order, Retime},
+    command::{Dropped, Held, Hold, Order, Release, Retime},
 };
 
 use super::answers;
@@ -17,7 +17,7 @@ use crate::client::explain;
 pub(crate) enum Update {
     Flush(Order),
     Hold(Hold),
-    Release(Order),
+    Release(Release),
     Drop(Order),
     Retime(Retime),
 }
@@ -52,8 +52,8 @@ impl Update {
                 let held = workflow.hold(hold.clone()).await?;
                 answer(&held, held == Held::default(), answers::held(key, &held, hold.until))
             }
-            Self::Release(order) => {
-                let released = workflow.release(order.clone()).await?;
+            Self::Release(release) => {
+                let released = workflow.release(release.clone()).await?;
                 answer(&released, !released.held, answers::released(key, &released, Timestamp::now()))
             }
             Self::Drop(order) => {

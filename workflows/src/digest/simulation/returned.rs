@@ -145,7 +145,7 @@ fn a_hold_and_a_pause_keep_what_was_returned() {
     assert_eq!(commands::hold(&mut world.state, hold, world.now).events, 1);
     world.now = due_at;
     assert_eq!(waits(&mut world), Timestamp::MAX);
-    commands::release(&mut world.state, order(), world.now);
+    commands::release(&mut world.state, order().into(), world.now);
     world.take(&Step::Pause { minutes: Some(90), signalled: true });
     assert!(waits(&mut world) > world.now && world.state.pause(world.now).is_some());
 

@@ -40,7 +40,9 @@ pub(super) enum Step {
     Hold {
         minutes: Option<u16>,
     },
-    Release,
+    Release {
+        spread: bool,
+    },
     Drop,
     Tick {
         minutes: u16,
@@ -88,7 +90,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(|nth| Step::Reopen { digest: Choice { nth, chosen: None } }),
         1 => Just(Step::Flush),
         1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Hold { minutes }),
-        1 => Just(Step::Release),
+        1 => any::<bool>().prop_map(|spread| Step::Release { spread }),
         1 => Just(Step::Drop),
         3 => (0..90u16).prop_map(|minutes| Step::Tick { minutes }),
         8 => (prop::bool::weighted(0.2), answer).prop_map(|(lost, answer)| Step::Act { lost, answer }),

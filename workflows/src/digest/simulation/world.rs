@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event, Retract, Slide,
-    command::{Hold, Order, Reopen, Retime},
+    command::{Hold, Order, Release, Reopen, Retime},
     pause::Paused,
     rules::pause,
     step::{
@@ -59,6 +59,9 @@ pub(super) struct Model {
 
 pub(super) const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false };
 pub(super) const SLIDING: Model = Model { max_events: None, slides: true };
+/// The key's share of the spread.
+pub(super) const SHARE: Duration = Duration::from_secs(40);
+
 pub(super) fn order() -> Order {
     Order { by: "ann".into(), why: "because".into() }
 }
@@ -161,7 +164,9 @@ impl World {
                 let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
                 commands::hold(&mut self.state, Hold { order: order(), until }, at);
             }
-            Step::Release => drop(commands::release(&mut self.state, order(), at)),
+            Step::Release { spread } => {
+                drop(commands::release(&mut self.state, Release { order: order(), spread: *spread }, at));
+            }
             Step::Drop => {
                 self.dropped.extend(commands::discard(&mut self.state, order()).delivering);
                 self.before_an_end.clone_from(&self.accepted);
@@ -382,6 +387,7 @@ impl World {
             basis: None,
             linger: None,
             limits: None,
+            share: Some(SHARE),
         }
     }
 
@@ -468,7 +474,7 @@ impl World {
     /// Lets the workflow finish without faults. A pause ends, and no signal says so.
     pub(super) fn settle(&mut self) {
         self.paused = None;
-        commands::release(&mut self.state, order(), self.now);
+        commands::release(&mut self.state, order().into(), self.now);
         for _ in 0..5_000 {
             clear_finished_commands(&mut self.state, self.now);
             match decide(&self.state, self.now) {

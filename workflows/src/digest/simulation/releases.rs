@@ -1,0 +1,117 @@
+//! Stories of a release of many keys on the model (rule 30).
+
+use tidings_model::command::{Hold, Release, Released};
+
+use super::{
+    step::{Answer, Step},
+    world::{Model, SHARE, World, order},
+};
+use crate::{
+    digest::{
+        commands,
+        decide::{Decision, decide},
+        status::Status,
+    },
+    driver::after,
+};
+
+fn hold(world: &mut World) {
+    commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now);
+    world.act(false, Answer::Good);
+}
+
+fn release(world: &mut World, spread: bool) -> Released {
+    let released = commands::release(&mut world.state, Release { order: order(), spread }, world.now);
+    world.act(false, Answer::Good);
+    released
+}
+
+/// A held key whose window became due half an hour ago.
+fn overdue() -> World {
+    let mut world = World::new(Model::default());
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    hold(&mut world);
+    world.take(&Step::Tick { minutes: 60 });
+    world
+}
+
+fn next(world: &World) -> Decision {
+    decide(&world.state, world.now)
+}
+
+#[test]
+fn an_overdue_window_waits_for_its_share_and_says_so() {
+    let mut world = overdue();
+    let at = after(world.now, SHARE);
+    assert_eq!(release(&mut world, true).due_at, Some(at));
+    assert_eq!(next(&world), Decision::Wait(at));
+    world.roll();
+    let status = Status::new(&world.state, None, world.now);
+    assert_eq!((status.due_at, status.why), (Some(at), format!("the hold is over; spread -> {at}")));
+    world.now = at;
+    assert_eq!(next(&world), Decision::Claim);
+    world.settle();
+    assert_eq!(world.ledger.mails.len(), 1);
+}
+
+#[test]
+fn a_key_that_an_operator_names_goes_out_at_once() {
+    let mut world = overdue();
+    release(&mut world, false);
+    assert_eq!(next(&world), Decision::Claim);
+}
+
+#[test]
+fn a_flushed_key_is_not_spread() {
+    let mut world = overdue();
+    commands::flush(&mut world.state, order(), world.now);
+    release(&mut world, true);
+    assert_eq!(next(&world), Decision::Claim);
+}
+
+#[test]
+fn only_an_overdue_window_of_a_held_key_is_spread() {
+    for held in [true, false] {
+        let mut world = World::new(Model::default());
+        world.add(1, 0);
+        world.act(false, Answer::Good);
+        let waiting = next(&world);
+        if held {
+            hold(&mut world);
+        }
+        world.take(&Step::Tick { minutes: 5 });
+        release(&mut world, true);
+        assert_eq!(next(&world), waiting, "held: {held}");
+    }
+    let mut due = World::new(Model::default());
+    due.add(1, 0);
+    due.act(false, Answer::Good);
+    due.take(&Step::Tick { minutes: 60 });
+    assert!(!commands::release(&mut due.state, Release { order: order(), spread: true }, due.now).held);
+    assert_eq!(next(&due), Decision::Claim);
+}
+
+#[test]
+fn a_digest_in_delivery_waits_for_its_share_or_for_its_retry() {
+    for minutes in [0, 60] {
+        let mut world = World::new(Model::default());
+        world.add(1, 0);
+        while next(&world) != Decision::Send {
+            match next(&world) {
+                Decision::Wait(until) => world.now = until,
+                _ => world.act(false, Answer::Good),
+            }
+        }
+        world.act(false, Answer::Deferred);
+        let Decision::Wait(retry) = next(&world) else { panic!("no retry") };
+        assert!(retry > after(world.now, SHARE));
+        hold(&mut world);
+        world.take(&Step::Tick { minutes });
+        release(&mut world, true);
+        let at = if minutes == 0 { retry } else { after(world.now, SHARE) };
+        assert_eq!(next(&world), Decision::Wait(at), "after {minutes} minutes");
+        world.settle();
+        assert_eq!(world.ledger.mails.len(), 1);
+    }
+}
