@@ -24,7 +24,7 @@ pub use close::{CloseInput, Ending};
 pub use dead_letter::{DeadLetter, DeadLettersInput};
 pub use outcome::{Closed, Outcome};
 pub use pause::PauseWait;
-pub use plan::{DeadlineBasis, Joined, Plan, PlanInput, Signs};
+pub use plan::{DeadlineBasis, Joined, Limited, Plan, PlanInput, Signs};
 pub use planned::{Planned, THEN};
 pub use render::{RenderInput, Rendered, TooLarge};
 pub use reopen::{ReopenInput, Resumed};

@@ -3,8 +3,9 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
-    Event,
+    Event, Key,
     records::{ClaimLimits, Claimed, Contents},
+    settings::Cap,
     step::Window,
 };
 
@@ -30,6 +31,10 @@ pub trait Claims: Send + Sync + 'static {
         limits: &ClaimLimits<'_>,
         now: Timestamp,
     ) -> Result<Claimed>;
+
+    /// The time from which the cap allows the recipient another digest, by what is claimed now. `None`: the cap allows one at once.
+    /// Locks nothing: a claim checks again.
+    async fn capped_until(&self, key: &Key, cap: Cap, now: Timestamp) -> Result<Option<Timestamp>>;
 
     /// The contents that a claim would give. Changes nothing.
     async fn preview(

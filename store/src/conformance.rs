@@ -210,6 +210,7 @@ conformance! {
     }
     cap {
         a_recipient_gets_no_more_digests_than_the_cap_says,
+        a_plan_hears_when_the_cap_allows_another_digest,
         what_came_to_nothing_does_not_count_toward_the_cap,
         a_claim_that_is_repeated_is_not_counted_against_itself,
         an_operators_flush_counts_and_is_not_refused,

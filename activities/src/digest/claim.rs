@@ -4,12 +4,9 @@ use jiff::Timestamp;
 use tidings_model::{
     Event,
     records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts},
-    rules::{
-        admission::{Admission, admit},
-        frequency::Limited,
-    },
+    rules::admission::{Admission, admit, capped},
     settings::{FrequencyLimits, OverLimit},
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome},
+    step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
 };
 
 use crate::{
@@ -47,7 +44,8 @@ async fn claim(
     let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
     let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
-        Claimed::Capped { until } => match limits.capped(until) {
+        Claimed::Capped { until } => match capped(deps.digest(&input.window.key)?, limits, facts, &input.window, until)
+        {
             Limited { over: OverLimit::Defer, until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
             Limited { over: OverLimit::Skip, why, .. } => {
                 refuse(deps, input, &Closed { outcome: Outcome::Throttled, why }, now).await

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    rules::{plan::plan, returned},
+    rules::{frequency::foresee, plan::plan, returned},
     step::{Plan, PlanInput},
 };
 
@@ -27,5 +27,10 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     };
     let plan = plan(settings, deps.settings.frequency_limits(settings), &facts, input, known, now);
     let longest_wait = deps.settings.streams.bulk.longest_wait();
-    Ok(Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait) })
+    let plan = Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait) };
+    let capped_until = match plan.limits.and_then(|limits| limits.cap).filter(|_| !plan.urgent) {
+        Some(cap) => deps.store.capped_until(&input.key, cap, now).await?,
+        None => None,
+    };
+    Ok(foresee(plan, settings, &facts, &input.key, capped_until, now))
 }

@@ -9,11 +9,10 @@ use crate::{
     rules::{
         deadline::Timing,
         effective::{Effective, consent_or_suppression_block},
-        frequency::Limited,
         pause, plan,
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{ClaimInput, Closed, Outcome, PauseWait, Window},
+    step::{ClaimInput, Closed, Limited, Outcome, PauseWait, Window},
 };
 
 /// A recipient who stays unknown for this long is given up (rule 33).
@@ -87,12 +86,13 @@ fn ordinary(
     if input.revision != facts.revision {
         return Admission::Changed;
     }
+    let timing = Timing::new(settings, &window.key, effective);
     if let Some(throttled) = limits.throttled(facts.last_sent_at, now) {
         // An urgent event waits at most; see `expedite`.
         let over = if input.urgent { OverLimit::Defer } else { throttled.over };
-        return Limited { over, ..throttled }.into();
+        return Limited { over, ..throttled }.past_quiet_hours(&timing, window.due_at).into();
     }
-    match Timing::new(settings, &window.key, effective).defer_for_quiet_hours(window.due_at, now) {
+    match timing.defer_for_quiet_hours(window.due_at, now) {
         Some(later) => Admission::Later { until: later.at, why: later.why },
         None => Admission::Admitted,
     }
@@ -107,6 +107,19 @@ fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
         }
         Some(_) => Admission::Later { until, why },
     }
+}
+
+/// The answer to a window whose recipient may get the next digest at `until`, by the cap (rule 13).
+#[must_use]
+pub fn capped(
+    settings: &DigestSettings,
+    limits: &FrequencyLimits,
+    facts: &Facts,
+    window: &Window,
+    until: Timestamp,
+) -> Limited {
+    let effective = Effective::new(settings, facts);
+    limits.capped(until).past_quiet_hours(&Timing::new(settings, &window.key, &effective), window.due_at)
 }
 
 /// The answer to a window that a throttle or a cap holds back (rule 13).

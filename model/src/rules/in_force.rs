@@ -33,15 +33,26 @@ pub struct Next {
 }
 
 impl InForce {
-    /// With a window that opened now.
+    /// With a window that opened now. `capped_until` is the end of the recipient's cap.
     #[must_use]
-    pub fn new(settings: &DigestSettings, limits: &FrequencyLimits, facts: &Facts, key: &Key, now: Timestamp) -> Self {
+    pub fn new(
+        settings: &DigestSettings,
+        limits: &FrequencyLimits,
+        capped_until: Option<Timestamp>,
+        facts: &Facts,
+        key: &Key,
+        now: Timestamp,
+    ) -> Self {
         let effective = Effective::new(settings, facts);
         let stopped = facts.pause.as_ref().is_some_and(|pause| pause.in_force(now));
         let paused = stopped || facts.preferences.paused_until.is_some_and(|until| until > now);
         let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never(limits).is_none();
         let timing = Timing::new(settings, key, &effective);
-        let deadline = wanted.then(|| timing.deadline(&effective.cadence, None, now));
+        let deadline = wanted.then(|| {
+            let deadline = timing.deadline(&effective.cadence, None, now);
+            let limited = limits.exhausted(facts, &timing, deadline.at, capped_until, now);
+            deadline.under(&limited)
+        });
         Self {
             next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
             cadence: effective.cadence.to_string(),

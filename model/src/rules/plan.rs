@@ -52,6 +52,7 @@ pub fn plan(
         basis: Some(effective.basis()),
         linger: settings.linger,
         limits: Some(limits),
+        limited: Vec::new(),
         share: Some(spread::overdue_share(&input.key.workflow_id(), settings.spread)),
     };
     let block = consent_or_suppression_block(facts).map(|block| match block {

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{pause::PauseWait, returned::Returned};
-use crate::{Key, Slide, settings::FrequencyLimits};
+use crate::{
+    Key, Slide,
+    settings::{FrequencyLimits, OverLimit},
+};
 
 /// The input of `plan`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,6 +125,20 @@ pub struct Plan {
     /// The key's share of the spread, for what is overdue after a release of many keys (rule 30). An older version does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
+    /// The limits that were exhausted at the plan, in the order of admission. For the status: admission checks again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limited: Vec<Limited>,
+}
+
+/// A throttle or a cap that is exhausted until a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limited {
+    /// The limit allows another digest from then on.
+    pub until: Timestamp,
+    /// Treatment of a window that is due before.
+    pub over: OverLimit,
+    /// The limit and the time in words.
+    pub why: String,
 }
 
 /// The settings that move a deadline, each in the syntax of `tidings.toml`.

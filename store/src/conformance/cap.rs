@@ -50,6 +50,21 @@ pub async fn a_recipient_gets_no_more_digests_than_the_cap_says(bench: &Bench) {
     assert_eq!(claim(bench, 4, 111).await, Err(120));
 }
 
+pub async fn a_plan_hears_when_the_cap_allows_another_digest(bench: &Bench) {
+    let (ann, bo) = (of_type("ann", 9).key, of_type("bo", 9).key);
+    let until = async |key: &Key, seconds| {
+        let until = bench.store.capped_until(key, CAP, at(seconds)).await.unwrap();
+        until.map(|until| until.duration_since(at(0)).as_secs())
+    };
+    assert_eq!(until(&ann, 5).await, None);
+    assert_eq!((claim(bench, 1, 10).await, until(&ann, 15).await), (Ok(1), None));
+    assert_eq!((claim(bench, 2, 20).await, until(&ann, 25).await), (Ok(1), Some(110)));
+    assert_eq!((until(&ann, 109).await, until(&ann, 110).await), (Some(110), None));
+    assert_eq!(until(&bo, 25).await, None);
+    close(bench, 1, Outcome::Failed).await;
+    assert_eq!(until(&ann, 60).await, None, "a digest without a message does not count");
+}
+
 pub async fn what_came_to_nothing_does_not_count_toward_the_cap(bench: &Bench) {
     for (n, outcome) in [(1, Outcome::Failed), (2, Outcome::Dropped), (3, Outcome::Skipped), (4, Outcome::Suppressed)] {
         assert_eq!(claim(bench, n, 10).await, Ok(1));

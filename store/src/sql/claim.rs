@@ -14,6 +14,7 @@ use tidings_model::settings::Cap;
 use tidings_model::step::Window;
 use tidings_model::{Event, Key};
 use tracing::instrument;
+use uuid::Uuid;
 
 pub const CLAIM_DIGEST: &str = "
 UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3 WHERE digest_id = $1 AND state = 'open'";
@@ -64,6 +65,17 @@ impl<D: Dialect> Claims for Sql<D> {
         .await
     }
 
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn capped_until(&self, key: &Key, cap: Cap, now: Timestamp) -> Result<Option<Timestamp>> {
+        within_timeout(async {
+            let mut tx = self.read().await?;
+            let until = Self::cap_ends(&mut tx, key, Uuid::nil(), cap, now).await?;
+            tx.commit().await?;
+            Ok(until)
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
     async fn preview(
         &self,
@@ -107,10 +119,21 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
         query(D::pick(LOCK_RECIPIENT)).bind(tenant).bind(user).execute(&mut *connection).await?;
+        Self::cap_ends(connection, &window.key, window.digest_id, cap, now).await
+    }
+
+    /// The time from which the cap allows another digest, apart from `digest_id`.
+    async fn cap_ends(
+        connection: &mut D::Connection,
+        Key { tenant, user, .. }: &Key,
+        digest_id: Uuid,
+        cap: Cap,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>> {
         let within = SignedDuration::try_from(cap.within).unwrap_or(SignedDuration::MAX);
         let since = now.saturating_sub(within).unwrap_or(Timestamp::MIN);
         let statement = query_as(CLAIMED_SINCE).bind(tenant).bind(user).bind(since.as_millisecond());
-        let statement = statement.bind(window.digest_id.to_string()).bind(i64::from(cap.most));
+        let statement = statement.bind(digest_id.to_string()).bind(i64::from(cap.most));
         let claimed: Vec<(i64,)> = statement.fetch_all(connection).await?;
         match claimed.last() {
             Some((oldest,)) if claimed.len() as u64 >= u64::from(cap.most) => Ok(Some(

@@ -15,6 +15,7 @@ use temporalio_client::tonic::async_trait;
 use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
+use tidings_model::settings::Cap;
 use tidings_model::{
     Event, Key, MessageKey, Retract,
     breaker::VersionedBreaker,
@@ -203,6 +204,7 @@ forward! { Suppressions {
 
 forward! { Claims {
     fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
+    fn capped_until(key: &Key, cap: Cap, now: Timestamp) -> Option<Timestamp>;
     fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, max_groups: u32) -> Contents;
     fn contents(window: &Window, max_groups: u32) -> Contents;
 } }

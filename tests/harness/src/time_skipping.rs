@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, tonic::IntoRequest,
+    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, WorkflowQueryOptions,
+    tonic::IntoRequest,
 };
 use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
@@ -19,7 +20,7 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
 use tidings::registration;
 use tidings_model::{Key, names, settings::Settings};
 use tidings_store::{Sqlite, prelude::*};
-use tidings_workflows::{Digest, Summary};
+use tidings_workflows::{Digest, Status, Summary};
 use uuid::Uuid;
 
 use crate::{
@@ -146,6 +147,19 @@ impl TimeSkipping {
     /// When the store does not answer.
     pub async fn attempts(&self, message: Uuid) -> Result<Vec<Timestamp>> {
         Ok(self.store.attempts(message).await?.into_iter().map(|attempt| attempt.begun_at).collect())
+    }
+
+    /// The status of a key whose window is planned. Asks until then.
+    ///
+    /// # Errors
+    /// When that takes longer than a minute of real time.
+    pub async fn planned(&self, key: &Key) -> Result<Status> {
+        let workflow = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        eventually("the window is planned", Duration::from_mins(1), async || {
+            let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await?;
+            Ok(Some(status).filter(|status| status.due_at.is_some()))
+        })
+        .await
     }
 
     /// Lets time pass until the key is idle.

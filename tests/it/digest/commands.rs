@@ -232,6 +232,29 @@ async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
+async fn a_preview_works_where_the_dkim_key_is_not() -> Result<()> {
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let events = tidings_client::Client::new(cli.server.client().await?, tidings_client::Config::default());
+    events.emit(event(&key("activity", "ann"), "e1")).await?;
+    let path = cli.folder.path().join("tidings.toml");
+    let signed =
+        format!("{}[mail.dkim]\nselector = \"s1\"\nkey_file = \"elsewhere.pem\"\n", std::fs::read_to_string(&path)?);
+    std::fs::write(&path, signed)?;
+    let worker = cli.tidings().arg("worker").output().await?;
+    assert!(String::from_utf8_lossy(&worker.stderr).contains("elsewhere.pem"), "the worker signs, and needs the key");
+
+    let preview = ["digest", "preview", "acme/activity/ann", "--part", "subject"];
+    eventually("the window is open", MINUTE, async || {
+        let subject = cli.run(&preview).await?;
+        Ok((!subject.contains("no window is open")).then_some(subject))
+    })
+    .await
+    .map(|subject| assert!(!subject.trim().is_empty()))
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_digests_message_fails_when_it_was_sent_after_all() -> Result<()> {
     let mut cli = CliEnv::start("after 1s").await?;
     cli.start_worker()?;

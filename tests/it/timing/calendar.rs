@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use jiff::{
     SignedDuration, Timestamp, ToSpan as _, Unit,
     civil::{Date, DateTime, Weekday},
@@ -328,20 +328,46 @@ async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()
     settings.capped = OverLimit::Skip;
     let env = TimeSkipping::start(settings).await?;
     let (first, skipped) = (key("activity", "ann"), key("alerts", "ann"));
-    env.emit(&first, "first").await?;
-    env.completed(&first).await?;
-    env.emit(&skipped, "second").await?;
-    let last = env.completed(&skipped).await?.last.context("no digest")?;
-    assert_eq!(last.closed.outcome, Outcome::Throttled);
-    let digest = env.store.digest(last.digest_id).await?.context("not in the ledger")?;
-    let closed = digest.closed.context("never closed")?;
-    assert_eq!((closed.outcome, digest.items), (Outcome::Throttled, 1));
-    assert!(closed.why.starts_with("the recipient had 1 digest in 1d, as many as they get -> "), "{}", closed.why);
-    assert_eq!(env.relay.mails().len(), 1);
+    for (key, hours) in [(&first, 2), (&skipped, 25), (&skipped, 2)] {
+        env.emit(key, &format!("{hours} hours before the next")).await?;
+        env.server.sleep(Duration::from_hours(hours)).await?;
+    }
+    let digests = env.store.digests(&skipped, 10).await?;
+    let closed =
+        digests.iter().map(|digest| digest.closed.clone().context("never closed")).collect::<Result<Vec<_>>>()?;
+    let [later, capped] = &closed[..] else { bail!("{digests:?}") };
+    assert_eq!((later.outcome, capped.outcome, digests[1].items), (Outcome::Sent, Outcome::Throttled, 1));
+    assert!(capped.why.starts_with("the recipient had 1 digest in 1d, as many as they get -> "), "{}", capped.why);
+    assert_eq!(env.relay.mails().len(), 2);
+    Ok(())
+}
 
-    env.server.sleep(Duration::from_hours(25)).await?;
-    env.emit(&skipped, "a day later").await?;
-    assert_eq!(env.completed(&skipped).await?.last.context("no digest")?.closed.outcome, Outcome::Sent);
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_knows_throttle_and_cap_before_the_window_is_due() -> Result<()> {
+    let mut settings = settings("after 1h", "after 1h");
+    settings.cap = Some(Cap { most: 1, within: Duration::from_hours(12) });
+    settings.digests.get_mut("alerts").context("no such type")?.throttle = Some(Duration::from_hours(24));
+    let env = TimeSkipping::start(settings).await?;
+    for (key, words, hours) in [
+        (key("activity", "ann"), "the recipient had 1 digest in 12h, as many as they get -> ", 12),
+        (key("alerts", "bo"), "throttled to one in 1d, the last at ", 24),
+    ] {
+        env.emit(&key, "e1").await?;
+        env.server.sleep(Duration::from_hours(2)).await?;
+        env.emit(&key, "e2").await?;
+        let status = env.planned(&key).await?;
+        env.server.sleep(Duration::from_hours(48)).await?;
+
+        let digests = env.store.digests(&key, 10).await?;
+        let ends = digests.iter().map(|digest| digest.closed_at.context("never closed")).collect::<Result<Vec<_>>>()?;
+        let [second, first] = ends[..] else { bail!("{digests:?}") };
+        assert!(status.why.starts_with("after 1h -> ") && status.why.contains(words), "{}", status.why);
+        let due_at = status.due_at.context("no time")?;
+        assert_eq!(due_at.duration_since(first).round(Unit::Hour)?.as_hours(), hours, "{due_at}");
+        let late = second.duration_since(due_at);
+        assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{key}: shown {due_at}, sent {second}");
+    }
     Ok(())
 }
 

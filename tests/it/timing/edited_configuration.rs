@@ -148,7 +148,7 @@ async fn a_changed_effect_of_the_cap_leaves_open_windows_alone() -> Result<()> {
     retime(&env, &retimed).await?;
 
     make_due(&env, &kept).await?;
-    env.status_when(&kept, "it waits", |status| status.why.contains("as many as they get")).await?;
+    env.status_when(&kept, "it waits", |status| status.why.starts_with("the recipient had")).await?;
     let (outcome, why) = end(&env, &retimed).await?;
     assert_eq!(outcome, Outcome::Throttled);
     assert!(why.starts_with("the recipient had 1 digest in 12h, as many as they get -> "), "{why}");

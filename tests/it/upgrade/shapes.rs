@@ -44,7 +44,7 @@ pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> 
     env.events.emit(event(&key, "e1")).await?;
     env.completed(&key).await?;
     env.events.emit(event(&key, "e2")).await?;
-    env.status_when(&key, "the throttle defers it", |status| status.why.contains("throttled")).await?;
+    env.status_when(&key, "the throttle defers it", |status| status.why.starts_with("throttled")).await?;
     let last = env.completed(&key).await?.last.context("no digest")?;
     ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
     let handle = env.run_handle(&key, None);

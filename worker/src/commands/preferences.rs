@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use tidings_activities::choices::{self, Chosen, Error};
-use tidings_model::Key;
+use tidings_model::{Key, settings::Cap};
+use tidings_store::Store;
 
 use crate::{
     Config,
@@ -131,12 +132,26 @@ impl Set {
     }
 }
 
+/// The time from which the cap allows the recipient another digest, if that is later than `now`.
+pub(crate) async fn capped_until(
+    store: &dyn Store,
+    cap: Option<Cap>,
+    key: &Key,
+    now: Timestamp,
+) -> anyhow::Result<Option<Timestamp>> {
+    match cap {
+        Some(cap) => Ok(store.capped_until(key, cap, now).await?),
+        None => Ok(None),
+    }
+}
+
 async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyhow::Result<bool> {
     let unknown = || usage(Error::UnknownType(key.digest_type.clone()));
     let settings = preferences.settings.digest(key).ok_or_else(unknown)?;
     let facts = preferences.store.facts(key).await?;
-    let limits = preferences.settings.frequency_limits(settings);
-    let shown = PreferencesView::new(settings, &limits, &facts, key, Timestamp::now());
+    let (limits, now) = (preferences.settings.frequency_limits(settings), Timestamp::now());
+    let capped_until = capped_until(&*preferences.store, limits.cap, key, now).await?;
+    let shown = PreferencesView::new(settings, &limits, capped_until, &facts, key, now);
     let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{text}");
     Ok(true)

@@ -2,22 +2,39 @@
 
 use jiff::Timestamp;
 use tidings_model::{
+    rules::deadline::Deadline,
     step::{Plan, Planned},
     words,
 };
 
 use super::state::State;
 
-/// The time at which the open window is due if nothing more arrives. `None` while the window is not planned.
+/// The time at which the open window goes out if nothing more arrives, as far as pauses and limits are known. `None` while the
+/// window is not planned.
 pub(super) fn deadline(state: &State) -> Option<Timestamp> {
     let plan = state.open.as_ref()?.plan.as_ref()?;
-    let at = moved_due_at(state, plan);
-    let pause = plan.pause.as_ref().and_then(|pause| pause.paused.until);
-    Some([plan.paused_until, pause].into_iter().flatten().fold(at, Timestamp::max))
+    Some(foreseen(state, plan, String::new()).at)
 }
 
 /// The reason for [`deadline`], in words.
 pub(super) fn why(state: &State) -> String {
+    let why = why_due(state);
+    match state.open.as_ref().and_then(|open| open.plan.as_ref()) {
+        Some(plan) => foreseen(state, plan, why).why,
+        None => why,
+    }
+}
+
+/// The due time, moved by pauses and by the limits that were exhausted at the plan. A flush goes past the limits.
+fn foreseen(state: &State, plan: &Plan, why: String) -> Deadline {
+    let pause = plan.pause.as_ref().and_then(|pause| pause.paused.until);
+    let at = [plan.paused_until, pause].into_iter().flatten().fold(moved_due_at(state, plan), Timestamp::max);
+    let limited = if state.flushed { &[][..] } else { &plan.limited };
+    Deadline { at, why }.under(limited)
+}
+
+/// The reason for the time at which the open window asks for admission.
+fn why_due(state: &State) -> String {
     let Some(open) = &state.open else { return String::new() };
     let Some(plan) = &open.plan else { return open.why.clone() };
     let slid = slid(state, plan).zip(plan.slide);
@@ -38,7 +55,7 @@ pub(super) fn planned(state: &State) -> Option<Planned> {
     let full = plan.max_events.filter(|most| state.collected() >= u64::from(*most));
     let full = full.map(|most| format!("full with {most} event{}", if most == 1 { "" } else { "s" }));
     let flushed = if state.flushed { "an operator flushed it" } else { "" };
-    let why = why(state);
+    let why = why_due(state);
     let last = [why.as_str(), full.as_deref().unwrap_or_default(), flushed];
     let later: Vec<&str> = open.deferrals.iter().map(String::as_str).chain(last).collect();
     Some(Planned::new(plan, &later))

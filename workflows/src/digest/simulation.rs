@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 mod examples;
 mod ledger;
+mod limits;
 mod pauses;
 mod releases;
 mod returned;

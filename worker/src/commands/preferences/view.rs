@@ -36,6 +36,7 @@ impl<'a> PreferencesView<'a> {
     pub fn new(
         settings: &DigestSettings,
         limits: &FrequencyLimits,
+        capped_until: Option<Timestamp>,
         facts: &'a Facts,
         key: &'a Key,
         now: Timestamp,
@@ -46,8 +47,8 @@ impl<'a> PreferencesView<'a> {
             revision: facts.revision,
             changed_at: facts.changed_at,
             chosen: &facts.preferences,
-            in_force: InForce::new(settings, limits, facts, key, now),
-            default: InForce::new(settings, limits, &unchosen, key, now),
+            in_force: InForce::new(settings, limits, capped_until, facts, key, now),
+            default: InForce::new(settings, limits, capped_until, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             pause: facts.pause.as_ref().filter(|pause| pause.in_force(now)),

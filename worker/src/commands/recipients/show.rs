@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
+    Key,
     records::{DigestRecord, Facts, Person, PersonId, Recipient, Suppression},
     settings::Settings,
 };
@@ -13,7 +14,7 @@ use tidings_store::Store;
 use super::unknown::unknown;
 use crate::{
     Config, Storage,
-    commands::preferences::PreferencesView,
+    commands::preferences::{PreferencesView, capped_until},
     phrases::{counted, local},
 };
 
@@ -59,6 +60,8 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
 struct Type {
     name: String,
     facts: Facts,
+    /// The end of the recipient's cap, where it allows no digest now.
+    capped_until: Option<Timestamp>,
     /// The latest first.
     digests: Vec<DigestRecord>,
 }
@@ -69,9 +72,16 @@ async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &P
     for name in &settings.digest_types(&id.tenant) | &person.digest_types {
         let key = id.key(&name);
         let (facts, digests) = (store.facts(&key).await?, store.digests(&key, RECENT).await?);
-        types.push(Type { name, facts, digests });
+        let capped_until = capped_until(store, settings.cap, &key, Timestamp::now()).await?;
+        types.push(Type { name, facts, capped_until, digests });
     }
     Ok(types)
+}
+
+/// The settings in force for a configured digest type.
+fn in_force<'a>(of: &'a Type, key: &'a Key, settings: &Settings, now: Timestamp) -> Option<PreferencesView<'a>> {
+    let digest = settings.digest(key)?;
+    Some(PreferencesView::new(digest, &settings.frequency_limits(digest), of.capped_until, &of.facts, key, now))
 }
 
 fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {
@@ -90,12 +100,9 @@ fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, 
     let now = Timestamp::now();
     let types: Vec<_> = types
         .iter()
-        .map(|Type { name, facts, digests }| {
-            let key = id.key(name);
-            let view = settings.digest(&key).map(|digest| {
-                json!(PreferencesView::new(digest, &settings.frequency_limits(digest), facts, &key, now))
-            });
-            json!({"digest_type": name, "preferences": view, "digests": digests})
+        .map(|of| {
+            let key = id.key(&of.name);
+            json!({"digest_type": of.name, "preferences": in_force(of, &key, settings, now), "digests": of.digests})
         })
         .collect();
     shown["digest_types"] = types.into();
@@ -110,13 +117,11 @@ fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings,
         let _ = write!(text, "\n  suppressed {whose}{reason} since {}: {detail}", local(*at));
     }
     let now = Timestamp::now();
-    for Type { name, facts, digests } in types {
+    for of in types {
+        let Type { name, facts, digests, .. } = of;
         let key = id.key(name);
-        let _ = match settings.digest(&key) {
-            Some(digest) => {
-                let limits = settings.frequency_limits(digest);
-                write!(text, "\n\n{}", PreferencesView::new(digest, &limits, facts, &key, now))
-            }
+        let _ = match in_force(of, &key, settings, now) {
+            Some(in_force) => write!(text, "\n\n{in_force}"),
             None => write!(text, "\n\n{key}: digest type {name:?} is not configured"),
         };
         let _ = write!(text, "\n  consent  {}", if facts.consent { "given" } else { "withdrawn" });

@@ -388,6 +388,7 @@ impl World {
             linger: None,
             limits: None,
             share: Some(SHARE),
+            limited: Vec::new(),
         }
     }
 

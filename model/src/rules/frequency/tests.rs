@@ -1,0 +1,130 @@
+//! Plans under a throttle, a cap and quiet hours, as a status foresees them.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{Quiet, records::Preferences, rules::InForce, step::Plan};
+
+const NOW: &str = "2026-03-02T08:00:00Z";
+const DUE: &str = "2026-03-02T09:00:00Z";
+const WHY: &str = "after 1h -> 2026-03-02T09:00:00Z";
+const CAP: Option<Cap> = Some(Cap { most: 2, within: Duration::from_hours(24) });
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn key() -> Key {
+    "acme/activity/ann".parse().unwrap()
+}
+
+fn facts(last_sent_at: &str) -> Facts {
+    Facts {
+        recipient: None,
+        preferences: Preferences::default(),
+        revision: 0,
+        changed_at: None,
+        consent: true,
+        suppressed: None,
+        last_sent_at: Some(at(last_sent_at)),
+        pause: None,
+    }
+}
+
+fn settings(quiet: &[&str]) -> DigestSettings {
+    DigestSettings {
+        throttle: Some(Duration::from_hours(4)),
+        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        ..DigestSettings::new("activity", "after 1h".parse().unwrap())
+    }
+}
+
+fn plan(limits: FrequencyLimits) -> Plan {
+    let plan = serde_json::json!({"due_at": DUE, "why": WHY, "limits": limits});
+    serde_json::from_value(plan).unwrap()
+}
+
+/// The time and the reason that a status shows.
+fn foreseen(settings: &DigestSettings, facts: &Facts, plan: Plan, capped_until: Option<&str>) -> (String, String) {
+    let Plan { limited, due_at, why, .. } = foresee(plan, settings, facts, &key(), capped_until.map(at), at(NOW));
+    let deadline = Deadline { at: due_at, why }.under(&limited);
+    let new = deadline.why.strip_prefix(WHY).unwrap();
+    (deadline.at.to_string(), new.trim_start_matches("; ").to_owned())
+}
+
+#[test]
+fn a_throttle_and_a_cap_defer_in_turn() {
+    let settings = settings(&[]);
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
+    let throttled = "throttled to one in 4h, the last at 2026-03-02T07:00:00Z -> 2026-03-02T11:00:00Z";
+    let capped = "the recipient had 2 digests in 1d, as many as they get -> 2026-03-02T12:00:00Z";
+    for (last, capped_until, at, why) in [
+        ("2026-03-02T05:00:00Z", None, DUE, String::new()), // over when the window is due
+        ("2026-03-02T04:00:00Z", None, DUE, String::new()), // over now
+        ("2026-03-02T07:00:00Z", None, "2026-03-02T11:00:00Z", throttled.to_owned()),
+        ("2026-03-02T07:00:00Z", Some("2026-03-02T11:00:00Z"), "2026-03-02T11:00:00Z", throttled.to_owned()),
+        (
+            "2026-03-02T07:00:00Z",
+            Some("2026-03-02T12:00:00Z"),
+            "2026-03-02T12:00:00Z",
+            format!("{throttled}; {capped}"),
+        ),
+        ("2026-03-02T04:00:00Z", Some("2026-03-02T12:00:00Z"), "2026-03-02T12:00:00Z", capped.to_owned()),
+    ] {
+        assert_eq!(foreseen(&settings, &facts(last), plan(limits), capped_until), (at.to_owned(), why), "{last}");
+    }
+}
+
+#[test]
+fn a_limit_that_skips_ends_the_window_when_it_is_due() {
+    let settings = DigestSettings { throttled: OverLimit::Skip, ..settings(&["10:00-14:00"]) };
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Skip);
+    let late = Some("2026-03-02T12:00:00Z");
+    for (last, why) in [
+        ("2026-03-02T07:00:00Z", "throttled to one in 4h, the last at 2026-03-02T07:00:00Z -> 2026-03-02T11:00:00Z"),
+        ("2026-03-02T04:00:00Z", "the recipient had 2 digests in 1d, as many as they get -> 2026-03-02T12:00:00Z"),
+    ] {
+        let why = format!("ends then without a message: {why}");
+        assert_eq!(foreseen(&settings, &facts(last), plan(limits), late), (DUE.to_owned(), why));
+    }
+}
+
+#[test]
+fn quiet_hours_in_which_a_limit_ends_are_part_of_the_time() {
+    let settings = settings(&["10:30-14:00"]);
+    let limits = FrequencyLimits::new(&settings, None, OverLimit::Defer);
+    let (at, why) = foreseen(&settings, &facts("2026-03-02T07:00:00Z"), plan(limits), None);
+    assert_eq!(at, "2026-03-02T14:00:00Z");
+    assert!(why.ends_with("-> 2026-03-02T11:00:00Z; quiet until 14:00 -> 2026-03-02T14:00:00Z"), "{why}");
+}
+
+#[test]
+fn an_urgent_or_blocked_window_meets_no_limit() {
+    let settings = settings(&[]);
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
+    let recent = facts("2026-03-02T07:00:00Z");
+    let late = Some("2026-03-02T12:00:00Z");
+    let urgent = Plan { urgent: true, ..plan(limits) };
+    let opted_out = Facts { consent: false, ..recent.clone() };
+    let never = plan(FrequencyLimits { never: true, ..limits });
+    for (facts, plan) in [(&recent, urgent), (&opted_out, plan(limits)), (&recent, never)] {
+        assert_eq!(foreseen(&settings, facts, plan, late), (DUE.to_owned(), String::new()));
+    }
+}
+
+#[test]
+fn the_next_time_in_preferences_knows_throttle_and_cap() {
+    let settings = settings(&[]);
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
+    let next = |capped_until: Option<&str>| {
+        let facts = facts("2026-03-02T07:00:00Z");
+        InForce::new(&settings, &limits, capped_until.map(at), &facts, &key(), at(NOW)).next.unwrap()
+    };
+    assert_eq!(next(None).due_at, at("2026-03-02T11:00:00Z"));
+    assert!(
+        next(None).why.starts_with("after 1h -> 2026-03-02T09:00:00Z; throttled to one in 4h"),
+        "{}",
+        next(None).why
+    );
+    assert_eq!(next(Some("2026-03-02T12:00:00Z")).due_at, at("2026-03-02T12:00:00Z"));
+}
