@@ -14,6 +14,10 @@ use crate::{
     step::window::Window,
 };
 
+mod argument;
+
+pub use argument::{Argument, Command};
+
 /// Bytes of [`Order::by`].
 pub const BY_BYTES: usize = 64;
 /// Bytes of [`Order::why`].

@@ -1,6 +1,6 @@
 //! The digest workflow: one per key. Each turn of [`Digest::run`] decides, and carries out the decision.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
@@ -11,7 +11,9 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     Key,
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
+    command::{
+        Argument, Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed,
+    },
     decode::Decoded,
 };
 
@@ -19,7 +21,7 @@ use crate::{
     carried::{CarriedState, UnreadableState},
     driver::{
         CallMode::{self, LocalFirst},
-        Calls, Driven, call, now, timestamp, wait, wait_until,
+        Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
     },
     inbound::Inbound,
 };
@@ -195,36 +197,37 @@ impl Digest {
 
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
-    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Order) -> Flushed {
-        commands::flush(self.state_mut_counted(), order, timestamp(ctx.workflow_time()))
+    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Flushed {
+        commands::flush(self.state_mut_counted(), order.command, timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
-    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Hold) -> Held {
-        commands::hold(self.state_mut_counted(), hold, timestamp(ctx.workflow_time()))
+    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Argument<Hold>) -> Held {
+        commands::hold(self.state_mut_counted(), hold.command, timestamp(ctx.workflow_time()))
     }
 
     /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
     #[update(name = "release")]
-    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: Release) -> Released {
+    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: Argument<Release>) -> Released {
+        let release = release.command;
         let spread = release.spread && ctx.patched(SPREAD_RELEASE);
         commands::release(self.state_mut_counted(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
-    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Order) -> Dropped {
-        commands::discard(self.state_mut_counted(), order)
+    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Dropped {
+        commands::discard(self.state_mut_counted(), order.command)
     }
 
     /// Gives the open window another deadline.
     #[update(name = "retime")]
-    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Retime) -> Retimed {
+    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Argument<Retime>) -> Retimed {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
-            (was, commands::retime(w.state_mut_counted(), retime, now))
+            (was, commands::retime(w.state_mut_counted(), retime.command, now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -235,9 +238,9 @@ impl Digest {
 
     /// Resumes a digest that ended without a message, or that has no end.
     #[update(name = "reopen")]
-    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Reopen) -> Reopened {
+    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Argument<Reopen>) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen, now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command, now)) {
             return refused;
         }
         wait_until(ctx, |w| !Reopening::is_asked(w.state.reopen.as_ref())).await;
@@ -245,33 +248,33 @@ impl Digest {
     }
 
     #[update_validator(flush)]
-    fn check_flush(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(order.check()?)
+    fn check_flush(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(hold)]
-    fn check_hold(&self, _: &WorkflowContextView, hold: &Hold) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(hold.order.check()?)
+    fn check_hold(&self, _: &WorkflowContextView, argument: &Argument<Hold>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(release)]
-    fn check_release(&self, _: &WorkflowContextView, release: &Release) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(release.order.check()?)
+    fn check_release(&self, _: &WorkflowContextView, argument: &Argument<Release>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(retime)]
-    fn check_retime(&self, _: &WorkflowContextView, retime: &Retime) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(retime.order.check()?)
+    fn check_retime(&self, _: &WorkflowContextView, argument: &Argument<Retime>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(reopen)]
-    fn check_reopen(&self, _: &WorkflowContextView, reopen: &Reopen) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(reopen.order.check()?)
+    fn check_reopen(&self, _: &WorkflowContextView, argument: &Argument<Reopen>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(discard)]
-    fn check_discard(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(order.check()?)
+    fn check_discard(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
+        Ok(argument.check()?)
     }
 }
 

@@ -4,7 +4,10 @@
 //! activity gets one short attempt. If the attempt fails, the same activity runs remotely: remote retries leave no trace in
 //! history, and the run stays free to answer queries, to be cancelled and to continue as new.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    error::Error,
+    time::{Duration, SystemTime},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use temporalio_common::{ActivityDefinition, RetryPolicy, data_converters::TemporalDeserializable};
@@ -25,6 +28,9 @@ const DELIVERY_ATTEMPT: Duration = Duration::from_mins(45);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The longest wait between two remote attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
+
+/// The answer of an update's validator.
+pub(crate) type Checked = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// A workflow that the driver calls activities for.
 pub(crate) trait Driven: Sized + 'static {

@@ -126,7 +126,7 @@ async fn measured(events: usize) -> Result<Measured> {
     let started = Instant::now();
     stream::iter(0..events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let order = Order { by: "bench".to_owned(), why: "every event is emitted".to_owned() };
-    tidings.workflow(0).execute_update(Digest::flush, order, WorkflowExecuteUpdateOptions::default()).await?;
+    tidings.workflow(0).execute_update(Digest::flush, order.into(), WorkflowExecuteUpdateOptions::default()).await?;
     tidings.sent(1, |_| ()).await?;
     let seconds = started.elapsed().as_secs_f64();
     let history = longest_history(&tidings).await?;

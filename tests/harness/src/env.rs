@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::Connection as _;
 use tempfile::TempDir;
 use temporalio_client::{
@@ -265,13 +266,26 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When the workflow refuses the update, or the server does not answer.
-    pub async fn update<U>(&self, key: &Key, update: U, input: U::Input) -> Result<U::Output, WorkflowUpdateError>
+    pub async fn update<U>(
+        &self,
+        key: &Key,
+        update: U,
+        input: impl Into<U::Input>,
+    ) -> Result<U::Output, WorkflowUpdateError>
     where
         U: UpdateDefinition<Workflow = <Digest as HasWorkflowDefinition>::Run>,
         U::Input: Send,
         U::Output: 'static,
     {
-        self.workflow(key).execute_update(update, input, WorkflowExecuteUpdateOptions::default()).await
+        self.workflow(key).execute_update(update, input.into(), WorkflowExecuteUpdateOptions::default()).await
+    }
+
+    /// Runs an update by its name with JSON that any program may send.
+    ///
+    /// # Errors
+    /// When the run refuses the update.
+    pub async fn update_json(&self, key: &Key, name: &'static str, input: Value) -> Result<Value, WorkflowUpdateError> {
+        update_json(&self.temporal, key.workflow_id(), name, input).await
     }
 
     /// The id of the latest run.
@@ -507,4 +521,31 @@ pub async fn eventually<T>(
 /// When that takes longer than `deadline`.
 pub async fn wait_for_emails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
     eventually(&format!("{count} mails"), deadline, async || Ok((relay.count() >= count).then_some(()))).await
+}
+
+/// An update by its name, with JSON that any program may send.
+struct NamedUpdate(&'static str);
+
+impl UpdateDefinition for NamedUpdate {
+    type Workflow = UntypedWorkflow;
+    type Input = Value;
+    type Output = Value;
+
+    fn name(&self) -> &str {
+        self.0
+    }
+}
+
+/// Runs an update of any workflow by the name of the update.
+///
+/// # Errors
+/// When the run refuses the update.
+pub async fn update_json(
+    temporal: &Client,
+    workflow_id: String,
+    name: &'static str,
+    input: Value,
+) -> Result<Value, WorkflowUpdateError> {
+    let workflow = temporal.get_workflow_handle::<UntypedWorkflow>(workflow_id);
+    workflow.execute_update(NamedUpdate(name), input, WorkflowExecuteUpdateOptions::default()).await
 }

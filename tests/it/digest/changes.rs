@@ -225,7 +225,7 @@ async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
     let carried = CarriedState::default();
-    Ok(env.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen, options).await?)
+    Ok(env.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen.into(), options).await?)
 }
 
 #[needs(temporal)]

@@ -7,7 +7,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use serde_json::json;
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::enums::v1::EventType;
 use tidings_harness::{
     cli_env::CliEnv,
     env::{Env, count, event, eventually, key, order, settings, wait_for_emails},
@@ -101,7 +103,7 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     assert_eq!(env.status(&key).await?.pending, 2);
     assert!(env.relay.mails().is_empty());
 
-    let released = env.update(&key, Digest::release, order().into()).await?;
+    let released = env.update(&key, Digest::release, Release::from(order())).await?;
     assert_eq!((released.held, released.events), (true, 2));
     let summary = env.completed(&key).await?;
     assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
@@ -189,6 +191,34 @@ async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result
         assert!(error.contains(named), "{error}");
     }
     assert_eq!(env.status(&key).await?.pending, 1);
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_refuses_unknown_fields() -> Result<()> {
+    let env = Env::start(settings("after 1h", "after 1h")).await?;
+    let key = key("activity", "ann");
+    env.events.emit(event(&key, "e1")).await?;
+    let digest_id = "00000000-0000-0000-0000-000000000001";
+    for (update, fields) in [
+        ("flush", json!({"untill": null})),
+        ("hold", json!({"untill": "2026-01-01T08:00:00Z"})),
+        ("release", json!({"spred": true})),
+        ("drop", json!({"until": null})),
+        ("retime", json!({"att": "2026-01-01T08:00:00Z"})),
+        ("reopen", json!({"digest_id": digest_id, "may_dupicate": true})),
+    ] {
+        let mut input = json!({"by": "ann", "why": "ticket 812"});
+        input.as_object_mut().context("an object")?.extend(fields.as_object().context("an object")?.clone());
+        let refused = env.update_json(&key, update, input).await;
+        let error = format!("{:?}", refused.err().context("was accepted")?);
+        let field = fields.as_object().and_then(|fields| fields.keys().next_back()).context("no field")?;
+        assert!(error.contains(&format!("{field}: is not a field of this command")), "{update}: {error}");
+    }
+    let held = env.update_json(&key, "hold", json!({"by": "ann", "why": "ticket 812", "until": null})).await?;
+    assert_eq!(held, json!({"events": 1, "delivering": null}));
+    assert!(env.history(&key).await?.iter().all(|event| event.event_type() != EventType::WorkflowTaskFailed));
     Ok(())
 }
 

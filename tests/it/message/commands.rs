@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::json;
 use temporalio_client::WorkflowCancelOptions;
 use tidings_harness::{
-    env::{eventually, has_fired},
+    env::{eventually, has_fired, update_json},
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
 };
@@ -46,6 +47,24 @@ async fn a_cancel_between_attempts_ends_the_message() -> Result<()> {
     let audited =
         messages.env.count("SELECT COUNT(*) FROM audit WHERE action = 'close' AND message IS NOT NULL").await?;
     assert_eq!((messages.env.relay.mails().len(), audited), (0, 2));
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_to_a_message_refuses_unknown_fields() -> Result<()> {
+    let messages = MessageEnv::start(waits(&[Duration::from_hours(1)])).await?;
+    messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    let k = of("k");
+    messages.send(&submission("k")).await?;
+    messages.waits(&k).await?;
+    for (update, field) in [("retry", "may_dupicate"), ("cancel", "may_duplicate")] {
+        let input = json!({"by": "ann", "why": "ticket 812", field: true});
+        let refused = update_json(&messages.env.temporal, k.workflow_id(), update, input).await;
+        let error = format!("{:?}", refused.err().context("was accepted")?);
+        assert!(error.contains(&format!("{field}: is not a field of this command")), "{update}: {error}");
+    }
+    assert_eq!(messages.record(&k).await?.state, MessageState::Deferred);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Order, Reopen, Retime},
+    command::{Hold, Order, Release, Reopen, Retime},
     names,
     pause::{Paused, Scope},
     records::{AuditEntry, MessageState},
@@ -201,7 +201,7 @@ async fn command(env: &Env, key: &Key) -> Result<()> {
     let retime = Retime { order: order(), at: Some(later) };
     let retimed = env.update(key, Digest::retime, retime).await?;
     ensure!(retimed.due_at.is_some(), "{retimed:?}");
-    env.update(key, Digest::release, order().into()).await?;
+    env.update(key, Digest::release, Release::from(order())).await?;
     env.update(key, Digest::flush, order()).await?;
     env.completed(key).await?;
     Ok(())

@@ -1,7 +1,5 @@
 //! The message workflow: one per idempotency key. Each turn of [`Message::run`] decides, and carries out the decision.
 
-use std::error::Error;
-
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::{workflow, workflow_methods};
@@ -11,7 +9,7 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     MessageKey,
-    command::Order,
+    command::{Argument, Order},
     message::{
         command::{Cancelled, Retry},
         contract::Retried,
@@ -28,7 +26,7 @@ use crate::{
     carried::{CarriedState, UnreadableState},
     driver::{
         CallMode::{self, Delivery, Remote},
-        Calls, Driven, call, now, timestamp, wait, wait_until,
+        Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
     },
 };
 
@@ -108,9 +106,9 @@ impl Message {
 
     /// Sends a message again that failed, or that waits for its next attempt.
     #[update(name = "retry")]
-    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: Retry) -> Retried {
+    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: Argument<Retry>) -> Retried {
         let refused = ctx.state_mut(|w| match &mut w.state {
-            Some(state) => state.retry(retry),
+            Some(state) => state.retry(retry.command),
             None => Some(Retried::Refused { why: NO_KEY.to_owned() }),
         });
         if let Some(refused) = refused {
@@ -124,10 +122,10 @@ impl Message {
 
     /// Sends nothing more. Answers when the message has ended.
     #[update(name = "cancel")]
-    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: Order) -> Cancelled {
+    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: Argument<Order>) -> Cancelled {
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {
-                state.cancel(order);
+                state.cancel(order.command);
             }
         });
         wait_until(ctx, |w| w.state.as_ref().is_none_or(|state| state.closed.is_some())).await;
@@ -135,13 +133,13 @@ impl Message {
     }
 
     #[update_validator(retry)]
-    fn check_retry(&self, _: &WorkflowContextView, retry: &Retry) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(retry.order.check()?)
+    fn check_retry(&self, _: &WorkflowContextView, argument: &Argument<Retry>) -> Checked {
+        Ok(argument.check()?)
     }
 
     #[update_validator(cancel)]
-    fn check_cancel(&self, _: &WorkflowContextView, order: &Order) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(order.check()?)
+    fn check_cancel(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
+        Ok(argument.check()?)
     }
 }
 
