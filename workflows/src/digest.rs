@@ -54,7 +54,7 @@ pub use status::{Delivery, Stage, Status};
 use activities::DigestActivities as Activities;
 use deadline::deadline;
 use decide::clear_finished_commands;
-use decide::{Decision, decide};
+use decide::{Decision, decide, treats_repetitions};
 use requests::Reopening;
 pub(crate) use state::State;
 
@@ -71,6 +71,9 @@ const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 /// The patch that makes a shorter message in a step of its own. In earlier versions the attempt made it.
 const SHORTEN: &str = "shorten";
+
+/// The patch that counts new events only, and not repetitions of known ones. Earlier versions counted both kinds.
+const REPETITIONS: &str = "repetitions";
 
 /// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.
 const SPREAD_RELEASE: &str = "spread-release";
@@ -143,6 +146,10 @@ impl Digest {
             }
             if ctx.state(Self::is_full) {
                 Self::continue_as_new(ctx)?;
+            }
+            if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
+                ctx.state_mut(|w| w.state.counts_known = true);
+                continue;
             }
             ctx.state_mut(|w| w.steps += 1);
             act(ctx, decision).await;
@@ -282,7 +289,9 @@ impl Digest {
 async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
     match decision {
         Decision::Wait(until) => wait_for_decision(ctx, until).await,
-        Decision::Plan => call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await,
+        Decision::Plan | Decision::Compare => {
+            call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await;
+        }
         Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
         Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim::input), claim::apply).await,

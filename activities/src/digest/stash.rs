@@ -18,13 +18,14 @@ use crate::{deps::Deps, error::Error, history};
 /// # Errors
 /// The store cannot answer, or the history of an earlier run cannot be read.
 pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<Stashed, Error> {
-    let StashInput { window, events, runs, delivering, opens_returned } = input;
+    let StashInput { window, events, runs, delivering, opens_returned, counts_new } = input;
     let taken = deps.store.stash(window, events, *delivering, Timestamp::now()).await?;
     for run in runs {
         read_back(deps, temporal.clone(), input, run).await?;
     }
     let returned = if *opens_returned && !runs.is_empty() { late(deps, window).await? } else { None };
-    Ok(Stashed { taken, returned })
+    let events = if *counts_new { deps.store.digest(window.digest_id).await?.map(|digest| digest.items) } else { None };
+    Ok(Stashed { taken, returned, events })
 }
 
 /// The events of the key that wait for a window. A window that takes events takes these, too, at its claim.

@@ -26,7 +26,7 @@ pub struct PlanInput {
     /// The window's digest, if the window is open already and some of its events may be in the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Uuid>,
-    /// The ids that have arrived so far.
+    /// The ids of pending events that are to be compared with the ledger: a page of those that no plan has seen.
     pub event_ids: Vec<String>,
     /// Set if the events waited behind a digest that was not delivered at once. They then go out together (rule 7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

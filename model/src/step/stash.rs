@@ -21,6 +21,9 @@ pub struct StashInput {
     /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
+    /// Asks for [`Stashed::events`]. A run that an earlier version began does not ask.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_new: bool,
 }
 
 /// The answer of `stash`.
@@ -32,4 +35,8 @@ pub struct Stashed {
     /// [opens one](StashInput::opens_returned).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
+    /// Number of events that the ledger has for the window. An event of an earlier digest is not among them (rule 3). Only for a
+    /// workflow that [asks](StashInput::counts_new).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
 }

@@ -27,8 +27,10 @@ use tokio::time::timeout;
 const MINUTE: Duration = Duration::from_mins(1);
 
 async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
-    env.status_when(key, "it collects", |s| s.state == Stage::Collecting && s.pending == events && s.due_at.is_some())
-        .await
+    env.status_when(key, "it collects", |s| {
+        s.state == Stage::Collecting && s.pending + s.uncompared == events && s.due_at.is_some()
+    })
+    .await
 }
 
 /// The recipient chooses in the store, as `tidings preferences set` does; the signal is up to the test.
@@ -225,7 +227,10 @@ async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
     let carried = CarriedState::default();
-    Ok(env.temporal.execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen.into(), options).await?)
+    Ok(env
+        .temporal
+        .execute_update_with_start_workflow(Digest::run, carried, Digest::reopen, reopen.into(), options)
+        .await?)
 }
 
 #[needs(temporal)]

@@ -26,8 +26,9 @@ async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
     eventually("the key collects", Duration::from_mins(1), async || {
         // The query fails while no worker runs.
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
-        Ok(status
-            .filter(|status| status.state == Stage::Collecting && status.pending == events && status.due_at.is_some()))
+        Ok(status.filter(|status| {
+            status.state == Stage::Collecting && status.pending + status.uncompared == events && status.due_at.is_some()
+        }))
     })
     .await
 }

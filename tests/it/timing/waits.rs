@@ -1,4 +1,4 @@
-//! Waits of days in simulated time: quiet hours, and recipients whom the directory does not know.
+//! Waits of days in simulated time: quiet hours, `max_events`, and recipients whom the directory does not know.
 
 use std::time::Duration;
 
@@ -43,6 +43,43 @@ async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> 
     let late = digest.closed_at.context("never closed")?.duration_since(end);
     assert!(!late.is_negative() && late < SignedDuration::from_mins(11), "{late:#} after the quiet hours");
     assert_eq!(env.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_events_never_fill_a_window_and_the_last_new_event_does() -> Result<()> {
+    let mut settings = settings("after 6h", "instant");
+    settings.digests.get_mut("activity").context("no such type")?.max_events = Some(3);
+    let env = TimeSkipping::start(settings).await?;
+    let key = key("activity", "ann");
+    for event_id in ["a", "b"] {
+        env.emit(&key, event_id).await?;
+    }
+    env.completed(&key).await?;
+
+    env.emit(&key, "c").await?;
+    for event_id in ["a", "b", "a", "c", "b"] {
+        env.emit(&key, event_id).await?;
+    }
+    env.server.sleep(Duration::from_hours(1)).await?;
+    let status = env.planned(&key).await?;
+    // The last repetition may have come after the others were compared. It is too little to fill the window.
+    assert!(status.pending == 1 && status.uncompared < 2, "{status}");
+    assert!(status.to_string().contains("1 event pending"), "{status}");
+    for event_id in ["d", "a", "b"] {
+        env.emit(&key, event_id).await?;
+        env.server.sleep(Duration::from_hours(1)).await?;
+    }
+    assert_eq!((env.planned(&key).await?.pending, env.relay.mails().len()), (2, 1));
+    let full_at = env.server.now().await?;
+    env.emit(&key, "e").await?;
+    env.completed(&key).await?;
+
+    let digests = env.store.digests(&key, 10).await?;
+    assert_eq!(digests.iter().map(|digest| digest.items).collect::<Vec<_>>(), [3, 2]);
+    let late = digests[0].closed_at.context("never closed")?.duration_since(full_at);
+    assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{late:#} after the third new event");
     Ok(())
 }
 

@@ -74,7 +74,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 20, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 23, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -161,6 +161,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let (_stopped, paused_message) = paused_message().await?;
     let (_deferred, returned) = returned().await?;
     let (_throttling, throttled) = shapes::throttled().await?;
+    let (_repeating, compared) = shapes::compared().await?;
     let windows = shapes::of_windows(&env, &types).await?;
     let windows = windows.iter().map(|(shape, key)| (*shape, env.run_handle(key, None)));
 
@@ -178,6 +179,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("paused_message", paused_message),
         ("returned", returned),
         ("throttled", throttled),
+        ("compared", compared),
     ]
     .into_iter()
     .chain(windows)

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_activities::choices;
 use tidings_harness::env::{Env, event, eventually, key, malformed, order, settings, signal};
 use tidings_model::{
@@ -17,11 +18,12 @@ use tidings_model::{
     step::Outcome,
 };
 use tidings_proto::v1;
+use tidings_store::prelude::*;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage};
 
 /// A run for each shape, all of the digest type `alerts`, whose windows are open for an hour.
 pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 7]> {
-    let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed"];
+    let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed_and_counted"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
     collects(env, &dropped.1).await?;
@@ -47,6 +49,36 @@ pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> 
     env.status_when(&key, "the throttle defers it", |status| status.why.starts_with("throttled")).await?;
     let last = env.completed(&key).await?.last.context("no digest")?;
     ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    let handle = env.run_handle(&key, None);
+    Ok((env, handle))
+}
+
+/// A window that events of an earlier digest do not fill, and that a new event fills.
+pub(super) async fn compared() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
+    let mut settings = settings("after 1h", "after 1h");
+    settings.digests.get_mut("activity").context("no such type")?.max_events = Some(2);
+    let env = Env::start(settings).await?;
+    let key = key("activity", "compared");
+    for event_id in ["e1", "e2"] {
+        env.events.emit(event(&key, event_id)).await?;
+    }
+    env.completed(&key).await?;
+    env.events.emit(event(&key, "e3")).await?;
+    env.status_when(&key, "one event is new", |status| status.pending == 1 && status.due_at.is_some()).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    eventually("the repetition is compared", Duration::from_mins(1), async || {
+        let names = env.history(&key).await?.into_iter().filter_map(|event| match event.attributes {
+            Some(Attributes::MarkerRecordedEventAttributes(marker)) => Some(marker.marker_name),
+            _ => None,
+        });
+        Ok(names.filter(|name| name == "core_patch").count().checked_sub(1))
+    })
+    .await?;
+    let status = env.status(&key).await?;
+    ensure!((status.pending, status.uncompared) == (1, 0), "{status:?}");
+    env.events.emit(event(&key, "e4")).await?;
+    let last = env.completed(&key).await?.last.context("no digest")?;
+    ensure!(env.store.digest(last.digest_id).await?.is_some_and(|digest| digest.items == 2), "{last:?}");
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
 }
@@ -117,6 +149,9 @@ async fn malform(env: &Env, key: &Key) -> Result<()> {
 async fn stash(env: &Env, key: &Key) -> Result<()> {
     let events = u64::try_from(PAGE_EVENTS)? + 10;
     try_join_all((0..events).map(|n| env.events.emit(event(key, &n.to_string())))).await?;
-    env.status_when(key, "everything is pending", |status| status.pending == events && status.due_at.is_some()).await?;
+    env.status_when(key, "everything is pending", |status| {
+        status.pending + status.uncompared == events && status.due_at.is_some()
+    })
+    .await?;
     flushed(env, key).await
 }

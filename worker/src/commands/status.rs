@@ -38,7 +38,11 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
         0 => String::new(),
         returned => format!(", {returned} of them returned by a failed digest"),
     };
-    line("pending", &(counted(status.pending, "event") + &returned));
+    let uncompared = match status.uncompared {
+        0 => String::new(),
+        uncompared => format!(", and {uncompared} not compared with the ledger yet"),
+    };
+    line("pending", &(counted(status.pending, "event") + &returned + &uncompared));
     if let Some(due_at) = status.due_at {
         line("due", &at(due_at));
     }

@@ -52,7 +52,7 @@ fn why_due(state: &State) -> String {
 pub(super) fn planned(state: &State) -> Option<Planned> {
     let open = state.open.as_ref()?;
     let plan = open.plan.as_ref()?;
-    let full = plan.max_events.filter(|most| state.collected() >= u64::from(*most));
+    let full = plan.max_events.filter(|most| state.counted() >= u64::from(*most));
     let full = full.map(|most| format!("full with {most} event{}", if most == 1 { "" } else { "s" }));
     let flushed = if state.flushed { "an operator flushed it" } else { "" };
     let why = why_due(state);

@@ -16,6 +16,8 @@ pub(super) enum Decision {
     /// Nothing until this time, or until something arrives.
     Wait(Timestamp),
     Plan,
+    /// Only events that the ledger may know fill the window: a plan compares them.
+    Compare,
     Stash,
     Claim,
     Render,
@@ -78,6 +80,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
         }
         // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
         (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
+        (None, Some(open)) if must_compare(state, open) => Decision::Compare,
         (None, Some(_)) => Decision::Claim,
         (None, None) => idle(state, now),
     }
@@ -128,6 +131,11 @@ fn idle(state: &State, now: Timestamp) -> Decision {
     until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
 }
 
+/// Reports a decision about repeated events that earlier versions did not make, or whose step they did not ask as much.
+pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
+    !state.counts_known && matches!(decision, Decision::Compare | Decision::Stash)
+}
+
 fn must_plan(state: &State) -> bool {
     let Some(open) = &state.open else { return state.waiting() > 0 };
     let Some(seen) = open.planned_from.as_ref().filter(|_| open.plan.is_some()) else { return true };
@@ -165,6 +173,14 @@ fn must_stash(state: &State) -> bool {
     let open = state.open.as_ref();
     let takes_more = open.is_none_or(|open| !open.closed_to_events);
     (takes_more && state.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
+}
+
+/// Reports that the window may be full, and is not with the events that are surely new (rule 3). The time is no part of the
+/// answer: [`decide`] says why.
+fn must_compare(state: &State, open: &Open) -> bool {
+    let Some(most) = open.plan.as_ref().and_then(|plan| plan.max_events).map(u64::from) else { return false };
+    let comparable = state.pending.len() > state.compared() && !state.flushed;
+    comparable && state.collected() >= most && state.counted() < most
 }
 
 /// A full window claims its first events only; every other claim needs each event in the ledger or in its input.

@@ -93,8 +93,9 @@ impl Pending {
         self.bytes
     }
 
-    pub fn event_ids(&self) -> Vec<String> {
-        self.arrivals.iter().take(PAGE_EVENTS).map(|arrival| arrival.event.event_id.clone()).collect()
+    /// A page of the ids that follow the first `count` events.
+    pub fn event_ids_after(&self, count: usize) -> Vec<String> {
+        self.arrivals.iter().skip(count).take(PAGE_EVENTS).map(|arrival| arrival.event.event_id.clone()).collect()
     }
 
     /// Number of the first `most` events that make a page: at least one, if any is pending.

@@ -31,7 +31,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
         key: state.key.clone()?,
         signs,
         open: open.map(|open| open.window.digest_id),
-        event_ids: state.pending.event_ids(),
+        event_ids: state.pending.event_ids_after(state.compared()),
         waited: state.queued_behind_delivery,
         before: open.and_then(|open| open.plan.clone()),
         anew_at: state.retiming.as_ref().map(|_| asked_at),
@@ -43,6 +43,8 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
 /// Opens the window with its plan, or replaces the open window's plan.
 pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
     state.forget(&plan.known);
+    let new = asked.event_ids.len() - plan.known.len();
+    state.note_compared(new);
     state.note_returned(plan.returned.take());
     if state.open.is_none() && state.waiting() == 0 {
         return;
@@ -64,7 +66,10 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
     if state.preferences == Preferences::Planning {
         state.preferences = Preferences::Current;
     }
-    state.ensure_open(now);
+    if state.open.is_none() {
+        state.ensure_open(now);
+        state.note_compared(new);
+    }
     let same = |old: &Plan| (old.due_at, old.revision, old.urgent) == (plan.due_at, plan.revision, plan.urgent);
     state.linger = plan.linger;
     state.share = plan.share;

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+mod counts;
 mod examples;
 mod ledger;
 mod limits;
@@ -22,9 +23,12 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200),
         max_events in prop_oneof![2 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(7))],
         slides in any::<bool>(),
+        counts_known in prop::bool::weighted(0.2),
         cancel in any::<bool>(),
     ) {
         let mut world = World::new(Model { max_events, slides });
+        world.state.counts_known = counts_known;
+        world.commit();
         for step in &steps {
             world.take(step);
         }

@@ -11,16 +11,18 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput
     let open = state.open.as_ref()?;
     let window = open.window.clone();
     let delivering = state.delivering_id();
+    let counts_new = !state.counts_known;
     if let Some(run) = open.runs.first() {
         let (events, runs) = (Vec::new(), vec![run.clone()]);
-        return Some(StashInput { window, events, runs, delivering, opens_returned: true });
+        return Some(StashInput { window, events, runs, delivering, opens_returned: true, counts_new });
     }
     let events = state.pending.head(state.pending.page_len(state.doomed()));
-    Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true })
+    Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true, counts_new })
 }
 
 /// Removes the stored events from the state.
-pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken, returned }: Stashed, _: Timestamp) {
+pub(super) fn apply(state: &mut State, done: &StashInput, answer: Stashed, _: Timestamp) {
+    let Stashed { taken, returned, events } = answer;
     state.note_leaving(count(taken));
     state.drop_head(count(taken));
     if let Some(open) = &mut state.open {
@@ -31,5 +33,6 @@ pub(super) fn apply(state: &mut State, done: &StashInput, Stashed { taken, retur
         if open.runs.is_empty() {
             open.stashed += std::mem::take(&mut open.unread);
         }
+        open.stashed = events.unwrap_or(open.stashed);
     }
 }

@@ -89,6 +89,9 @@ pub(crate) struct State {
     /// The key's share of the spread, by its last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
+    /// An earlier version began this run, and counts events that the ledger knows. The next run does not.
+    #[serde(skip)]
+    pub counts_known: bool,
 }
 
 /// The result of a completed workflow.
@@ -118,6 +121,9 @@ pub(crate) struct Open {
     /// The inputs of the plan.
     #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
     pub planned_from: Option<Signs>,
+    /// Number of the first pending events that a plan compared with the ledger. They are new (rule 3).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub compared: usize,
     /// Number of events that are in the ledger already.
     pub stashed: u64,
     /// The arrival of the latest event that left workflow state.
@@ -163,6 +169,7 @@ impl Open {
             window,
             plan: None,
             planned_from: None,
+            compared: 0,
             stashed: 0,
             stashed_at: None,
             urgent_at: None,
@@ -282,6 +289,7 @@ impl State {
             linger: None,
             idle_since: None,
             share: None,
+            counts_known: false,
         }
     }
 
@@ -299,6 +307,30 @@ impl State {
     pub fn collected(&self) -> u64 {
         let elsewhere = self.open.as_ref().map_or(0, |open| open.stashed + open.unread);
         elsewhere + self.pending.len() as u64
+    }
+
+    /// Number of the first pending events that a plan compared with the ledger.
+    pub fn compared(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.compared)
+    }
+
+    /// Number of events that arrived for the next claim, and that may be repetitions of events in the ledger.
+    pub fn uncompared(&self) -> u64 {
+        let unread = self.open.as_ref().map_or(0, |open| open.unread);
+        unread + (self.pending.len() - self.compared()) as u64
+    }
+
+    /// Number of events that count for `max_events`: the new ones (rule 3).
+    pub fn counted(&self) -> u64 {
+        let uncounted = if self.counts_known { 0 } else { self.uncompared() };
+        self.collected() - uncounted
+    }
+
+    /// Notes the number of further pending events that a plan found to be new.
+    pub fn note_compared(&mut self, new: usize) {
+        if let Some(open) = &mut self.open {
+            open.compared += new;
+        }
     }
 
     /// Number of events that failed digests returned.
@@ -434,6 +466,9 @@ impl State {
     /// Removes the first `count` pending events.
     pub fn drop_head(&mut self, count: usize) {
         self.pending.drop_head(count);
+        if let Some(open) = &mut self.open {
+            open.compared = open.compared.saturating_sub(count);
+        }
         if let Some(drop) = &mut self.drop {
             drop.events = drop.events.saturating_sub(count);
         }
@@ -443,6 +478,9 @@ impl State {
     pub fn forget(&mut self, event_ids: &[String]) {
         if let Some(drop) = &mut self.drop {
             drop.events -= self.pending.count_in_head(drop.events, event_ids);
+        }
+        if let Some(open) = &mut self.open {
+            open.compared -= self.pending.count_in_head(open.compared, event_ids);
         }
         self.pending.forget(event_ids);
     }
@@ -463,6 +501,12 @@ impl State {
             open.runs.push(run_id.to_owned());
         }
     }
+}
+
+/// A count that JSON leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+const fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// A number of events as an index.

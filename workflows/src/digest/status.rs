@@ -18,9 +18,12 @@ use super::{
 pub struct Status {
     /// The present step.
     pub state: Stage,
-    /// Events that wait for a claim.
+    /// Events that wait for a claim, as far as the ledger is known not to have them from an earlier digest (rule 3).
     pub pending: u64,
-    /// Those among them that a failed digest returned.
+    /// Further events that were not compared with the ledger yet. Each is new or a repetition.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncompared: u64,
+    /// Those among the pending ones that a failed digest returned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returned: u64,
     /// The digest that they will be part of, once their window is open.
@@ -92,7 +95,8 @@ impl Status {
         let open = state.open.as_ref();
         Self {
             state: Stage::new(state, now),
-            pending: state.waiting(),
+            pending: state.waiting() - state.uncompared(),
+            uncompared: state.uncompared(),
             returned: state.returned(),
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
@@ -128,9 +132,12 @@ impl Stage {
             Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
             Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
             Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
-            Decision::Wait(_) | Decision::Stash | Decision::Retract | Decision::DeadLetters | Decision::Audit => {
-                Self::Collecting
-            }
+            Decision::Wait(_)
+            | Decision::Compare
+            | Decision::Stash
+            | Decision::Retract
+            | Decision::DeadLetters
+            | Decision::Audit => Self::Collecting,
             Decision::Plan => Self::Planning,
             Decision::Claim | Decision::Reopen => Self::Claiming,
             Decision::Render | Decision::Shorten => Self::Rendering,
@@ -188,11 +195,14 @@ impl fmt::Display for Status {
                 write!(f, ": {}", digest.why)?;
             }
         }
-        if self.pending > 0 {
+        if self.pending + self.uncompared > 0 {
             write!(f, "\n\n{} pending", count(self.pending, "event"))?;
         }
         if self.returned > 0 {
             write!(f, ", {} of them returned by a failed digest", self.returned)?;
+        }
+        if self.uncompared > 0 {
+            write!(f, ", and {} not compared with the ledger yet", self.uncompared)?;
         }
         if let Some(due_at) = self.due_at {
             write!(f, ", due at {due_at:.0} ({})", self.why)?;

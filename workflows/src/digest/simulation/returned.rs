@@ -42,18 +42,6 @@ fn fail(world: &mut World) {
     }
 }
 
-/// Acts until the workflow waits, and answers with the end of the wait.
-fn waits(world: &mut World) -> Timestamp {
-    loop {
-        clear_finished_commands(&mut world.state, world.now);
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => return until,
-            Decision::Finish => panic!("nothing waits"),
-            _ => world.act(false, Answer::Good),
-        }
-    }
-}
-
 fn outcome(world: &World, id: &str) -> Outcome {
     world.ledger.ended[&world.ledger.events[id]].outcome
 }
@@ -63,7 +51,7 @@ fn returned_events_open_a_window_of_their_own() {
     for model in [Model::default(), SLIDING, EVERY_EVENT] {
         let mut world = returned(model);
         let due_at = world.now + WAIT.minutes();
-        assert_eq!(waits(&mut world), due_at);
+        assert_eq!(world.waits(), due_at);
         world.settle();
         assert_eq!((world.now, outcome(&world, "1")), (due_at, Outcome::Sent));
         world.check();
@@ -85,12 +73,12 @@ fn an_event_returns_twice_and_then_stays_with_the_failed_digest() {
 #[test]
 fn an_event_that_joins_brings_the_time_forward() {
     let mut world = returned(Model::default());
-    waits(&mut world);
+    world.waits();
     world.take(&Step::Tick { minutes: 60 });
     world.add(2, 0);
     let opened_at = world.now;
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
-    assert_eq!(waits(&mut world), opened_at + 30.minutes());
+    assert_eq!(world.waits(), opened_at + 30.minutes());
     assert_eq!(world.state.open.as_ref().unwrap().planned_from.as_ref().unwrap().opened_at, opened_at);
     world.settle();
     assert_eq!(world.ledger.events["1"], world.ledger.events["2"]);
@@ -100,19 +88,19 @@ fn an_event_that_joins_brings_the_time_forward() {
 #[test]
 fn an_event_late_in_the_wait_delays_nothing() {
     let mut world = returned(Model::default());
-    let due_at = waits(&mut world);
+    let due_at = world.waits();
     world.now = due_at - 1.minute();
     world.add(2, 0);
-    assert_eq!(waits(&mut world), due_at);
+    assert_eq!(world.waits(), due_at);
 }
 
 #[test]
 fn a_known_event_changes_nothing_about_the_window() {
     let mut world = returned(Model::default());
-    let due_at = waits(&mut world);
+    let due_at = world.waits();
     world.take(&Step::Tick { minutes: 60 });
     world.add(1, 0);
-    assert_eq!(waits(&mut world), due_at);
+    assert_eq!(world.waits(), due_at);
     assert_eq!((world.state.collected(), world.state.returned()), (0, 1));
 }
 
@@ -121,16 +109,16 @@ fn returned_events_do_not_fill_a_window() {
     let mut world = World::new(Model { max_events: Some(2), slides: false });
     world.add(1, 0);
     fail(&mut world);
-    waits(&mut world);
+    world.waits();
     world.add(2, 0);
     let due_at = world.now + 30.minutes();
-    assert_eq!(waits(&mut world), due_at);
+    assert_eq!(world.waits(), due_at);
 }
 
 #[test]
 fn the_status_has_the_returned_events_their_time_and_the_reason() {
     let mut world = returned(Model::default());
-    let due_at = waits(&mut world);
+    let due_at = world.waits();
     let status = Status::new(&world.state, None, world.now);
     assert_eq!((status.state, status.pending, status.returned), (Stage::Collecting, 1, 1));
     assert_eq!(status.due_at, Some(due_at));
@@ -140,18 +128,18 @@ fn the_status_has_the_returned_events_their_time_and_the_reason() {
 #[test]
 fn a_hold_and_a_pause_keep_what_was_returned() {
     let mut world = returned(Model::default());
-    let due_at = waits(&mut world);
+    let due_at = world.waits();
     let hold = Hold { order: order(), until: None };
     assert_eq!(commands::hold(&mut world.state, hold, world.now).events, 1);
     world.now = due_at;
-    assert_eq!(waits(&mut world), Timestamp::MAX);
+    assert_eq!(world.waits(), Timestamp::MAX);
     commands::release(&mut world.state, order().into(), world.now);
     world.take(&Step::Pause { minutes: Some(90), signalled: true });
-    assert!(waits(&mut world) > world.now && world.state.pause(world.now).is_some());
+    assert!(world.waits() > world.now && world.state.pause(world.now).is_some());
 
     let mut world = returned(Model::default());
     let now = world.now;
-    waits(&mut world);
+    world.waits();
     assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
     world.settle();
     assert_eq!((world.now, outcome(&world, "1")), (now, Outcome::Sent));
@@ -161,7 +149,7 @@ fn a_hold_and_a_pause_keep_what_was_returned() {
 fn a_drop_and_a_cancel_end_returned_events() {
     for cancel in [false, true] {
         let mut world = returned(Model::default());
-        waits(&mut world);
+        world.waits();
         if cancel {
             world.take(&Step::Cancel);
         } else {
@@ -197,7 +185,7 @@ fn a_drop_ends_events_that_were_returned_meanwhile() {
 #[test]
 fn a_reopened_digest_takes_its_events_back_and_leaves_no_window() {
     let mut world = returned(Model::default());
-    waits(&mut world);
+    world.waits();
     let digest_id = world.ledger.events["1"];
     let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
     assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
@@ -212,9 +200,9 @@ fn a_reopened_digest_takes_its_events_back_and_leaves_no_window() {
 #[test]
 fn a_reopened_digest_leaves_events_that_joined_their_window() {
     let mut world = returned(Model::default());
-    waits(&mut world);
+    world.waits();
     world.add(2, 0);
-    waits(&mut world);
+    world.waits();
     let reopen = Reopen { order: order(), digest_id: world.ledger.events["1"], may_duplicate: false };
     commands::reopen(&mut world.state, reopen, world.now);
     world.settle();
@@ -230,7 +218,7 @@ fn events_that_a_reopened_digest_returns_join_the_open_window() {
     world.take(&Step::Drop);
     world.settle();
     world.add(2, 0);
-    waits(&mut world);
+    world.waits();
     let reopen = Reopen { order: order(), digest_id: world.ledger.events["1"], may_duplicate: false };
     commands::reopen(&mut world.state, reopen, world.now);
     fail(&mut world);
@@ -243,20 +231,20 @@ fn events_that_a_reopened_digest_returns_join_the_open_window() {
 #[test]
 fn an_operator_gives_returned_events_another_time() {
     let mut world = returned(Model::default());
-    waits(&mut world);
+    world.waits();
     let at = world.now + 5.minutes();
     let retimed = commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
     assert_eq!((retimed.events, retimed.due_at), (1, Some(at)));
-    assert_eq!(waits(&mut world), at);
+    assert_eq!(world.waits(), at);
 }
 
 #[test]
 fn returned_events_survive_continue_as_new() {
     let mut world = returned(Model::default());
     world.roll();
-    let due_at = waits(&mut world);
+    let due_at = world.waits();
     world.roll();
-    assert_eq!(waits(&mut world), due_at);
+    assert_eq!(world.waits(), due_at);
     world.settle();
     world.check();
 }
@@ -269,7 +257,7 @@ fn a_known_event_tells_a_new_workflow_of_returned_events() {
     world.state = crate::digest::State::new(world.state.key.clone(), "another".into());
     world.commit();
     world.add(1, 0);
-    assert_eq!(waits(&mut world), due_at);
+    assert_eq!(world.waits(), due_at);
     world.settle();
     assert_eq!(outcome(&world, "1"), Outcome::Sent);
     world.check();

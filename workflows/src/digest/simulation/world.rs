@@ -234,7 +234,7 @@ impl World {
         match decision {
             Decision::Wait(until) => self.wait(until),
             Decision::Finish => {}
-            Decision::Plan => {
+            Decision::Plan | Decision::Compare => {
                 let input = plan::begin(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
@@ -415,7 +415,7 @@ impl World {
     pub(super) fn check_load(&self) {
         assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
         let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
-        let full = plan.max_events.is_some_and(|most| self.state.collected() >= u64::from(most));
+        let full = plan.max_events.is_some_and(|most| self.counted() >= u64::from(most));
         let at_once = self.state.flushed || plan.urgent || full || self.state.waiting() == 0;
         assert!(at_once || plan.due_at <= self.now, "a claim before the deadline");
         let last = self.state.pending.last().map(|last| last.at);
@@ -433,6 +433,18 @@ impl World {
         assert!(at_once || due_at <= self.now, "the claim has a later time than now");
     }
 
+    /// Number of the open window's events. A run of this version counts the new ones only.
+    fn counted(&self) -> u64 {
+        let digest_id = self.state.open.as_ref().unwrap().window.digest_id;
+        // A claim whose answer was lost has left the window with fewer events, and is asked for again.
+        if self.state.counts_known || self.ledger.claimed.contains(&digest_id) {
+            return self.state.collected();
+        }
+        let is_new = |id: &String| self.ledger.of(digest_id).contains(id) || !self.ledger.knows(id, None);
+        let pending = ids(&self.state.pending.clone().into_events()).into_iter().filter(is_new);
+        self.ledger.of(digest_id).into_iter().chain(pending).collect::<BTreeSet<_>>().len() as u64
+    }
+
     pub(super) fn stash(&mut self, input: &StashInput) -> Stashed {
         let digest_id = input.window.digest_id;
         for run in &input.runs {
@@ -442,7 +454,8 @@ impl World {
         }
         let taken = self.ledger.write(digest_id, ids(&input.events), None);
         let sealed = self.ledger.mails.contains_key(&digest_id) || self.ledger.ended.contains_key(&digest_id);
-        Stashed { taken, returned: if sealed { self.ledger.waiting() } else { None } }
+        let events = input.counts_new.then(|| self.ledger.of(digest_id).len() as u64);
+        Stashed { taken, returned: if sealed { self.ledger.waiting() } else { None }, events }
     }
 
     /// The events that wait for a claim, if this digest returned some.
@@ -469,6 +482,18 @@ impl World {
             }
             Answer::Failed | Answer::TooLarge => Sent::closed(self.ledger.end(digest_id, Outcome::Failed)),
             Answer::Good | Answer::Later => Sent::closed(self.ledger.end(digest_id, Outcome::Sent)),
+        }
+    }
+
+    /// Acts until the workflow waits, and answers with the end of the wait.
+    pub(super) fn waits(&mut self) -> Timestamp {
+        loop {
+            clear_finished_commands(&mut self.state, self.now);
+            match decide(&self.state, self.now) {
+                Decision::Wait(until) => return until,
+                Decision::Finish => panic!("nothing waits"),
+                _ => self.act(false, Answer::Good),
+            }
         }
     }
 

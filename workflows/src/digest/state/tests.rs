@@ -54,7 +54,7 @@ fn the_next_run_gets_the_json_that_this_run_got() {
     let reopening = json!({"by": "ann", "why": "because", "digest_id": window()["digest_id"], "may_duplicate": true});
     let returned = json!({"at": "2026-01-01T00:00:00Z", "digests": {window()["digest_id"].as_str().unwrap(): 2}});
     let mut by_return = open();
-    let new = json!({"by_return": true, "arrived_at": "2026-01-01T01:00:00Z", "late": returned});
+    let new = json!({"by_return": true, "arrived_at": "2026-01-01T01:00:00Z", "late": returned, "compared": 3});
     by_return.as_object_mut().unwrap().extend(new.as_object().unwrap().clone());
     for fields in [
         json!({}),

@@ -1,0 +1,195 @@
+//! Stories of a window with `max_events`, and of events that the ledger knows (rule 3).
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::{
+    step::{Answer, Step},
+    world::{Model, World, order},
+};
+use crate::digest::{
+    commands,
+    decide::{Decision, decide},
+    status::Status,
+};
+
+/// A world whose ledger knows the first events from a digest that was sent.
+fn knows(events: u16, max_events: u32) -> World {
+    let mut world = World::new(Model { max_events: None, slides: false });
+    for id in 0..events {
+        world.add(id, 0);
+    }
+    world.settle();
+    world.cadence.max_events = Some(max_events);
+    world
+}
+
+/// The number of events in each message.
+fn mails(world: &World) -> Vec<usize> {
+    world.ledger.mails.values().map(BTreeSet::len).collect()
+}
+
+/// The pending events of the status, and those that may be repetitions.
+fn pending(world: &World) -> (u64, u64) {
+    let Status { pending, uncompared, .. } = Status::new(&world.state, None, world.now);
+    (pending, uncompared)
+}
+
+proptest! {
+    /// The new events come in any order with repetitions, in one workflow task or many, and in several runs.
+    #[test]
+    fn the_last_new_event_fills_a_window_and_no_repetition_does(
+        most in 2..8u16,
+        repetitions in prop::collection::vec((0..8u16, 0..20u16), 0..40),
+        rolls in any::<bool>(),
+        acts in any::<bool>(),
+    ) {
+        let mut world = knows(20, most.into());
+        let sent = world.ledger.mails.len();
+        for id in 100..100 + most - 1 {
+            for (_, known) in repetitions.iter().filter(|(at, _)| *at == id - 100) {
+                world.add(*known, 0);
+                if acts {
+                    world.act(false, Answer::Good);
+                }
+            }
+            world.add(id, 0);
+            if rolls {
+                world.roll();
+            }
+        }
+        for (_, known) in &repetitions {
+            world.add(*known, 0);
+        }
+        let due_at = world.waits();
+        prop_assert_eq!(due_at.duration_since(world.now).as_mins(), 30);
+        prop_assert_eq!((world.ledger.mails.len(), pending(&world).0 < u64::from(most)), (sent, true));
+        world.add(200, 0);
+        while world.ledger.mails.len() == sent {
+            prop_assert!(!matches!(decide(&world.state, world.now), Decision::Wait(_)), "not full");
+            world.act(false, Answer::Good);
+        }
+        prop_assert!(mails(&world).contains(&usize::from(most)), "{:?}", mails(&world));
+        world.settle();
+        world.check();
+    }
+}
+
+#[test]
+fn the_status_counts_a_repetition_apart_until_a_plan_finds_it_known() {
+    let mut world = knows(2, 3);
+    world.add(10, 0);
+    world.waits();
+    assert_eq!(pending(&world), (1, 0));
+    world.add(0, 0);
+    world.waits();
+    assert_eq!(pending(&world), (1, 1), "fewer than would fill the window are not compared");
+    let words = Status::new(&world.state, None, world.now).to_string();
+    assert!(words.contains("1 event pending, and 1 not compared with the ledger yet, due at "), "{words}");
+    world.add(1, 0);
+    assert_eq!(decide(&world.state, world.now), Decision::Compare);
+    world.waits();
+    assert_eq!(pending(&world), (1, 0));
+    let Status { state, why, .. } = Status::new(&world.state, None, world.now);
+    assert_eq!((state.name(), why.as_str()), ("collecting", ""));
+}
+
+#[test]
+fn a_repetition_of_an_event_in_the_open_window_fills_nothing() {
+    let mut world = World::new(Model { max_events: Some(700), slides: false });
+    for id in 0..600 {
+        world.add(id, 0);
+    }
+    world.waits();
+    assert_eq!(world.state.open.as_ref().unwrap().stashed, 500);
+    for id in 0..400 {
+        world.add(id, 0);
+    }
+    world.waits();
+    assert_eq!(pending(&world).0, 600);
+    for id in 600..700 {
+        world.add(id, 0);
+    }
+    let now = world.now;
+    world.settle();
+    assert_eq!((world.now, mails(&world)), (now, vec![700]));
+    world.check();
+}
+
+#[test]
+fn known_events_that_collected_behind_a_delivery_are_stashed_and_not_counted() {
+    let mut world = World::new(Model::default());
+    for id in 0..600 {
+        world.add(id, 0);
+    }
+    world.settle();
+    world.cadence.max_events = Some(610);
+    world.add(1000, 0);
+    while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
+        match decide(&world.state, world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Deferred),
+        }
+    }
+    for id in (0..600).chain(2000..2020) {
+        world.add(id, 0);
+    }
+    world.waits();
+    let open = world.state.open.as_ref().unwrap();
+    assert_eq!((open.stashed, world.state.collected()), (0, 120), "the ledger took a page of known events");
+    world.settle();
+    assert_eq!(mails(&world).iter().max(), Some(&600));
+    assert!(mails(&world).contains(&20), "{:?}", mails(&world));
+    world.check();
+}
+
+#[test]
+fn a_hold_compares_nothing_and_a_flush_takes_everything() {
+    let mut world = knows(3, 2);
+    world.add(10, 0);
+    world.waits();
+    world.take(&Step::Hold { minutes: None });
+    world.waits();
+    world.add(0, 0);
+    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "a key on hold costs nothing");
+    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 2);
+    commands::release(&mut world.state, order().into(), world.now);
+    let now = world.now;
+    world.settle();
+    assert_eq!((world.now, mails(&world).contains(&1)), (now, true));
+    world.check();
+}
+
+#[test]
+fn a_retracted_event_does_not_count_and_an_event_after_it_does() {
+    let mut world = knows(2, 3);
+    for id in [10, 11] {
+        world.add(id, 0);
+    }
+    world.waits();
+    world.take(&Step::Retract { id: 10, entity: false });
+    world.add(0, 0);
+    world.waits();
+    world.add(12, 0);
+    world.waits();
+    assert_eq!(pending(&world), (2, 0));
+    let now = world.now;
+    world.add(13, 0);
+    world.settle();
+    assert_eq!((world.now, mails(&world).contains(&3)), (now, true));
+    world.check();
+}
+
+#[test]
+fn a_run_that_an_earlier_version_began_counts_as_it_did() {
+    let mut world = knows(2, 2);
+    world.state.counts_known = true;
+    world.commit();
+    world.add(10, 0);
+    world.waits();
+    world.add(0, 0);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    world.roll();
+    assert_eq!(decide(&world.state, world.now), Decision::Compare, "the next run counts new events only");
+}
