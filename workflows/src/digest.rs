@@ -72,7 +72,8 @@ const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 /// The patch that makes a shorter message in a step of its own. In earlier versions the attempt made it.
 const SHORTEN: &str = "shorten";
 
-/// The patch that counts new events only, and not repetitions of known ones. Earlier versions counted both kinds.
+/// The patch that counts new events only, and that waits for more repetitions of known ones. Earlier versions counted both kinds,
+/// and completed a run at once that had got nothing new.
 const REPETITIONS: &str = "repetitions";
 
 /// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.

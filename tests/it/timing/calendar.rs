@@ -373,6 +373,26 @@ async fn the_status_knows_throttle_and_cap_before_the_window_is_due() -> Result<
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
+async fn repetitions_that_follow_each_other_share_a_run() -> Result<()> {
+    let env = TimeSkipping::start(settings("after 1m", "instant")).await?;
+    let key = key("activity", "ann");
+    env.emit(&key, "e1").await?;
+    env.completed(&key).await?;
+    let mut runs = Vec::new();
+    for seconds in [4, 4, 10, 0] {
+        env.emit(&key, "e1").await?;
+        let workflow = env.server.client.get_workflow_handle::<Digest>(key.workflow_id());
+        runs.push(workflow.describe(WorkflowDescribeOptions::default()).await?.run_id().to_owned());
+        env.server.sleep(Duration::from_secs(seconds)).await?;
+    }
+    assert_eq!([&runs[0], &runs[0]], [&runs[1], &runs[2]], "four seconds later the run was still there");
+    assert_ne!(runs[2], runs[3], "after ten it was not");
+    assert_eq!((env.completed(&key).await?.digests, env.relay.mails().len()), (0, 1));
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_stays_open_for_its_linger_time_only() -> Result<()> {
     let mut settings = settings("after 1m", "instant");
     settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_mins(10));

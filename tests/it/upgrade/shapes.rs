@@ -21,8 +21,8 @@ use tidings_proto::v1;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage};
 
-/// A run for each shape, all of the digest type `alerts`, whose windows are open for an hour.
-pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 7]> {
+/// A run for each shape, most of the digest type `alerts`, whose windows are open for an hour.
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 8]> {
     let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed_and_counted"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
@@ -34,7 +34,8 @@ pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'sta
     malform(env, &dead_letter.1).await?;
     stash(env, &stashed.1).await?;
     let released = ("released", released(env).await?);
-    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released])
+    let repeated = ("repeated", repeated(env).await?);
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated])
 }
 
 /// A digest that its throttle defers for some seconds.
@@ -81,6 +82,18 @@ pub(super) async fn compared() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
     ensure!(env.store.digest(last.digest_id).await?.is_some_and(|digest| digest.items == 2), "{last:?}");
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
+}
+
+/// A run that got an event of an earlier digest only, and waits some seconds for more.
+async fn repeated(env: &Env) -> Result<Key> {
+    let key = key("activity", "repeated");
+    env.events.emit(event(&key, "e1")).await?;
+    env.completed(&key).await?;
+    let sent = env.run(&key).await?;
+    env.events.emit(event(&key, "e1")).await?;
+    let last = env.completed(&key).await?.last;
+    ensure!(last.is_none() && env.run(&key).await? != sent, "{last:?}");
+    Ok(key)
 }
 
 /// A window that is overdue when it is released with many others, and waits for its share of a minute.

@@ -1,5 +1,7 @@
 //! The next step of the digest workflow: a pure function of the state and the time.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use tidings_model::step::{Joined, Plan};
 
@@ -9,6 +11,10 @@ use super::{
     requests::{Preferences, Reopening},
     state::{Open, State},
 };
+
+/// The time for which a run that got nothing new waits for more. A producer that repeats events at full speed would otherwise
+/// start a run for every few of them, at a fifth of the rate that one run takes.
+const AFTER_REPETITIONS: Duration = Duration::from_secs(5);
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,16 +130,19 @@ fn wind_down(state: &State) -> Decision {
     }
 }
 
-/// The step of a run that has nothing to do: it waits for the next event as long as configured.
+/// The step of a run that has nothing to do: it waits for the next event as long as configured, and a while after repetitions.
 fn idle(state: &State, now: Timestamp) -> Decision {
-    let linger = state.linger.and_then(|linger| SignedDuration::try_from(linger).ok());
+    let repeated = state.only_repeated && !state.counts_known;
+    let linger = state.linger.max(repeated.then_some(AFTER_REPETITIONS));
+    let linger = linger.and_then(|linger| SignedDuration::try_from(linger).ok());
     let until = state.idle_since.zip(linger).and_then(|(since, linger)| since.checked_add(linger).ok());
     until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
 }
 
 /// Reports a decision about repeated events that earlier versions did not make, or whose step they did not ask as much.
 pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
-    !state.counts_known && matches!(decision, Decision::Compare | Decision::Stash)
+    let waits = matches!(decision, Decision::Wait(_)) && state.idle_since.is_some() && state.only_repeated;
+    !state.counts_known && (waits || matches!(decision, Decision::Compare | Decision::Stash))
 }
 
 fn must_plan(state: &State) -> bool {

@@ -46,7 +46,8 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
     let new = asked.event_ids.len() - plan.known.len();
     state.note_compared(new);
     state.note_returned(plan.returned.take());
-    if state.open.is_none() && state.waiting() == 0 {
+    state.only_repeated = state.open.is_none() && state.waiting() == 0;
+    if state.only_repeated {
         return;
     }
     // The deadline must not follow an event that the ledger knows. If it did, the window is planned again.

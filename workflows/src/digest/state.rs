@@ -89,9 +89,13 @@ pub(crate) struct State {
     /// The key's share of the spread, by its last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
-    /// An earlier version began this run, and counts events that the ledger knows. The next run does not.
+    /// An earlier version began this run, which counts events that the ledger knows and does not wait for more of them. The next
+    /// run does neither.
     #[serde(skip)]
     pub counts_known: bool,
+    /// The last plan found nothing new: everything that was pending repeated what the ledger knows.
+    #[serde(skip)]
+    pub only_repeated: bool,
 }
 
 /// The result of a completed workflow.
@@ -290,6 +294,7 @@ impl State {
             idle_since: None,
             share: None,
             counts_known: false,
+            only_repeated: false,
         }
     }
 

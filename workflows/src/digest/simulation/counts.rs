@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::ToSpan;
 use proptest::prelude::*;
 
 use super::{
@@ -192,4 +193,24 @@ fn a_run_that_an_earlier_version_began_counts_as_it_did() {
     assert_eq!(decide(&world.state, world.now), Decision::Claim);
     world.roll();
     assert_eq!(decide(&world.state, world.now), Decision::Compare, "the next run counts new events only");
+}
+
+#[test]
+fn a_run_that_got_repetitions_only_waits_some_seconds_for_more() {
+    let mut world = knows(1, 2);
+    for _ in 0..3 {
+        world.add(0, 0);
+        assert_eq!(world.waits(), world.now + 5.seconds());
+        world.now = world.now + 4.seconds();
+    }
+    world.now = world.now + 1.second();
+    assert_eq!(decide(&world.state, world.now), Decision::Finish);
+
+    world.add(10, 0);
+    world.settle();
+    assert_eq!(decide(&world.state, world.now), Decision::Finish, "a run that sent a digest waits for nothing");
+    world.state.counts_known = true;
+    world.add(0, 0);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
 }
