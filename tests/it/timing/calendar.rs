@@ -1,11 +1,14 @@
 //! Days and weeks in seconds, on the time-skipping server.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use jiff::{
     SignedDuration, Timestamp, ToSpan as _, Unit,
-    civil::{Date, DateTime, Weekday},
+    civil::{Date, DateTime, Weekday, time},
     tz::{AmbiguousOffset, TimeZone},
 };
 use temporalio_client::WorkflowDescribeOptions;
@@ -282,6 +285,45 @@ async fn each_waiting_cadence_keeps_its_delays_over_a_dst_change() -> Result<()>
             assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
         }
     }
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_is_spread_and_each_key_keeps_its_share() -> Result<()> {
+    const KEYS: usize = 30;
+    let spread = SignedDuration::from_mins(10);
+    let mut settings = settings("daily 08:00", "instant");
+    settings.digests.get_mut("activity").context("no such type")?.spread = Some(spread.try_into()?);
+    let env = TimeSkipping::start(settings).await?;
+    let keys: Vec<_> = (0..KEYS).map(|n| key("activity", &format!("u{n}"))).collect();
+    let midnight = env.server.now().await?.to_zoned(TimeZone::UTC).tomorrow()?.start_of_day()?;
+    for day in 0..2 {
+        env.server.sleep_until(midnight.timestamp() + (24 * day).hours()).await?;
+        for key in &keys {
+            env.emit(key, &day.to_string()).await?;
+        }
+    }
+    env.server.sleep_until(midnight.timestamp() + 48.hours()).await?;
+
+    let mut shares = BTreeMap::new();
+    for key in &keys {
+        let digests = env.store.digests(key, 10).await?;
+        let mut of_days = BTreeSet::new();
+        for DigestRecord { due_at, closed, closed_at, .. } in &digests {
+            assert_eq!(closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Sent), "{key}");
+            let late = closed_at.context("never closed")?.duration_since(*due_at);
+            assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{key}: {late:#} after its share");
+            let slot = due_at.to_zoned(TimeZone::UTC).with().time(time(8, 0, 0, 0)).build()?.timestamp();
+            of_days.insert(due_at.duration_since(slot));
+        }
+        let [share] = of_days.into_iter().collect::<Vec<_>>()[..] else { bail!("{key} has two shares: {digests:?}") };
+        assert!(digests.len() == 2 && !share.is_negative() && share < spread, "{key}: {share:#}");
+        *shares.entry(share.as_mins()).or_insert(0) += 1;
+    }
+    // Thirty keys in ten minutes: with an even hash, four empty minutes are one case in a hundred thousand.
+    assert!(shares.len() >= 7 && shares.values().all(|keys| *keys <= KEYS / 3), "{shares:?}");
+    assert_eq!(env.relay.mails().len(), 2 * KEYS);
     Ok(())
 }
 
