@@ -56,6 +56,7 @@ use deadline::deadline;
 use decide::clear_finished_commands;
 use decide::{Decision, decide, treats_repetitions};
 use requests::Reopening;
+use state::Repetitions;
 pub(crate) use state::State;
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
@@ -149,7 +150,7 @@ impl Digest {
                 Self::continue_as_new(ctx)?;
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
-                ctx.state_mut(|w| w.state.counts_known = true);
+                ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
                 continue;
             }
             ctx.state_mut(|w| w.steps += 1);

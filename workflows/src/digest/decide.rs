@@ -9,7 +9,7 @@ use super::{
     claim::event_limit,
     deadline::due_at,
     requests::{Preferences, Reopening},
-    state::{Open, State},
+    state::{Open, Repetitions, State},
 };
 
 /// The time for which a run that got nothing new waits for more. A producer that repeats events at full speed would otherwise
@@ -132,7 +132,7 @@ fn wind_down(state: &State) -> Decision {
 
 /// The step of a run that has nothing to do: it waits for the next event as long as configured, and a while after repetitions.
 fn idle(state: &State, now: Timestamp) -> Decision {
-    let repeated = state.only_repeated && !state.counts_known;
+    let repeated = state.repetitions == Repetitions::NothingElse;
     let linger = state.linger.max(repeated.then_some(AFTER_REPETITIONS));
     let linger = linger.and_then(|linger| SignedDuration::try_from(linger).ok());
     let until = state.idle_since.zip(linger).and_then(|(since, linger)| since.checked_add(linger).ok());
@@ -141,8 +141,11 @@ fn idle(state: &State, now: Timestamp) -> Decision {
 
 /// Reports a decision about repeated events that earlier versions did not make, or whose step they did not ask as much.
 pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
-    let waits = matches!(decision, Decision::Wait(_)) && state.idle_since.is_some() && state.only_repeated;
-    !state.counts_known && (waits || matches!(decision, Decision::Compare | Decision::Stash))
+    match decision {
+        Decision::Wait(_) => state.idle_since.is_some() && state.repetitions == Repetitions::NothingElse,
+        Decision::Compare | Decision::Stash => state.repetitions != Repetitions::Counted,
+        _ => false,
+    }
 }
 
 fn must_plan(state: &State) -> bool {

@@ -12,7 +12,7 @@ use super::{
     deadline,
     decide::{is_due, joined},
     requests::Preferences,
-    state::State,
+    state::{Repetitions, State},
 };
 use crate::driver::after;
 
@@ -46,8 +46,11 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
     let new = asked.event_ids.len() - plan.known.len();
     state.note_compared(new);
     state.note_returned(plan.returned.take());
-    state.only_repeated = state.open.is_none() && state.waiting() == 0;
-    if state.only_repeated {
+    let nothing_new = state.open.is_none() && state.waiting() == 0;
+    if state.repetitions != Repetitions::Counted {
+        state.repetitions = if nothing_new { Repetitions::NothingElse } else { Repetitions::Apart };
+    }
+    if nothing_new {
         return;
     }
     // The deadline must not follow an event that the ledger knows. If it did, the window is planned again.

@@ -17,6 +17,8 @@ mod world;
 use step::{Step, step};
 use world::{Model, World};
 
+use super::state::Repetitions;
+
 proptest! {
     #[test]
     fn every_event_ends_in_exactly_one_digest(
@@ -27,7 +29,9 @@ proptest! {
         cancel in any::<bool>(),
     ) {
         let mut world = World::new(Model { max_events, slides });
-        world.state.counts_known = counts_known;
+        if counts_known {
+            world.state.repetitions = Repetitions::Counted;
+        }
         world.commit();
         for step in &steps {
             world.take(step);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::step::{StashInput, Stashed};
 
-use super::state::{State, count};
+use super::state::{Repetitions, State, count};
 
 /// The input. Opens the window if none is open.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput> {
@@ -11,7 +11,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput
     let open = state.open.as_ref()?;
     let window = open.window.clone();
     let delivering = state.delivering_id();
-    let counts_new = !state.counts_known;
+    let counts_new = state.repetitions != Repetitions::Counted;
     if let Some(run) = open.runs.first() {
         let (events, runs) = (Vec::new(), vec![run.clone()]);
         return Some(StashInput { window, events, runs, delivering, opens_returned: true, counts_new });

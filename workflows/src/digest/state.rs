@@ -89,13 +89,21 @@ pub(crate) struct State {
     /// The key's share of the spread, by its last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
-    /// An earlier version began this run, which counts events that the ledger knows and does not wait for more of them. The next
-    /// run does neither.
+    /// The treatment of events that the ledger knows.
     #[serde(skip)]
-    pub counts_known: bool,
-    /// The last plan found nothing new: everything that was pending repeated what the ledger knows.
-    #[serde(skip)]
-    pub only_repeated: bool,
+    pub repetitions: Repetitions,
+}
+
+/// The treatment of events that the ledger knows, in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Repetitions {
+    /// They count nowhere (rule 3).
+    #[default]
+    Apart,
+    /// So, too, and the last plan found nothing else pending.
+    NothingElse,
+    /// An earlier version began the run: they count, and the run does not wait for more of them.
+    Counted,
 }
 
 /// The result of a completed workflow.
@@ -293,8 +301,7 @@ impl State {
             linger: None,
             idle_since: None,
             share: None,
-            counts_known: false,
-            only_repeated: false,
+            repetitions: Repetitions::Apart,
         }
     }
 
@@ -327,7 +334,7 @@ impl State {
 
     /// Number of events that count for `max_events`: the new ones (rule 3).
     pub fn counted(&self) -> u64 {
-        let uncounted = if self.counts_known { 0 } else { self.uncompared() };
+        let uncounted = if self.repetitions == Repetitions::Counted { 0 } else { self.uncompared() };
         self.collected() - uncounted
     }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::digest::{
     commands,
     decide::{Decision, decide},
+    state::Repetitions,
     status::Status,
 };
 
@@ -185,7 +186,7 @@ fn a_retracted_event_does_not_count_and_an_event_after_it_does() {
 #[test]
 fn a_run_that_an_earlier_version_began_counts_as_it_did() {
     let mut world = knows(2, 2);
-    world.state.counts_known = true;
+    world.state.repetitions = Repetitions::Counted;
     world.commit();
     world.add(10, 0);
     world.waits();
@@ -201,15 +202,15 @@ fn a_run_that_got_repetitions_only_waits_some_seconds_for_more() {
     for _ in 0..3 {
         world.add(0, 0);
         assert_eq!(world.waits(), world.now + 5.seconds());
-        world.now = world.now + 4.seconds();
+        world.now += 4.seconds();
     }
-    world.now = world.now + 1.second();
+    world.now += 1.second();
     assert_eq!(decide(&world.state, world.now), Decision::Finish);
 
     world.add(10, 0);
     world.settle();
     assert_eq!(decide(&world.state, world.now), Decision::Finish, "a run that sent a digest waits for nothing");
-    world.state.counts_known = true;
+    world.state.repetitions = Repetitions::Counted;
     world.add(0, 0);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");

@@ -23,7 +23,7 @@ use crate::digest::{
     audit, claim, close, commands,
     decide::{Decision, clear_finished_commands, decide},
     plan, render, reopen, retract, send, stash,
-    state::State,
+    state::{Repetitions, State},
 };
 
 pub(super) struct World {
@@ -437,7 +437,7 @@ impl World {
     fn counted(&self) -> u64 {
         let digest_id = self.state.open.as_ref().unwrap().window.digest_id;
         // A claim whose answer was lost has left the window with fewer events, and is asked for again.
-        if self.state.counts_known || self.ledger.claimed.contains(&digest_id) {
+        if self.state.repetitions == Repetitions::Counted || self.ledger.claimed.contains(&digest_id) {
             return self.state.collected();
         }
         let is_new = |id: &String| self.ledger.of(digest_id).contains(id) || !self.ledger.knows(id, None);
