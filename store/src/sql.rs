@@ -3,14 +3,17 @@
 //! Each method that writes locks the row of the digest first and that of the message next, and decides then. In SQLite it locks
 //! the whole database. Calls for the same digest or message therefore run one after the other, repeated and late ones included.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use sqlx::{Pool, Transaction};
 use tokio::{sync::OnceCell, time::timeout};
 
-use self::{dialect::Dialect, group_commit::GroupCommit};
+use self::{
+    dialect::Dialect,
+    group_commit::GroupCommit,
+    pool::{Pool, Work},
+};
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
 mod attempts;
@@ -35,6 +38,7 @@ mod orphans;
 mod outbox;
 mod pauses;
 mod people;
+mod pool;
 mod postgres;
 mod reports;
 mod retention;
@@ -54,21 +58,21 @@ pub type Postgres = Sql<sqlx::Postgres>;
 /// A store in a SQL database.
 pub struct Sql<D: Dialect> {
     /// Connections for transactions that write.
-    writer: Pool<D>,
+    writer: Arc<Pool<D>>,
     /// Connections for all other statements.
-    reader: Pool<D>,
+    reader: Arc<Pool<D>>,
     past_the_dot: GroupCommit,
     /// Read when the first pseudonym is needed.
     pseudonyms: OnceCell<Pseudonyms>,
 }
 
 impl<D: Dialect> Sql<D> {
-    async fn write(&self) -> Result<Transaction<'_, D>> {
-        Ok(self.writer.begin_with(D::BEGIN_WRITE).await?)
+    async fn write(&self) -> Result<Work<D>> {
+        Ok(self.writer.begin(D::BEGIN_WRITE).await?)
     }
 
-    async fn read(&self) -> Result<Transaction<'_, D>> {
-        Ok(self.reader.begin_with(D::BEGIN_READ).await?)
+    async fn read(&self) -> Result<Work<D>> {
+        Ok(self.reader.begin(D::BEGIN_READ).await?)
     }
 }
 

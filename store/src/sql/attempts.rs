@@ -138,7 +138,7 @@ impl<D: Dialect> Attempts for Sql<D> {
     async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
         within_timeout(async {
             let statement = query_as(ATTEMPTS).bind(message.to_string());
-            let rows: Vec<AttemptRow> = statement.fetch_all(&self.reader).await?;
+            let rows: Vec<AttemptRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(AttemptRecord::from).collect())
         })
         .await

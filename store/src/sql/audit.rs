@@ -75,7 +75,11 @@ impl<D: Dialect> AuditTrail for Sql<D> {
             }
             let statement =
                 query(D::pick(PUT_DEAD_LETTERS)).bind(no_nul(&input.workflow_id)).bind(no_nul(&input.run_id));
-            statement.bind(json(&letters)?).bind(now.as_millisecond()).execute(&self.writer).await?;
+            statement
+                .bind(json(&letters)?)
+                .bind(now.as_millisecond())
+                .execute(&mut *self.writer.acquire().await?)
+                .await?;
             Ok(())
         })
         .await

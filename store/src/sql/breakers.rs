@@ -37,7 +37,7 @@ impl<D: Dialect> Breakers for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(), err(level = "debug"))]
     async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
         within_timeout(async {
-            let rows: Vec<BreakerRow> = query_as(BREAKERS).fetch_all(&self.reader).await?;
+            let rows: Vec<BreakerRow> = query_as(BREAKERS).fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(kept).collect())
         })
         .await

@@ -29,6 +29,12 @@ pub trait Dialect:
     /// The elements of the JSON array `$1`, as `value`.
     const EACH_OF_1: &'static str;
 
+    /// The database is another process, and may end a connection.
+    const HANGS_UP: bool;
+
+    /// Prepares a new connection.
+    fn prepare(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
+
     /// This database's variant of a statement.
     fn pick(statement: Variants) -> &'static str;
 

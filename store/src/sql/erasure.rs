@@ -110,7 +110,8 @@ impl<D: Dialect> Erasure for Sql<D> {
             let mut own = BTreeSet::new();
             for address in addresses {
                 let shared = query_as(SHARED).bind(person.tenant.clone()).bind(address.clone());
-                let (others,): (i64,) = shared.bind(person.user.clone()).fetch_one(&self.reader).await?;
+                let (others,): (i64,) =
+                    shared.bind(person.user.clone()).fetch_one(&mut *self.reader.acquire().await?).await?;
                 if others == 0 {
                     own.insert(address.clone());
                 }
@@ -223,7 +224,10 @@ impl<D: Dialect> Erasure for Sql<D> {
     async fn erase_recipient(&self, person: &PersonId) -> Result<Erased> {
         within_timeout(async {
             let delete = query(DELETE_RECIPIENT).bind(person.tenant.clone()).bind(person.user.clone());
-            Ok(Erased { recipients: D::rows(&delete.execute(&self.writer).await?), ..Erased::default() })
+            Ok(Erased {
+                recipients: D::rows(&delete.execute(&mut *self.writer.acquire().await?).await?),
+                ..Erased::default()
+            })
         })
         .await
     }

@@ -15,7 +15,7 @@ impl<D: Dialect> Health for Sql<D> {
     #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn ping(&self) -> Result<()> {
         within_timeout(async {
-            query(PING).fetch_optional(&self.reader).await?;
+            query(PING).fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(())
         })
         .await

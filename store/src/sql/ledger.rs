@@ -104,7 +104,7 @@ impl<D: Dialect> Ledger for Sql<D> {
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
         within_timeout(async {
             let row: Option<DigestRow> =
-                query_as(DIGEST).bind(digest_id.to_string()).fetch_optional(&self.reader).await?;
+                query_as(DIGEST).bind(digest_id.to_string()).fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(DigestRecord::from))
         })
         .await
@@ -114,7 +114,8 @@ impl<D: Dialect> Ledger for Sql<D> {
     async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>> {
         within_timeout(async {
             let statement = query_as(DIGESTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-            let found: Vec<DigestRow> = statement.bind(i64::from(limit)).fetch_all(&self.reader).await?;
+            let found: Vec<DigestRow> =
+                statement.bind(i64::from(limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(found.into_iter().map(DigestRecord::from).collect())
         })
         .await

@@ -127,7 +127,7 @@ impl<D: Dialect> Outbox for Sql<D> {
     async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
         within_timeout(async {
             let statement = query_as(MESSAGE_RECORD).bind(message.to_string());
-            let row: Option<RecordRow> = statement.fetch_optional(&self.reader).await?;
+            let row: Option<RecordRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(MessageRecord::from))
         })
         .await
@@ -138,7 +138,7 @@ impl<D: Dialect> Outbox for Sql<D> {
         within_timeout(async {
             let statement = query_as(MESSAGES).bind(filter.tenant.clone().unwrap_or_default());
             let statement = statement.bind(filter.state.map(|state| state.name().to_owned()).unwrap_or_default());
-            let rows: Vec<RecordRow> = statement.bind(i64::from(filter.limit)).fetch_all(&self.reader).await?;
+            let rows: Vec<RecordRow> = statement.bind(i64::from(filter.limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(MessageRecord::from).collect())
         })
         .await

@@ -114,7 +114,7 @@ impl<D: Dialect> Pauses for Sql<D> {
     async fn pauses(&self, all: bool, now: Timestamp) -> Result<Vec<Pause>> {
         within_timeout(async {
             let statement = query_as(PAUSES).bind(all).bind(now.as_millisecond());
-            let rows: Vec<PauseRow> = statement.fetch_all(&self.reader).await?;
+            let rows: Vec<PauseRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Pause::from).collect())
         })
         .await
@@ -124,7 +124,7 @@ impl<D: Dialect> Pauses for Sql<D> {
     async fn pause_of_messages(&self, tenant: &str) -> Result<Option<Paused>> {
         within_timeout(async {
             let statement = query_as(PAUSE_OF_MESSAGES).bind(tenant.to_owned());
-            let row: Option<PausedRow> = statement.fetch_optional(&self.reader).await?;
+            let row: Option<PausedRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(Paused::from))
         })
         .await

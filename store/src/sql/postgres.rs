@@ -1,28 +1,26 @@
 //! PostgreSQL.
 
-use std::{io, str::FromStr, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
-    Connection as _,
-    postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
+    PgConnection,
+    postgres::{PgConnectOptions, PgQueryResult},
     raw_sql,
 };
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::sync::OnceCell;
 
 use super::{
     Sql,
     dialect::{Dialect, Variants},
     group_commit::GroupCommit,
+    pool::Pool,
     schema::{self, migrator},
 };
 use crate::Result;
 
-const CONNECTIONS: u32 = 16;
+const CONNECTIONS: usize = 16;
 /// Time limit of a call's wait for a connection. After that the store is unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit of the ping that checks a released connection. A cancelled call may leave it in the middle of a statement. A
-/// connection that does not answer is discarded.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limits of a session. If the host of a worker disappears, its locks are released after 60 seconds. A wait for a lock ends after
 /// 30 seconds, which is less than the time in which a delivery notices a cancel. PostgreSQL's own defaults are two hours and
 /// forever.
@@ -37,19 +35,10 @@ impl Sql<sqlx::Postgres> {
     /// The address cannot be read, or the database does not answer.
     pub async fn connect(url: &str) -> Result<Self> {
         let options = PgConnectOptions::from_str(url)?.application_name("tidings");
-        let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(ACQUIRE_TIMEOUT);
-        let pool = pool.after_connect(|connection, _| {
-            Box::pin(async move { raw_sql(SESSION).execute(connection).await.map(drop) })
-        });
-        let pool = pool.after_release(|connection, _| {
-            Box::pin(async move {
-                let in_order = timeout(RELEASE_TIMEOUT, connection.ping()).await;
-                in_order.map_err(|_| sqlx::Error::Io(io::ErrorKind::TimedOut.into()))?.map(|()| true)
-            })
-        });
-        let pool = pool.connect_with(options).await?;
+        let pool = Arc::new(Pool::<sqlx::Postgres>::new(options, CONNECTIONS, ACQUIRE_TIMEOUT));
+        pool.acquire().await?.release();
         Ok(Self {
-            writer: pool.clone(),
+            writer: Arc::clone(&pool),
             reader: pool,
             past_the_dot: GroupCommit::default(),
             pseudonyms: OnceCell::new(),
@@ -61,7 +50,7 @@ impl Sql<sqlx::Postgres> {
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(&schema::POSTGRES).run(&self.writer).await?)
+        Ok(migrator(&schema::POSTGRES).run(&mut *self.writer.acquire().await?).await?)
     }
 }
 
@@ -70,6 +59,12 @@ impl Dialect for sqlx::Postgres {
     const BEGIN_READ: &'static str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
     const EACH_OF_1: &'static str = "jsonb_array_elements($1::jsonb)";
+
+    const HANGS_UP: bool = true;
+
+    async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
+        raw_sql(SESSION).execute(connection).await.map(drop)
+    }
 
     fn pick(statement: Variants) -> &'static str {
         statement.postgres
@@ -133,7 +128,7 @@ mod tests {
         let calls = join_all((0..CONNECTIONS).map(|_| store.digest(Uuid::nil())));
         let all_wait = async {
             let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'digests'::regclass";
-            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut *lock).await.unwrap() < i64::from(CONNECTIONS) {
+            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut *lock).await.unwrap() < CONNECTIONS as i64 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             went.send(()).unwrap();

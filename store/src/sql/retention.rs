@@ -103,7 +103,8 @@ impl<D: Dialect> Retention for Sql<D> {
             Kind::DeliveryEvents => COUNT_OLD_REPORTS,
         };
         within_timeout(async {
-            let (count,): (i64,) = query_as(statement).bind(before.as_millisecond()).fetch_one(&self.reader).await?;
+            let (count,): (i64,) =
+                query_as(statement).bind(before.as_millisecond()).fetch_one(&mut *self.reader.acquire().await?).await?;
             super::number(count)
         })
         .await

@@ -47,7 +47,7 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn read_returned(&self, key: &Key) -> Result<Option<Returned>> {
         let statement = query_as(RETURNED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let rows: Vec<ReturnedRow> = statement.fetch_all(&self.reader).await?;
+        let rows: Vec<ReturnedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
         let at = rows.iter().map(|row| row.first_at).min();
         let digests = rows.into_iter().map(|row| (row.digest_id, row.items)).collect();
         Ok(at.map(|at| Returned { at, digests }))
@@ -55,7 +55,7 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn read_returned_event(&self, key: &Key) -> Result<Option<Event>> {
         let statement = query_as(RETURNED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let row: Option<ReturnedEventRow> = statement.fetch_optional(&self.reader).await?;
+        let row: Option<ReturnedEventRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
         Ok(row.map(Event::from))
     }
 }

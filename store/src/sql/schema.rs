@@ -50,7 +50,7 @@ impl<D: Dialect> Sql<D> {
     /// [`Error::Broken`] names the command to run.
     pub async fn check(&self) -> Result<()> {
         let version = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
-        let (version,): (i64,) = sqlx::query_as(version).fetch_one(&self.reader).await?;
+        let (version,): (i64,) = sqlx::query_as(version).fetch_one(&mut *self.reader.acquire().await?).await?;
         if version < VERSION { Err(Error::Broken(NOT_MIGRATED.to_owned())) } else { Ok(()) }
     }
 }

@@ -3,16 +3,17 @@
 
 use std::{
     fs::{DirBuilder, OpenOptions},
-    future, io,
+    io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
     str::FromStr,
+    sync::Arc,
     time::Duration,
 };
 
 use sqlx::{
-    Connection as _,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteQueryResult, SqliteSynchronous},
+    SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult, SqliteSynchronous},
 };
 use tokio::sync::OnceCell;
 
@@ -20,13 +21,16 @@ use super::{
     Sql,
     dialect::{Dialect, Variants},
     group_commit::GroupCommit,
+    pool::Pool,
     schema::{self, migrator},
 };
 use crate::{Error, Result};
 
 /// Time limit of a wait for another process that writes, for example `tidings` on the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-const READERS: u32 = 4;
+const READERS: usize = 4;
+/// Time limit of a call's wait for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sql<sqlx::Sqlite> {
     /// Opens the file of `sqlite:PATH`. Creates a missing file and a missing folder.
@@ -43,16 +47,15 @@ impl Sql<sqlx::Sqlite> {
             .foreign_keys(true);
         let file = options.get_filename();
         create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
-        // A file does not hang up, and a test of the connection costs as much as a statement. On a full disk, however, SQLite rolls
-        // back by itself, sqlx 0.9.0 does not notice, and the connection can begin no transaction. Such a connection is dropped.
-        // The fault is gone when tests/it/store/full_disk.rs passes without `before_acquire`.
-        let pool = || {
-            let pool = SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
-            pool.before_acquire(|connection, _| Box::pin(future::ready(Ok(!connection.is_in_transaction()))))
-        };
-        let writer = pool().max_connections(1).connect_with(options.clone()).await?;
-        let reader = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-        Ok(Self { writer, reader, past_the_dot: GroupCommit::default(), pseudonyms: OnceCell::new() })
+        let writer = Pool::<sqlx::Sqlite>::new(options.clone(), 1, ACQUIRE_TIMEOUT);
+        writer.acquire().await?.release();
+        let reader = Pool::new(options.pragma("query_only", "ON"), READERS, ACQUIRE_TIMEOUT);
+        Ok(Self {
+            writer: Arc::new(writer),
+            reader: Arc::new(reader),
+            past_the_dot: GroupCommit::default(),
+            pseudonyms: OnceCell::new(),
+        })
     }
 
     /// Brings the tables to this version.
@@ -60,7 +63,7 @@ impl Sql<sqlx::Sqlite> {
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(&schema::SQLITE).run(&self.writer).await?)
+        Ok(migrator(&schema::SQLITE).run(&mut *self.writer.acquire().await?).await?)
     }
 }
 
@@ -85,6 +88,13 @@ impl Dialect for sqlx::Sqlite {
     /// `jsonb_each` in all statements that take fields of elements. The elements of `json_each` are text, which each field
     /// would parse again: 500 events take 3.1 ms to insert with it, and 1.7 ms with `jsonb_each`.
     const EACH_OF_1: &'static str = "jsonb_each($1)";
+
+    /// A file does not hang up.
+    const HANGS_UP: bool = false;
+
+    async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<()> {
+        Ok(())
+    }
 
     fn pick(statement: Variants) -> &'static str {
         statement.sqlite

@@ -95,7 +95,7 @@ impl<D: Dialect> Statistics for Sql<D> {
     async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>> {
         within_timeout(async {
             let counted = query_as(UNDELIVERED).bind(String::new()).bind(now.as_millisecond()).bind(i64::from(most));
-            let rows: Vec<UndeliveredRow> = counted.fetch_all(&self.reader).await?;
+            let rows: Vec<UndeliveredRow> = counted.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Into::into).collect())
         })
         .await
@@ -105,7 +105,7 @@ impl<D: Dialect> Statistics for Sql<D> {
     async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>> {
         within_timeout(async {
             let counted = query_as(REPORTED_BY_KIND).bind(after.as_millisecond()).bind(until.as_millisecond());
-            let rows: Vec<ReportedByKindRow> = counted.fetch_all(&self.reader).await?;
+            let rows: Vec<ReportedByKindRow> = counted.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Into::into).collect())
         })
         .await
@@ -115,7 +115,7 @@ impl<D: Dialect> Statistics for Sql<D> {
     async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>> {
         within_timeout(async {
             let counted = query_as(SUPPRESSED).bind(String::new()).bind(i64::from(most));
-            let rows: Vec<SuppressedRow> = counted.fetch_all(&self.reader).await?;
+            let rows: Vec<SuppressedRow> = counted.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Into::into).collect())
         })
         .await

@@ -107,7 +107,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
                 .bind(address)
                 .bind(i64::from(*limit))
                 .bind(pseudonym);
-            let rows: Vec<SuppressionRow> = rows.fetch_all(&self.reader).await?;
+            let rows: Vec<SuppressionRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Suppression::from).collect())
         })
         .await
@@ -119,7 +119,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
             let address = folded(address);
             let pseudonym = self.secret().await?.of(tenant, &address);
             let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address).bind(pseudonym);
-            let rows: Vec<ReasonRow> = statement.fetch_all(&self.reader).await?;
+            let rows: Vec<ReasonRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(|row| row.reason).collect())
         })
         .await

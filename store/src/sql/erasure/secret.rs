@@ -29,7 +29,7 @@ impl<D: Dialect> Sql<D> {
             let drawn = drawn.map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
             let hex = hex(&drawn);
             let put = query(PUT_SECRET).bind(ADDRESSES.to_owned()).bind(hex);
-            put.bind(Timestamp::now().as_millisecond()).execute(&self.writer).await?;
+            put.bind(Timestamp::now().as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
             // Another process may have been first.
             self.read_secret().await?.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
         });
@@ -37,7 +37,8 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn read_secret(&self) -> Result<Option<Pseudonyms>> {
-        let row = query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(&self.writer).await?;
+        let row =
+            query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(&mut *self.writer.acquire().await?).await?;
         Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))
     }
 }

@@ -1,0 +1,183 @@
+//! Connections that calls of the store share.
+//!
+//! A call that ended well releases its connection, and the next call takes the connection as it is. After every other call, for
+//! example one that was cancelled in the middle of a statement, the connection is asked first, and replaced unless it answers.
+
+use std::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
+
+use deadpool::{
+    Runtime,
+    managed::{self, Metrics, Object, PoolError, RecycleResult},
+};
+use sqlx::{Connection as _, raw_sql};
+use tokio::{runtime::Handle, time::timeout};
+
+use super::dialect::Dialect;
+
+/// The options with which a connection of the database is made.
+pub type Options<D> = <<D as sqlx::Database>::Connection as sqlx::Connection>::Options;
+
+/// Idle time after which a connection to another process is asked before its next use. A server that was restarted has hung up.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+/// Age at which a connection to another process is replaced: a session's memory in the server only grows.
+const MAX_AGE: Duration = Duration::from_mins(30);
+/// Time limit of the question.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A pool of connections to one database.
+pub struct Pool<D: Dialect>(managed::Pool<Connector<D>>);
+
+impl<D: Dialect> Pool<D> {
+    /// A pool of at most `size` connections, which are made when they are needed. A call waits at most `patience` for one.
+    pub fn new(options: Options<D>, size: usize, patience: Duration) -> Self {
+        let pool = managed::Pool::builder(Connector { options })
+            .max_size(size)
+            .wait_timeout(Some(patience))
+            .create_timeout(Some(patience))
+            .recycle_timeout(Some(ANSWER_TIMEOUT))
+            .runtime(Runtime::Tokio1);
+        Self(pool.build().expect("a runtime is there for the timeouts"))
+    }
+
+    /// A connection, once one is free.
+    pub async fn acquire(&self) -> Result<Lease<D>, sqlx::Error> {
+        match self.0.get().await {
+            Ok(live) => Ok(Lease(live)),
+            Err(PoolError::Backend(error)) => Err(error),
+            Err(PoolError::Timeout(_)) => Err(sqlx::Error::PoolTimedOut),
+            Err(PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_)) => {
+                Err(sqlx::Error::PoolClosed)
+            }
+        }
+    }
+
+    /// A transaction that begins with `statement`.
+    pub async fn begin(&self, statement: &'static str) -> Result<Work<D>, sqlx::Error> {
+        Work::begin(self.acquire().await?, statement).await
+    }
+}
+
+/// Makes connections, and decides which of them may be used again.
+pub struct Connector<D: Dialect> {
+    options: Options<D>,
+}
+
+/// A connection of the pool.
+pub struct Live<D: Dialect> {
+    connection: D::Connection,
+    /// The call that had it ended well.
+    in_order: bool,
+}
+
+impl<D: Dialect> managed::Manager for Connector<D> {
+    type Type = Live<D>;
+    type Error = sqlx::Error;
+
+    async fn create(&self) -> Result<Live<D>, sqlx::Error> {
+        let mut connection = D::Connection::connect_with(&self.options).await?;
+        D::prepare(&mut connection).await?;
+        Ok(Live { connection, in_order: false })
+    }
+
+    async fn recycle(&self, live: &mut Live<D>, metrics: &Metrics) -> RecycleResult<sqlx::Error> {
+        if D::HANGS_UP && metrics.age() > MAX_AGE {
+            return Err(managed::RecycleError::message("the connection is old"));
+        }
+        let in_order = std::mem::replace(&mut live.in_order, false);
+        if !in_order || (D::HANGS_UP && metrics.last_used() > ASK_AFTER) {
+            live.connection.ping().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection in use by one call.
+pub struct Lease<D: Dialect>(Object<Connector<D>>);
+
+impl<D: Dialect> Lease<D> {
+    /// Gives the connection back after a call that ended well.
+    pub fn release(mut self) {
+        self.0.in_order = true;
+    }
+
+    /// Closes the connection.
+    fn close(self) {
+        drop(Object::take(self.0));
+    }
+}
+
+impl<D: Dialect> Deref for Lease<D> {
+    type Target = D::Connection;
+
+    fn deref(&self) -> &D::Connection {
+        &self.0.connection
+    }
+}
+
+impl<D: Dialect> DerefMut for Lease<D> {
+    fn deref_mut(&mut self) -> &mut D::Connection {
+        &mut self.0.connection
+    }
+}
+
+/// A transaction. Dropped without a commit, it is rolled back.
+pub struct Work<D: Dialect> {
+    /// `None` once the transaction ended.
+    lease: Option<Lease<D>>,
+}
+
+impl<D: Dialect> Work<D> {
+    async fn begin(lease: Lease<D>, statement: &'static str) -> Result<Self, sqlx::Error> {
+        let mut work = Self { lease: Some(lease) };
+        raw_sql(statement).execute(&mut *work).await?;
+        Ok(work)
+    }
+
+    pub async fn commit(self) -> Result<(), sqlx::Error> {
+        self.end("COMMIT").await
+    }
+
+    pub async fn rollback(self) -> Result<(), sqlx::Error> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        raw_sql(statement).execute(&mut *self).await?;
+        if let Some(lease) = self.lease.take() {
+            lease.release();
+        }
+        Ok(())
+    }
+}
+
+impl<D: Dialect> Drop for Work<D> {
+    fn drop(&mut self) {
+        let Some(mut lease) = self.lease.take() else { return };
+        // A connection that cannot roll back, or without a runtime, is closed, and the database rolls back.
+        let Ok(runtime) = Handle::try_current() else { return lease.close() };
+        runtime.spawn(async move {
+            let rollback = raw_sql("ROLLBACK").execute(&mut *lease);
+            match timeout(ANSWER_TIMEOUT, rollback).await {
+                Ok(Ok(_)) => lease.release(),
+                _ => lease.close(),
+            }
+        });
+    }
+}
+
+impl<D: Dialect> Deref for Work<D> {
+    type Target = D::Connection;
+
+    fn deref(&self) -> &D::Connection {
+        self.lease.as_ref().expect("a transaction that ended is gone")
+    }
+}
+
+impl<D: Dialect> DerefMut for Work<D> {
+    fn deref_mut(&mut self) -> &mut D::Connection {
+        self.lease.as_mut().expect("a transaction that ended is gone")
+    }
+}
