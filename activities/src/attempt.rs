@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_mail::smtp::{AttemptOutcome, Withdrawal};
 use tidings_model::{
     attempt::{AttemptClass, Phase},
-    records::{AttemptRecord, AttemptStart, Message},
+    records::{AttemptRecord, AttemptStart, FirstAttempt, Message, Unattempted},
     settings::{Guarantee, Stream},
     step::{Closed, Sent},
 };
@@ -72,6 +72,8 @@ pub(crate) struct DeliveryAttempt<'a> {
     outgoing: Outgoing<'a>,
     route: Route<'a>,
     pub number: u32,
+    /// Set if the ledger hears of the attempt when it comes to its dot, or ends.
+    first: Option<FirstAttempt>,
     pub message: Box<Message>,
     had_ambiguous_attempt: bool,
 }
@@ -83,17 +85,53 @@ impl<'a> Outgoing<'a> {
         Self { store: &*deps.store, relays: &deps.relays, stream, soft_bounces, id, last, now }
     }
 
+    /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn begin_first(self, unattempted: Unattempted) -> Result<Beginning<'a>, Error> {
+        let route = match self.route().await? {
+            Ok(route) => route,
+            Err(waiting) => return Ok(Beginning::NotBegun(waiting)),
+        };
+        let Unattempted { message, epoch } = unattempted;
+        let first = FirstAttempt {
+            message: self.id,
+            relay: route.name().to_owned(),
+            begun_at: self.now,
+            epoch,
+            nonce: Uuid::new_v4(),
+        };
+        let (first, message) = (Some(first), Box::new(message));
+        let had_ambiguous_attempt = false;
+        Ok(Beginning::Begun(DeliveryAttempt {
+            outgoing: self,
+            route,
+            number: 1,
+            first,
+            message,
+            had_ambiguous_attempt,
+        }))
+    }
+
+    /// The relay for an attempt, or the answer while none may be used.
+    async fn route(&self) -> Result<Result<Route<'a>, Sent>, Error> {
+        let Self { store, relays, stream, id, now, .. } = self;
+        Ok(match relays.choose(*store, &stream.relays, *id, *now).await? {
+            Choice::By(route) => Ok(route),
+            Choice::Wait { until, why } => Err(Sent::Waiting { until, why, pause: None, too_large: None }),
+        })
+    }
+
     /// Chooses a relay and records that an attempt begins.
     ///
     /// # Errors
     /// The store cannot answer.
     pub async fn begin(self) -> Result<Beginning<'a>, Error> {
-        let Self { store, relays, stream, id, now, .. } = self;
-        let route = match relays.choose(store, &stream.relays, id, now).await? {
-            Choice::By(route) => route,
-            Choice::Wait { until, why } => {
-                return Ok(Beginning::NotBegun(Sent::Waiting { until, why, pause: None, too_large: None }));
-            }
+        let Self { store, id, now, .. } = self;
+        let route = match self.route().await? {
+            Ok(route) => route,
+            Err(waiting) => return Ok(Beginning::NotBegun(waiting)),
         };
         let (number, ambiguous, had_ambiguous_attempt, message) =
             match store.begin_attempt(id, route.name(), now).await? {
@@ -108,7 +146,8 @@ impl<'a> Outgoing<'a> {
             alert::ended(id, &message.origin, &closed);
             return Ok(self.give_up(&route, closed).await);
         }
-        Ok(Beginning::Begun(DeliveryAttempt { outgoing: self, route, number, message, had_ambiguous_attempt }))
+        let first = None;
+        Ok(Beginning::Begun(DeliveryAttempt { outgoing: self, route, number, first, message, had_ambiguous_attempt }))
     }
 
     async fn give_up(&self, route: &Route<'_>, closed: Closed) -> Beginning<'a> {
@@ -147,7 +186,12 @@ impl DeliveryAttempt<'_> {
             Ok(ready) => ready,
             Err(delivery) => return delivery,
         };
-        match self.outgoing.store.past_the_dot(*id, self.number, self.outgoing.now).await {
+        let Outgoing { store, now, .. } = self.outgoing;
+        let recorded = match &self.first {
+            Some(first) => store.first_past_the_dot(first, now).await,
+            None => store.past_the_dot(*id, self.number, now).await,
+        };
+        match recorded {
             Ok(true) => ready.dot().await,
             Ok(false) => ready.withdraw(Withdrawal::Fenced),
             Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
@@ -183,7 +227,11 @@ impl DeliveryAttempt<'_> {
     async fn record(&self, delivery: &AttemptOutcome, verdict: &Verdict) -> Result<(), Error> {
         let Outgoing { store, id, now, .. } = self.outgoing;
         loop {
-            let recorded = store.end_attempt(id, self.number, &verdict.end, now).await.map_err(Error::from);
+            let recorded = match &self.first {
+                Some(first) if !is_past_the_dot(delivery) => store.end_first_attempt(first, &verdict.end, now).await,
+                _ => store.end_attempt(id, self.number, &verdict.end, now).await,
+            };
+            let recorded = recorded.map_err(Error::from);
             if !waits_to_repeat(delivery, &recorded).await {
                 return recorded;
             }
@@ -205,12 +253,15 @@ impl DeliveryAttempt<'_> {
 /// Waits and answers `true` if a call of the store is to be repeated. Past the dot only this process knows what happened,
 /// so that it waits for a store that is unavailable.
 pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, Error>) -> bool {
-    let past_the_dot = matches!(delivery.phase, Phase::Dot | Phase::Done);
-    let repeats = past_the_dot && answer.as_ref().is_err_and(is_unavailable);
+    let repeats = is_past_the_dot(delivery) && answer.as_ref().is_err_and(is_unavailable);
     if repeats {
         tokio::time::sleep(RECORD_AGAIN).await;
     }
     repeats
+}
+
+const fn is_past_the_dot(delivery: &AttemptOutcome) -> bool {
+    matches!(delivery.phase, Phase::Dot | Phase::Done)
 }
 
 /// `true` if the store may answer later.

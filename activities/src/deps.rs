@@ -36,11 +36,15 @@ impl Deps {
 
     /// The facts about the key's recipient. On a laptop an unknown recipient is invented.
     pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {
-        let mut facts = self.store.facts(key).await?;
+        Ok(self.invented(key, self.store.facts(key).await?))
+    }
+
+    /// The facts, on a laptop with an invented recipient for an unknown one.
+    pub(crate) fn invented(&self, key: &Key, mut facts: Facts) -> Facts {
         if facts.recipient.is_none() && self.settings.unknown_recipients == UnknownRecipients::Invent {
             facts.recipient = Some(Recipient::invented(key));
         }
-        Ok(facts)
+        facts
     }
 }
 

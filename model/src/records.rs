@@ -194,6 +194,17 @@ pub struct Group {
     pub actors: Vec<String>,
 }
 
+/// A due window whose digest is claimed with its message in one write.
+pub struct RenderedClaim<'a> {
+    pub window: &'a Window,
+    /// All events of the digest.
+    pub events: &'a [Event],
+    pub planned: Option<&'a Planned>,
+    /// Made of `events`.
+    pub message: &'a Message,
+    pub now: Timestamp,
+}
+
 /// An end that comes from the workflow or from admission.
 pub struct Closing<'a> {
     pub window: &'a Window,

@@ -1,7 +1,8 @@
-//! The pure decisions of rules 8 to 18: when a window is due, and whether it may become a digest.
+//! The pure decisions of rules 8 to 19: when a window is due, if it may become a digest, and what the digest shows.
 
 pub mod admission;
 pub mod cadence;
+pub mod contents;
 pub mod deadline;
 pub mod effective;
 pub mod frequency;

@@ -1,6 +1,9 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::records::{AttemptEnd, AttemptRecord, AttemptStart};
+use tidings_model::{
+    Key,
+    records::{AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, Unattempted},
+};
 use uuid::Uuid;
 
 use crate::Result;
@@ -11,6 +14,18 @@ use crate::Result;
 /// send the final dot nor end the message.
 #[async_trait]
 pub trait Attempts: Send + Sync + 'static {
+    /// Reads the facts about a key and, if no attempt of its digest's message is recorded and the message has no end, the message.
+    /// Its first attempt needs no [`begin_attempt`](Self::begin_attempt).
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)>;
+
+    /// Records a first attempt that is about to send the final dot. Returns `false` if another attempt was recorded before, or if
+    /// the message has an end or was reopened: the dot must not be sent. The same attempt may ask again.
+    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
+
+    /// Records a first attempt that ended before the final dot, with its end. Changes nothing where
+    /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
+    async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
     /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes. An earlier attempt
     /// that is past the dot and has no end becomes ambiguous.
     async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart>;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key,
-    records::{ClaimLimits, Claimed, Contents},
+    records::{ClaimLimits, Claimed, Contents, Facts, RenderedClaim},
     settings::Cap,
     step::Window,
 };
@@ -14,6 +14,14 @@ use crate::Result;
 /// The step from a due window to a digest with contents.
 #[async_trait]
 pub trait Claims: Send + Sync + 'static {
+    /// Reads the facts about the key of a due window, and `true` if the window is *fresh*: the ledger has no digest of it, and of
+    /// the key neither a returned event nor a retract.
+    async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
+
+    /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and writes nothing if the window
+    /// is not fresh any more, or if the ledger has one of its events.
+    async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool>;
+
     /// Makes a window a digest, in one transaction.
     ///
     /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,

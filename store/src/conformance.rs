@@ -17,6 +17,8 @@ mod dead_letters;
 mod delivery_events;
 mod directory;
 mod erasure;
+mod first_attempts;
+mod fresh;
 mod ledger;
 mod left_behind;
 mod listings;
@@ -65,6 +67,21 @@ macro_rules! conformance {
 }
 
 conformance! {
+    fresh {
+        a_fresh_window_becomes_a_digest_with_its_message_at_once,
+        a_window_with_a_known_event_is_not_claimed_with_its_message,
+        a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh,
+        contents_of_events_are_those_that_the_store_reads,
+    }
+    first_attempts {
+        a_first_attempt_is_recorded_with_its_dot_and_ends,
+        of_two_first_attempts_one_sends,
+        a_begun_attempt_fences_the_first_one,
+        a_drop_fences_a_first_attempt_also_after_a_reopen,
+        a_first_attempt_that_ends_early_is_recorded_once,
+        a_first_attempt_withdrawn_after_its_record_ends,
+        an_unknown_message_has_no_first_attempt,
+    }
     directory {
         an_unknown_user_wants_mail_and_chose_nothing,
         of_one_persons_entries_the_last_counts,

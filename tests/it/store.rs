@@ -4,3 +4,4 @@ mod full_disk;
 mod outage;
 mod retention;
 mod retention_alerts;
+mod statements;

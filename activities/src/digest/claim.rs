@@ -1,14 +1,21 @@
 //! `load`: claims the events of a due window, defers the window, or ends it.
+//!
+//! The claim of an ordinary window stores its message, too: the window's digest is new, and its events are all in the input. Every
+//! other window is claimed by the ledger, which knows what else belongs to it, and `render` makes its message.
 
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts},
-    rules::admission::{Admission, admit, capped},
-    settings::{FrequencyLimits, OverLimit},
+    records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
+    rules::{
+        admission::{Admission, admit, capped},
+        contents::contents,
+    },
+    settings::{Cap, FrequencyLimits, OverLimit},
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
 };
 
+use super::email::{Composed, Email};
 use crate::{
     deps::{Deps, now},
     error::Error,
@@ -22,7 +29,8 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
     let now = now(input.asked_at);
     let settings = deps.digest(&input.window.key)?;
     let limits = input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
-    let facts = deps.facts(&input.window.key).await?;
+    let (facts, fresh) = deps.store.facts_for_claim(&input.window).await?;
+    let facts = deps.invented(&input.window.key, facts);
     match admit(settings, &limits, &facts, input, now) {
         Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
         Admission::Paused(pause) => {
@@ -30,18 +38,50 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
         }
         Admission::Changed => Ok(ClaimAnswer::Changed),
         Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
-        Admission::Admitted => claim(deps, input, &limits, &facts, now).await,
+        Admission::Admitted => {
+            let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
+            if fresh
+                && cap.is_none()
+                && let Some(answer) = claim_rendered(deps, input, &facts, now).await?
+            {
+                return Ok(answer);
+            }
+            claim(deps, input, &limits, cap, &facts, now).await
+        }
     }
+}
+
+/// Claims a fresh window with its message. `None`: the window needs the ledger, or its message does not work; nothing is written.
+async fn claim_rendered(
+    deps: &Deps,
+    input: &ClaimInput,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<Option<ClaimAnswer>, Error> {
+    let ClaimInput { events, planned, .. } = input;
+    let Some(recipient) = &facts.recipient else { return Ok(None) };
+    if events.is_empty() || events.iter().any(|event| facts.preferences.off.contains(&event.category)) {
+        return Ok(None);
+    }
+    let window = &input.due_window();
+    let contents = contents(events, now, deps.digest(&window.key)?.max_items);
+    let email = Email { window, facts, recipient, date: now };
+    // `render` reports why a message does not work.
+    let Ok(Composed::Message(message)) = email.compose(deps, &contents) else { return Ok(None) };
+    let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, now };
+    let claimed = deps.store.claim_rendered(claim).await?;
+    let (items, groups) = (contents.items, contents.groups);
+    Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
 }
 
 async fn claim(
     deps: &Deps,
     input: &ClaimInput,
     limits: &FrequencyLimits,
+    cap: Option<Cap>,
     facts: &Facts,
     now: Timestamp,
 ) -> Result<ClaimAnswer, Error> {
-    let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
     let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
         Claimed::Capped { until } => match capped(deps.digest(&input.window.key)?, limits, facts, &input.window, until)
@@ -52,7 +92,7 @@ async fn claim(
             }
         },
         Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
-            Ok(ClaimAnswer::Claimed { items, groups, taken })
+            Ok(ClaimAnswer::Claimed { items, groups, taken, rendered: false })
         }
         Claimed::Claim(claim) => {
             // Events that the claim did not take are not part of this end.

@@ -15,7 +15,7 @@ use tidings_model::{
 
 use crate::{deps::Deps, error::Error};
 
-/// The email of a window, before the window's contents are read.
+/// The email of a window, apart from the window's contents.
 pub(super) struct Email<'a> {
     pub window: &'a Window,
     pub facts: &'a Facts,
@@ -26,23 +26,22 @@ pub(super) struct Email<'a> {
 
 /// The answer of [`Email::compose`].
 pub(super) enum Composed {
-    /// A message that counts `items` events.
-    Message { message: Box<Message>, items: u64 },
+    /// The message.
+    Message(Box<Message>),
     /// The directory's address of the recipient is invalid. `why` says so.
     Undeliverable { why: String },
 }
 
 impl Email<'_> {
-    /// Reads the window's contents, at most `max_groups` of them, and makes the message.
+    /// Makes the message of the window's contents.
     ///
     /// # Errors
-    /// The store cannot answer, the digest type is not configured, no template works, or the DKIM key cannot sign.
-    pub async fn compose(&self, deps: &Deps, max_groups: u32) -> Result<Composed, Error> {
+    /// The digest type is not configured, no template works, or the DKIM key cannot sign.
+    pub fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
         let Self { window, recipient, date, .. } = *self;
         let settings = deps.digest(&window.key)?;
-        let contents = deps.store.contents(window, max_groups).await?;
         let links = self.links(deps);
-        let rendered = self.render(deps, &links, &contents)?;
+        let rendered = self.render(deps, &links, contents)?;
         if rendered.fallback.is_some() {
             // The reason may quote an event. `tidings template check` gives it for the sample.
             tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
@@ -90,7 +89,7 @@ impl Email<'_> {
             template: rendered.template,
             created_at: date,
         };
-        Ok(Composed::Message { message: Box::new(message), items: contents.items })
+        Ok(Composed::Message(Box::new(message)))
     }
 
     /// The links of the recipient. They are the same each time.

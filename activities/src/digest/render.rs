@@ -17,7 +17,7 @@ use crate::{
 /// The most groups that an email shows after a relay found the full one too large.
 const FEW_GROUPS: u32 = 5;
 
-/// Renders the email and stores it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
+/// Renders the email and stores it, unless the claim stored it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
 /// or has an invalid address, or if no shorter email is possible.
 ///
 /// # Errors
@@ -25,6 +25,9 @@ const FEW_GROUPS: u32 = 5;
 pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     if let Some(too_large) = &input.too_large {
         return render_shorter(deps, input, too_large).await;
+    }
+    if input.stored {
+        return Ok(Rendered::Stored);
     }
     let window = &input.window;
     let now = now(input.asked_at);
@@ -34,9 +37,10 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
         None => "the recipient left the directory".to_owned(),
         Some(recipient) => loop {
             let email = Email { window, facts: &facts, recipient, date: now };
-            match email.compose(deps, max_groups).await? {
-                Composed::Message { message, items } => {
-                    if deps.store.put_message(&message, Some(items)).await? {
+            let contents = deps.store.contents(window, max_groups).await?;
+            match email.compose(deps, &contents)? {
+                Composed::Message(message) => {
+                    if deps.store.put_message(&message, Some(contents.items)).await? {
                         return Ok(Rendered::Stored);
                     }
                     // The digest has other events by now: render again.
@@ -89,8 +93,9 @@ pub(super) async fn shorten(
 async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Result<Option<Message>, Error> {
     let facts = deps.facts(&window.key).await?;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
-    match (Email { window, facts: &facts, recipient, date }).compose(deps, FEW_GROUPS).await? {
-        Composed::Message { message, .. } => Ok(Some(*message)),
+    let contents = deps.store.contents(window, FEW_GROUPS).await?;
+    match (Email { window, facts: &facts, recipient, date }).compose(deps, &contents)? {
+        Composed::Message(message) => Ok(Some(*message)),
         Composed::Undeliverable { .. } => Ok(None),
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tidings_mail::smtp::AttemptOutcome;
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, Closing, Facts, Origin},
+    records::{Actor, Closing, Facts, Origin, Unattempted},
     rules::{effective::consent_or_suppression_block, pause},
     settings::StreamName,
     step::{Closed, Outcome, Returned, SendInput, Sent, Window},
@@ -55,8 +55,9 @@ async fn attempt(
 ) -> Result<Cancellable<Sent>, Error> {
     let SendInput { window, failed, asked_at, shortens, .. } = input;
     let now = now(*asked_at);
-    let facts = deps.facts(&window.key).await?;
-    if let Some(closed) = blocked(deps, window, &facts).await? {
+    let (facts, unattempted) = deps.store.facts_for_attempt(&window.key, window.digest_id).await?;
+    let facts = deps.invented(&window.key, facts);
+    if let Some(closed) = blocked(deps, window, &facts, unattempted.as_ref()).await? {
         return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
     }
     if let Some(waiting) = paused(deps, window, &facts, now) {
@@ -64,7 +65,13 @@ async fn attempt(
     }
     let stream = &deps.settings.streams.bulk;
     let again_in = stream.retry_delay(failed.saturating_add(1));
-    let attempt = match Outgoing::new(deps, stream, window.digest_id, again_in.is_none(), now).begin().await? {
+    let outgoing = Outgoing::new(deps, stream, window.digest_id, again_in.is_none(), now);
+    // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
+    let beginning = match unattempted.filter(|_| *shortens) {
+        Some(unattempted) => outgoing.begin_first(unattempted).await?,
+        None => outgoing.begin().await?,
+    };
+    let attempt = match beginning {
         Beginning::Begun(attempt) => attempt,
         Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
     };
@@ -83,15 +90,26 @@ async fn attempt(
 
 /// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was
 /// rendered, and the directory may have another address by now.
-async fn blocked(deps: &Deps, window: &Window, facts: &Facts) -> Result<Option<Closed>, Error> {
+async fn blocked(
+    deps: &Deps,
+    window: &Window,
+    facts: &Facts,
+    unattempted: Option<&Unattempted>,
+) -> Result<Option<Closed>, Error> {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Ok(Some(block.closed()));
     }
-    let Some(message) = deps.store.message(window.digest_id).await? else { return Ok(None) };
-    if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == message.envelope_to) {
+    let envelope_to = match unattempted {
+        Some(unattempted) => unattempted.message.envelope_to.clone(),
+        None => match deps.store.message(window.digest_id).await? {
+            Some(message) => message.envelope_to,
+            None => return Ok(None),
+        },
+    };
+    if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == envelope_to) {
         return Ok(None);
     }
-    let reasons = deps.store.suppressed(&window.key.tenant, &message.envelope_to).await?;
+    let reasons = deps.store.suppressed(&window.key.tenant, &envelope_to).await?;
     let reason = reasons.into_iter().find(|reason| reason.forbids(StreamName::Bulk));
     let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))

@@ -211,6 +211,30 @@ pub enum AttemptStart {
     Closed(Closed),
 }
 
+/// A message without an end that no attempt was recorded of.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unattempted {
+    /// The message, with its bytes.
+    pub message: Message,
+    /// See [`FirstAttempt::epoch`].
+    pub epoch: u64,
+}
+
+/// The first attempt of a message. The ledger hears of it when it comes to the final dot, or when it ends before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstAttempt {
+    /// The message.
+    pub message: Uuid,
+    /// The relay's name.
+    pub relay: String,
+    /// Start of the attempt.
+    pub begun_at: Timestamp,
+    /// Number of the message's reopens when the attempt began. A later reopen fences the attempt.
+    pub epoch: u64,
+    /// A random value: another first attempt of the message has another one.
+    pub nonce: Uuid,
+}
+
 /// The end of an attempt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AttemptEnd {

@@ -66,6 +66,9 @@ pub enum ClaimAnswer {
         groups: u64,
         /// Number of events in the ledger now; see [`Ending::taken`].
         taken: u64,
+        /// The claim stored the message, too, so that `render` has nothing to do. A former version does not send it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        rendered: bool,
     },
     /// The digest ended without a message, and the ledger has the reason.
     Nothing(Ending),

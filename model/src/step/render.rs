@@ -13,6 +13,9 @@ pub struct RenderInput {
     pub asked_at: Timestamp,
     /// The claimed window.
     pub window: Window,
+    /// Set if the claim stored the message; see [`ClaimAnswer::Claimed`](super::ClaimAnswer::Claimed).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
     /// Set if the outbox has the message and a relay found it too large: make a shorter one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_large: Option<TooLarge>,

@@ -4,16 +4,22 @@
 //! thereby fences it.
 
 use super::columns::row;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Variants};
+use super::directory::{FactsRow, facts};
 use super::ending::FENCE;
-use super::message::{MESSAGE, MessageRow};
-use super::{Sql, no_nul, number, within_timeout};
+use super::group_commit::Dot;
+use super::message::{LockedMessage, MESSAGE, MessageRow};
+use super::{Sql, no_nul, number, or_zero, within_timeout};
 use crate::{Attempts, Error, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::{query, query_as};
+use sqlx::{FromRow as _, query, query_as};
+use tidings_model::Key;
 use tidings_model::attempt::{AttemptClass, Phase};
-use tidings_model::records::{AttemptEnd, AttemptRecord, AttemptStart, LateEnd, Message, MessageState};
+use tidings_model::records::{
+    AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, Unattempted,
+};
+use tidings_model::step::Closed;
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -24,6 +30,33 @@ FROM attempts WHERE message = $1";
 
 pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
+
+/// Tenant, digest type, user, `$4` message.
+pub const FACTS_FOR_ATTEMPT: &str = facts!(
+    ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
+       m.message_id, m.subject, m.bytes, m.template, m.created_at, m.may_repeat, m.epoch",
+    "
+LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4)"
+);
+
+/// `$1` message, `$2` relay, `$3` begun, `$4` past the dot, `$5` nonce, `$6` epoch. Inserts a row if the attempt is the first one.
+pub const FIRST_ATTEMPT: Variants = Variants {
+    sqlite: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5 FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6
+ON CONFLICT DO NOTHING",
+    postgres: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5
+FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6 FOR UPDATE) m
+ON CONFLICT DO NOTHING",
+};
+
+/// `$1` message, `$2` nonce. Finds the row of a first attempt that is under way.
+pub const IS_FIRST_ATTEMPT: &str = "
+SELECT 1 FROM attempts
+WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
 
 pub const END_ATTEMPT: &str = "
 UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')
@@ -66,6 +99,40 @@ pub enum Standing {
 
 #[async_trait]
 impl<D: Dialect> Attempts for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(key = %key, message = %message), err(level = "debug"))]
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)> {
+        within_timeout(async {
+            let mut connection = self.reader.acquire().await?;
+            let statement = query(FACTS_FOR_ATTEMPT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
+            connection.release();
+            let unattempted = match UnattemptedRow::from_row(&row)?.epoch {
+                Some(epoch) => Some(Unattempted { message: MessageRow::from_row(&row)?.into(), epoch }),
+                None => None,
+            };
+            Ok((FactsRow::from_row(&row)?.facts(key), unattempted))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %first.message), err(level = "debug"))]
+    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
+        within_timeout(self.commit_past_the_dot(Dot::First(first.clone()), now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %first.message), err(level = "debug"))]
+    async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let locked = Self::lock_message(&mut tx, first.message).await?;
+            if Self::insert_first(&mut tx, first, None).await? || Self::is_first(&mut tx, first).await? {
+                Self::end_locked(&mut tx, locked, first.message, 1, end, now).await?;
+            }
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(message = %message, relay), err(level = "debug"))]
     async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart> {
         within_timeout(async {
@@ -97,38 +164,24 @@ impl<D: Dialect> Attempts for Sql<D> {
 
     #[instrument(level = "debug", skip_all, fields(message = %message, attempt), err(level = "debug"))]
     async fn past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
-        within_timeout(self.commit_past_the_dot(message, attempt, now)).await
+        within_timeout(self.commit_past_the_dot(Dot::Begun { message, number: attempt }, now)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(message = %message, attempt), err(level = "debug"))]
     async fn end_attempt(&self, message: Uuid, attempt: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
         within_timeout(async {
+            if let Some(closed) = &end.closed
+                && Self::closes_at_once(end)
+            {
+                let mut tx = self.write().await?;
+                if Self::close_with_attempt(&mut tx, message, attempt, (end, closed), now).await? {
+                    return Ok(tx.commit().await?);
+                }
+                tx.rollback().await?;
+            }
             let mut tx = self.write().await?;
             let locked = Self::lock_message(&mut tx, message).await?;
-            let standing = Self::record_end(&mut tx, message, attempt, end, now).await?;
-            let current = standing == Standing::Current;
-            // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
-            let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
-            // Where this is the end, the end says so itself.
-            if sent && locked.closed.is_some() {
-                for statement in [SENT_DIGEST, SENT_MESSAGE] {
-                    query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *tx).await?;
-                }
-            }
-            if let (true, Some(suppression)) =
-                (current && Self::suppresses(&mut tx, message, end).await?, &end.suppress)
-            {
-                Self::write_suppression(&mut tx, suppression).await?;
-            }
-            match (&end.closed, locked.closed) {
-                (Some(closed), None) if current || sent => {
-                    Self::end(&mut tx, message, closed, end.return_events, now).await?;
-                }
-                (None, None) if current => {
-                    Self::set_state(&mut tx, message.to_string(), MessageState::Deferred).await?;
-                }
-                _ => {}
-            }
+            Self::end_locked(&mut tx, locked, message, attempt, end, now).await?;
             Ok(tx.commit().await?)
         })
         .await
@@ -163,6 +216,72 @@ impl<D: Dialect> Sql<D> {
         Ok(alike >= before)
     }
 
+    /// `true` for an end that changes only attempt, message and digest.
+    const fn closes_at_once(end: &AttemptEnd) -> bool {
+        end.suppress.is_none() && !end.return_events
+    }
+
+    /// Ends the message and its digest with an attempt that is under way. `false`: something of it has ended before, and the
+    /// caller rolls back. The statements lock the rows in the order of [`lock_message`](Self::lock_message).
+    async fn close_with_attempt(
+        connection: &mut D::Connection,
+        message: Uuid,
+        attempt: u32,
+        (end, closed): (&AttemptEnd, &Closed),
+        now: Timestamp,
+    ) -> Result<bool> {
+        Ok(Self::end(&mut *connection, message, closed, false, now).await?
+            && Self::writes_end(connection, END_ATTEMPT, message, attempt, end, now).await?)
+    }
+
+    /// Records the end of an attempt of a message that is locked.
+    async fn end_locked(
+        connection: &mut D::Connection,
+        locked: LockedMessage,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<()> {
+        let standing = Self::record_end(&mut *connection, message, attempt, end, now).await?;
+        let current = standing == Standing::Current;
+        // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
+        let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
+        // Where this is the end, the end says so itself.
+        if sent && locked.closed.is_some() {
+            for statement in [SENT_DIGEST, SENT_MESSAGE] {
+                query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            }
+        }
+        if let (true, Some(suppression)) =
+            (current && Self::suppresses(&mut *connection, message, end).await?, &end.suppress)
+        {
+            Self::write_suppression(&mut *connection, suppression).await?;
+        }
+        match (&end.closed, locked.closed) {
+            (Some(closed), None) if current || sent => {
+                Self::end(&mut *connection, message, closed, end.return_events, now).await?;
+            }
+            (None, None) if current => {
+                Self::set_state(&mut *connection, message.to_string(), MessageState::Deferred).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Inserts the row of a first attempt. `false`: the attempt is not the first one, or it is fenced.
+    pub(super) async fn insert_first(
+        connection: &mut D::Connection,
+        first: &FirstAttempt,
+        past_the_dot_at: Option<Timestamp>,
+    ) -> Result<bool> {
+        let insert = query(D::pick(FIRST_ATTEMPT)).bind(first.message.to_string()).bind(&first.relay);
+        let insert = insert.bind(first.begun_at.as_millisecond()).bind(or_zero(past_the_dot_at));
+        let insert = insert.bind(first.nonce.to_string()).bind(first.epoch.cast_signed());
+        Ok(D::rows(&insert.execute(connection).await?) > 0)
+    }
+
     async fn record_end(
         connection: &mut D::Connection,
         message: Uuid,
@@ -170,17 +289,36 @@ impl<D: Dialect> Sql<D> {
         end: &AttemptEnd,
         now: Timestamp,
     ) -> Result<Standing> {
-        for (statement, standing) in [(END_ATTEMPT, Standing::Current), (LATE_END, Standing::Late)] {
-            let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
-            let update =
-                update.bind(now.as_millisecond()).bind(end.phase.name().to_owned()).bind(end.class.name().to_owned());
-            let update = update.bind(no_nul(&end.reply)).bind(end.relay_id.clone().unwrap_or_default());
-            if D::rows(&update.execute(&mut *connection).await?) > 0 {
-                return Ok(standing);
-            }
+        if Self::writes_end(&mut *connection, END_ATTEMPT, message, attempt, end, now).await? {
+            return Ok(Standing::Current);
         }
-        Ok(Standing::Repeated)
+        let late = Self::writes_end(connection, LATE_END, message, attempt, end, now).await?;
+        Ok(if late { Standing::Late } else { Standing::Repeated })
     }
+
+    /// Reports if the statement finds the attempt.
+    async fn writes_end(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
+        let update =
+            update.bind(now.as_millisecond()).bind(end.phase.name().to_owned()).bind(end.class.name().to_owned());
+        let update = update.bind(no_nul(&end.reply)).bind(end.relay_id.clone().unwrap_or_default());
+        Ok(D::rows(&update.execute(connection).await?) > 0)
+    }
+}
+
+row! {
+/// The columns of [`FACTS_FOR_ATTEMPT`] besides facts and message.
+pub struct UnattemptedRow {
+    /// `None`: no message without an end and without an attempt.
+    epoch: Option<u64>,
+}
 }
 
 row! {

@@ -1,23 +1,56 @@
 //! A due window becomes a digest: returned events, exclusions, and the cap of the recipient.
 
-use super::columns::Column;
+use super::columns::{Column, row};
 use super::dialect::{Dialect, Variants};
+use super::directory::{FactsRow, facts};
 use super::exclusion::{COUNT_EXCLUDED, opted_out};
-use super::{Sql, number, within_timeout};
+use super::{Sql, no_nul, number, within_timeout};
 use crate::{Claims, Error, Result};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use sqlx::{query, query_as};
+use sqlx::{FromRow as _, query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::records::{Claim, ClaimLimits, Claimed, Contents, DigestState, retracted};
+use tidings_model::limits::BATCH_EVENTS;
+use tidings_model::records::{Claim, ClaimLimits, Claimed, Contents, DigestState, Facts, RenderedClaim, retracted};
 use tidings_model::settings::Cap;
-use tidings_model::step::Window;
+use tidings_model::step::{Planned, Window};
 use tidings_model::{Event, Key};
 use tracing::instrument;
 use uuid::Uuid;
 
 pub const CLAIM_DIGEST: &str = "
 UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3 WHERE digest_id = $1 AND state = 'open'";
+
+/// A condition: the key `$1`, `$2`, `$3` has a returned event or a retract.
+macro_rules! has_leftovers {
+    () => {
+        "(EXISTS (SELECT 1 FROM events
+          WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3))"
+    };
+}
+
+/// Tenant, digest type, user, `$4` digest.
+pub const FACTS_FOR_CLAIM: &str = facts!(
+    concat!(
+        ", NOT (EXISTS (SELECT 1 FROM digests WHERE digest_id = $4)
+  OR ",
+        has_leftovers!(),
+        ") AS fresh"
+    ),
+    ""
+);
+
+/// Inserts the digest of a fresh window.
+pub const CLAIM_FRESH: &str = concat!(
+    "
+INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at)
+SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10
+WHERE NOT ",
+    has_leftovers!(),
+    "
+ON CONFLICT DO NOTHING"
+);
 
 /// Tenant, user. Keeps the row for the transaction.
 pub const LOCK_RECIPIENT: Variants = Variants {
@@ -34,6 +67,36 @@ ORDER BY claimed_at DESC LIMIT $5";
 
 #[async_trait]
 impl<D: Dialect> Claims for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
+    async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)> {
+        within_timeout(async {
+            let Key { tenant, digest_type, user } = &window.key;
+            let mut connection = self.reader.acquire().await?;
+            let statement = query(FACTS_FOR_CLAIM).bind(tenant).bind(digest_type).bind(user);
+            let row = statement.bind(window.digest_id.to_string()).fetch_one(&mut *connection).await?;
+            connection.release();
+            let FreshRow { fresh } = FreshRow::from_row(&row)?;
+            Ok((FactsRow::from_row(&row)?.facts(&window.key), fresh))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %claim.window.key, digest = %claim.window.digest_id), err(level = "debug"))]
+    async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let claimed = Self::claim_fresh(&mut tx, &claim).await?;
+            if claimed {
+                Self::insert_message(&mut tx, claim.message).await?;
+                tx.commit().await?;
+            } else {
+                tx.rollback().await?;
+            }
+            Ok(claimed)
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
     async fn claim(
         &self,
@@ -109,6 +172,34 @@ impl<D: Dialect> Claims for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
+    /// Inserts the digest and its events. `false`: the window is not fresh, or the ledger has one of the events.
+    async fn claim_fresh(connection: &mut D::Connection, claim: &RenderedClaim<'_>) -> Result<bool> {
+        let RenderedClaim { window, events, now, .. } = claim;
+        let Planned { why, cadence, zone } = claim.planned.cloned().unwrap_or_default();
+        let inserted = query(CLAIM_FRESH)
+            .bind(&window.key.tenant)
+            .bind(&window.key.digest_type)
+            .bind(&window.key.user)
+            .bind(window.digest_id.to_string())
+            .bind(window.opened_at.as_millisecond())
+            .bind(window.due_at.as_millisecond())
+            .bind(no_nul(&why))
+            .bind(cadence)
+            .bind(zone)
+            .bind(now.as_millisecond())
+            .execute(&mut *connection)
+            .await?;
+        if D::rows(&inserted) == 0 {
+            return Ok(false);
+        }
+        for page in events.chunks(BATCH_EVENTS) {
+            if Self::insert_events(&mut *connection, window.digest_id, page, *now).await? < page.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Until when the recipient has had as many digests as they get; `None`: one more is fine. Their row is ours from here
     /// on, so that no other key of theirs counts before this one is written.
     async fn capped(
@@ -145,4 +236,11 @@ impl<D: Dialect> Sql<D> {
             _ => Ok(None),
         }
     }
+}
+
+row! {
+/// The columns of [`FACTS_FOR_CLAIM`] besides the facts.
+pub struct FreshRow {
+    fresh: bool,
+}
 }

@@ -76,21 +76,34 @@ pub const GRANTED_AGAIN: &str = "
 UPDATE consents SET changed_at = $4
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";
 
-pub const FACTS: &str = "
+/// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked.
+macro_rules! facts {
+    ($columns:expr, $tables:expr) => {
+        concat!(
+            "
 SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
        p.changed_at, c.consent,
        (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower IN (r.address_lower, r.pseudonym)
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        (SELECT MAX(sent_at) FROM digests
         WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at,
-       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until
+       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until",
+            $columns,
+            "
 FROM (SELECT 1 AS one) always
 LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
 LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
 LEFT JOIN pauses o ON o.pause_id = (
     SELECT pause_id FROM pauses WHERE ended_at IS NULL AND tenant IN ('', $1) AND digest_type IN ('', $2)
-    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)";
+    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)",
+            $tables
+        )
+    };
+}
+pub(super) use facts;
+
+pub const FACTS: &str = facts!("", "");
 
 #[async_trait]
 impl<D: Dialect> Directory for Sql<D> {
@@ -153,7 +166,13 @@ impl<D: Dialect> Directory for Sql<D> {
 
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
     async fn facts(&self, key: &Key) -> Result<Facts> {
-        within_timeout(async { Self::facts_of(&mut *self.reader.acquire().await?, key).await }).await
+        within_timeout(async {
+            let mut connection = self.reader.acquire().await?;
+            let facts = Self::facts_of(&mut connection, key).await?;
+            connection.release();
+            Ok(facts)
+        })
+        .await
     }
 }
 

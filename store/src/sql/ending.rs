@@ -94,26 +94,27 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
-    /// there is of this id. Only a digest has events to return.
+    /// there is of this id. Only a digest has events to return. Reports if a message ended.
     pub(super) async fn end(
         connection: &mut D::Connection,
         id: Uuid,
         closed: &Closed,
         return_events: bool,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let id = id.to_string();
+        let mut message_ended = false;
         for (statement, name) in
             [(CLOSE_DIGEST, closed.outcome.name()), (CLOSE_MESSAGE, MessageState::after(closed.outcome).name())]
         {
             let close = query(statement).bind(id.clone()).bind(name.to_owned()).bind(no_nul(&closed.why));
-            close.bind(now.as_millisecond()).execute(&mut *connection).await?;
+            message_ended = D::rows(&close.bind(now.as_millisecond()).execute(&mut *connection).await?) > 0;
         }
         if return_events {
             for statement in [RETURN_EVENTS, RETURN_DIGEST] {
                 query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
             }
         }
-        Ok(())
+        Ok(message_ended)
     }
 }

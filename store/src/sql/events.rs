@@ -91,10 +91,7 @@ impl<D: Dialect> Sql<D> {
         let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
             if !is_over {
-                let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
-                let statement = query(D::pick(INSERT_EVENTS)).bind(digest_id.to_string()).bind(json(&rows)?);
-                let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
-                if usize::try_from(D::rows(&done)).is_ok_and(|inserted| inserted == page.len()) {
+                if Self::insert_events(&mut *connection, *digest_id, page, now).await? == page.len() {
                     locked.taken += page.len() as u64;
                     continue;
                 }
@@ -113,6 +110,19 @@ impl<D: Dialect> Sql<D> {
             }
         }
         Ok(locked)
+    }
+
+    /// Writes a page of events under a digest without a message, and answers with the number of those that the ledger did not have.
+    pub(super) async fn insert_events(
+        connection: &mut D::Connection,
+        digest_id: Uuid,
+        page: &[Event],
+        now: Timestamp,
+    ) -> Result<usize> {
+        let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
+        let statement = query(D::pick(INSERT_EVENTS)).bind(digest_id.to_string()).bind(json(&rows)?);
+        let done = statement.bind(now.as_millisecond()).execute(connection).await?;
+        Ok(usize::try_from(D::rows(&done)).unwrap_or(usize::MAX))
     }
 
     /// Those of the ids (a JSON list) that the key's ledger has, with their digest and its state.

@@ -2,11 +2,13 @@
 //! SQLite has one writer.
 
 use super::Sql;
+use super::attempts::IS_FIRST_ATTEMPT;
 use super::dialect::{Dialect, Variants};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{Connection, query};
 use std::sync::{Mutex, PoisonError};
+use tidings_model::records::FirstAttempt;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -24,23 +26,31 @@ WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NUL
 
 /// Records that wait for a connection.
 #[derive(Default)]
-pub struct GroupCommit(Mutex<Vec<Dot>>);
+pub struct GroupCommit(Mutex<Vec<Waiting>>);
 
-pub struct Dot {
-    message: Uuid,
-    attempt: u32,
+/// An attempt that is about to send the final dot.
+#[derive(Clone)]
+pub enum Dot {
+    /// The ledger has the attempt.
+    Begun { message: Uuid, number: u32 },
+    /// The first attempt, which is recorded with its dot.
+    First(FirstAttempt),
+}
+
+pub struct Waiting {
+    dot: Dot,
     now: Timestamp,
     /// Permission to send the dot. Dropped if the record failed.
     tell: oneshot::Sender<bool>,
 }
 
 impl GroupCommit {
-    fn push(&self, dot: Dot) {
+    fn push(&self, dot: Waiting) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dot);
     }
 
     /// The records whose callers still wait.
-    fn take(&self) -> Vec<Dot> {
+    fn take(&self) -> Vec<Waiting> {
         let mut dots = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         dots.retain(|dot| !dot.tell.is_closed());
         dots
@@ -50,15 +60,17 @@ impl GroupCommit {
 impl<D: Dialect> Sql<D> {
     /// Records that an attempt is about to send the final dot, and reports whether it may. The first call that gets a connection
     /// records for all calls that wait for one.
-    pub(super) async fn commit_past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+    pub(super) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
         loop {
             let (tell, mut told) = oneshot::channel();
-            self.past_the_dot.push(Dot { message, attempt, now, tell });
+            self.past_the_dot.push(Waiting { dot: dot.clone(), now, tell });
             let told = tokio::select! {
                 biased;
                 told = &mut told => told,
                 connection = self.writer.acquire() => {
-                    self.record(&mut *connection?).await?;
+                    let mut connection = connection?;
+                    self.record(&mut connection).await?;
+                    connection.release();
                     // Another one may have it, and be at it still.
                     told.await
                 }
@@ -88,20 +100,35 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn record_each(connection: &mut D::Connection, dots: Vec<Dot>) -> Result<Vec<(Dot, bool)>> {
+    async fn record_each(connection: &mut D::Connection, dots: Vec<Waiting>) -> Result<Vec<(Waiting, bool)>> {
         let mut recorded = Vec::with_capacity(dots.len());
-        for dot in dots {
-            let statement = query(D::pick(PAST_THE_DOT)).bind(dot.message.to_string()).bind(i64::from(dot.attempt));
-            let done = statement.bind(dot.now.as_millisecond()).execute(&mut *connection).await?;
-            recorded.push((dot, D::rows(&done) > 0));
+        for waiting in dots {
+            let may_send = match &waiting.dot {
+                Dot::Begun { message, number } => {
+                    let statement = query(D::pick(PAST_THE_DOT)).bind(message.to_string()).bind(i64::from(*number));
+                    let done = statement.bind(waiting.now.as_millisecond()).execute(&mut *connection).await?;
+                    D::rows(&done) > 0
+                }
+                Dot::First(first) => {
+                    Self::insert_first(&mut *connection, first, Some(waiting.now)).await?
+                        || Self::is_first(&mut *connection, first).await?
+                }
+            };
+            recorded.push((waiting, may_send));
         }
         Ok(recorded)
     }
+
+    /// Reports if the attempt was recorded by an earlier call, whose answer was lost, and may go on.
+    pub(super) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
+        let found = query(IS_FIRST_ATTEMPT).bind(first.message.to_string()).bind(first.nonce.to_string());
+        Ok(found.fetch_optional(connection).await?.is_some())
+    }
 }
 
-fn tell(recorded: Vec<(Dot, bool)>) {
-    for (dot, may_send) in recorded {
+fn tell(recorded: Vec<(Waiting, bool)>) {
+    for (waiting, may_send) in recorded {
         // The caller gave up: the next attempt finds the record.
-        let _ = dot.tell.send(may_send);
+        let _ = waiting.tell.send(may_send);
     }
 }

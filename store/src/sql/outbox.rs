@@ -42,7 +42,7 @@ impl<D: Dialect> Outbox for Sql<D> {
             let mut tx = self.write().await?;
             let of_digest = matches!(message.origin, Origin::Digest(_));
             if of_digest {
-                let rendered = query(RENDERED_DIGEST).bind(id.clone()).execute(&mut *tx).await?;
+                let rendered = query(RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
                 if D::rows(&rendered) == 0 {
                     // It has its message, or an end, unless the ledger does not know it.
                     Self::lock(&mut tx, message.id).await?;
@@ -55,25 +55,7 @@ impl<D: Dialect> Outbox for Sql<D> {
             {
                 return Ok(false);
             }
-            let origin = OriginRow::new(message);
-            query(PUT_MESSAGE)
-                .bind(message.tenant().to_owned())
-                .bind(origin.digest_type)
-                .bind(origin.user)
-                .bind(id)
-                .bind(origin.digest_id)
-                .bind(origin.idempotency_key)
-                .bind(origin.content_sha256)
-                .bind(message.stream.name().to_owned())
-                .bind(&message.envelope_from)
-                .bind(&message.envelope_to)
-                .bind(&message.message_id)
-                .bind(no_nul(&message.subject))
-                .bind(&message.bytes)
-                .bind(&message.template)
-                .bind(message.created_at.as_millisecond())
-                .execute(&mut *tx)
-                .await?;
+            Self::insert_message(&mut tx, message).await?;
             tx.commit().await?;
             Ok(true)
         })
@@ -138,9 +120,36 @@ impl<D: Dialect> Outbox for Sql<D> {
         within_timeout(async {
             let statement = query_as(MESSAGES).bind(filter.tenant.clone().unwrap_or_default());
             let statement = statement.bind(filter.state.map(|state| state.name().to_owned()).unwrap_or_default());
-            let rows: Vec<RecordRow> = statement.bind(i64::from(filter.limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
+            let rows: Vec<RecordRow> =
+                statement.bind(i64::from(filter.limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(MessageRecord::from).collect())
         })
         .await
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Writes a message unless the outbox has it.
+    pub(super) async fn insert_message(connection: &mut D::Connection, message: &Message) -> Result<()> {
+        let origin = OriginRow::new(message);
+        query(PUT_MESSAGE)
+            .bind(message.tenant().to_owned())
+            .bind(origin.digest_type)
+            .bind(origin.user)
+            .bind(message.id.to_string())
+            .bind(origin.digest_id)
+            .bind(origin.idempotency_key)
+            .bind(origin.content_sha256)
+            .bind(message.stream.name().to_owned())
+            .bind(&message.envelope_from)
+            .bind(&message.envelope_to)
+            .bind(&message.message_id)
+            .bind(no_nul(&message.subject))
+            .bind(&message.bytes)
+            .bind(&message.template)
+            .bind(message.created_at.as_millisecond())
+            .execute(connection)
+            .await?;
+        Ok(())
     }
 }

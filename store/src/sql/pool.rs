@@ -1,6 +1,6 @@
 //! Connections that calls of the store share.
 //!
-//! A call that ended well releases its connection, and the next call takes the connection as it is. After every other call, for
+//! A call that ended well releases its connection, and the next call takes the connection unchanged. After every other call, for
 //! example one that was cancelled in the middle of a statement, the connection is asked first, and replaced unless it answers.
 
 use std::{

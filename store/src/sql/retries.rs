@@ -25,9 +25,9 @@ UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = N
     state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
 WHERE digest_id = $1";
 
-/// `$2`: attempts past the dot may be repeated.
+/// Fences a first attempt that is not recorded yet. `$2`: attempts past the dot may be repeated.
 pub const REOPEN_MESSAGE: &str = "
-UPDATE messages SET state = 'queued', closed_at = NULL, why = NULL,
+UPDATE messages SET state = 'queued', closed_at = NULL, why = NULL, epoch = epoch + 1,
     may_repeat = CASE WHEN $2 THEN (SELECT COALESCE(MAX(number), 0) FROM attempts WHERE message = $1) ELSE may_repeat END
 WHERE id = $1";
 

@@ -23,6 +23,7 @@ macro_rules! migrations {
             (6, "returns", include_str!(concat!("../../migrations/", $database, "/0006_returns.sql"))),
             (7, "emitted", include_str!(concat!("../../migrations/", $database, "/0007_emitted.sql"))),
             (8, "webhooks", include_str!(concat!("../../migrations/", $database, "/0008_webhooks.sql"))),
+            (9, "first attempts", include_str!(concat!("../../migrations/", $database, "/0009_first_attempts.sql"))),
         ]
     };
 }
@@ -31,7 +32,7 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const STEPS: usize = VERSION as usize;

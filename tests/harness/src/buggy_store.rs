@@ -25,9 +25,10 @@ use tidings_model::{
     records::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
         Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
-        DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, KeptLetter, Listed,
-        ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId, Preferences,
-        PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression, SuppressionFilter,
+        DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
+        KeptLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId,
+        Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RenderedClaim, RowPlace,
+        Suppression, SuppressionFilter, Unattempted,
     },
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
@@ -133,6 +134,18 @@ impl Attempts for BuggyStore {
         self.store.begin_attempt(message, relay, now).await
     }
 
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)> {
+        self.store.facts_for_attempt(key, message).await
+    }
+
+    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
+        self.store.first_past_the_dot(first, now).await
+    }
+
+    async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        self.store.end_first_attempt(first, end, now).await
+    }
+
     async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool> {
         self.store.past_the_dot(message, number, now).await
     }
@@ -203,6 +216,8 @@ forward! { Suppressions {
 } }
 
 forward! { Claims {
+    fn facts_for_claim(window: &Window) -> (Facts, bool);
+    fn claim_rendered(claim: RenderedClaim<'_>) -> bool;
     fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
     fn capped_until(key: &Key, cap: Cap, now: Timestamp) -> Option<Timestamp>;
     fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, max_groups: u32) -> Contents;

@@ -189,9 +189,10 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
         Box::pin(async move { claim::run(activities, &load).await })
     })
     .await?;
-    ensure!(matches!(loaded, ClaimAnswer::Claimed { items, .. } if items == digest.events.len() as u64), "{loaded:?}");
+    let ClaimAnswer::Claimed { items, rendered: stored, .. } = loaded else { bail!("{loaded:?}") };
+    ensure!(items == digest.events.len() as u64, "{items} events");
 
-    let input = RenderInput { asked_at, window: window.clone(), too_large: None };
+    let input = RenderInput { asked_at, window: window.clone(), stored, too_large: None };
     let rendered = step(&mut dice, &mut late_attempts, || {
         let input = input.clone();
         Box::pin(async move { render::run(activities, &input).await })
@@ -222,7 +223,8 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
             }
             Cancellable::Done(Sent::Waiting { why, too_large: Some(attempt), .. }) => {
                 too_large = Some(TooLarge { attempt, why });
-                let input = RenderInput { asked_at, window: window.clone(), too_large: too_large.clone() };
+                let input =
+                    RenderInput { asked_at, window: window.clone(), stored: false, too_large: too_large.clone() };
                 let rendered = step(&mut dice, &mut late_attempts, || {
                     let input = input.clone();
                     Box::pin(async move { render::run(activities, &input).await })

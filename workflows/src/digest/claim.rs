@@ -52,9 +52,10 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
             }
         }
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
-        ClaimAnswer::Claimed { items, groups, taken } => {
+        ClaimAnswer::Claimed { items, groups, taken, rendered } => {
             state.close_window(taken);
-            state.delivering = Some(Delivering::new(asked.due_window(), items, groups));
+            let digest = Delivering::new(asked.due_window(), items, groups);
+            state.delivering = Some(Delivering { stored: rendered, ..digest });
         }
         ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
             state.close_window(taken);

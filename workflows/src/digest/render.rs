@@ -8,7 +8,8 @@ use super::state::State;
 /// The input, if a digest is being delivered.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<RenderInput> {
     let digest = state.delivering.as_ref()?;
-    Some(RenderInput { asked_at, window: digest.window.clone(), too_large: digest.too_large.clone() })
+    let (window, too_large) = (digest.window.clone(), digest.too_large.clone());
+    Some(RenderInput { asked_at, window, stored: digest.stored && too_large.is_none(), too_large })
 }
 
 /// Leaves a message that is too large to the next attempt, as runs did that a worker of an earlier version went on with.

@@ -223,6 +223,9 @@ pub(crate) struct Delivering {
     pub window: Window,
     pub items: u64,
     pub groups: u64,
+    /// The claim stored the message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
     /// The outbox has the message. After a relay found it too large: the outbox has the shorter one.
     pub rendered: bool,
     /// The attempt that found the message too large. A message is made shorter once.
@@ -246,6 +249,7 @@ impl Delivering {
             window,
             items,
             groups,
+            stored: false,
             rendered: false,
             too_large: None,
             attempts: 0,

@@ -294,7 +294,7 @@ impl World {
                             let closed = self.ledger.end(digest_id, Outcome::Skipped);
                             ClaimAnswer::Nothing(Ending { closed, taken, returned: None })
                         }
-                        (items, taken) => ClaimAnswer::Claimed { items, groups: 1, taken },
+                        (items, taken) => ClaimAnswer::Claimed { items, groups: 1, taken, rendered: false },
                     }
                 };
                 if !lost {

@@ -1,0 +1,134 @@
+//! The first attempt of a message, which is recorded with its dot.
+
+use tidings_model::{
+    attempt::AttemptClass,
+    command::{Order, Reopen},
+    records::{Actor, Closing, FirstAttempt, Unattempted},
+    step::{Outcome, ReopenInput, Resumed, Window},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, closed, end, ends, key, window};
+
+/// The first attempt that a worker is about to make.
+async fn first(bench: &Bench, window: &Window) -> FirstAttempt {
+    let epoch = unattempted(bench, window).await.expect("no attempt is recorded").epoch;
+    FirstAttempt { message: window.digest_id, relay: "relay".into(), begun_at: at(200), epoch, nonce: Uuid::new_v4() }
+}
+
+async fn unattempted(bench: &Bench, window: &Window) -> Option<Unattempted> {
+    bench.store.facts_for_attempt(&window.key, window.digest_id).await.unwrap().1
+}
+
+async fn dot(bench: &Bench, first: &FirstAttempt) -> bool {
+    bench.store.first_past_the_dot(first, at(201)).await.unwrap()
+}
+
+async fn drop_digest(bench: &Bench, window: &Window) {
+    let closed = closed(Outcome::Dropped);
+    let closing = Closing {
+        window,
+        events: &[],
+        closed: &closed,
+        by: Actor::Tidings,
+        return_events: false,
+        planned: None,
+        now: at(300),
+    };
+    bench.store.close(closing).await.unwrap();
+}
+
+async fn reopen(bench: &Bench, window: &Window) {
+    let order = Order { by: "ops".into(), why: "again".into() };
+    let reopen = Reopen { digest_id: window.digest_id, may_duplicate: false, order };
+    let input = ReopenInput { asked_at: at(301), key: key("ann"), reopen };
+    assert!(matches!(bench.store.reopen(&input, at(301)).await.unwrap(), Resumed::Claimed { .. }));
+}
+
+pub async fn a_first_attempt_is_recorded_with_its_dot_and_ends(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let message = unattempted(bench, &window).await.unwrap().message;
+    assert_eq!((message.bytes.as_slice(), message.envelope_to.as_str()), (b"first".as_slice(), "ann@example.com"));
+    let first = first(bench, &window).await;
+    assert!(bench.store.attempts(window.digest_id).await.unwrap().is_empty());
+    assert!(dot(bench, &first).await);
+    assert!(dot(bench, &first).await, "the answer was lost");
+    let attempts = bench.store.attempts(window.digest_id).await.unwrap();
+    assert_eq!((attempts.len(), attempts[0].number, attempts[0].begun_at), (1, 1, at(200)));
+    assert_eq!((attempts[0].past_the_dot_at, attempts[0].class), (Some(at(201)), None));
+    assert!(unattempted(bench, &window).await.is_none());
+    bench.ended(&window, 1, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    assert!(!dot(bench, &first).await, "the attempt has ended");
+}
+
+pub async fn of_two_first_attempts_one_sends(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let (one, other) = (first(bench, &window).await, first(bench, &window).await);
+    assert!(dot(bench, &other).await);
+    assert!(!dot(bench, &one).await);
+    bench.store.end_first_attempt(&one, &end(AttemptClass::Fenced), at(202)).await.unwrap();
+    assert_eq!(bench.store.attempts(window.digest_id).await.unwrap()[0].class, None, "the other one goes on");
+    assert_eq!(bench.begin(&window).await, (2, 1));
+    assert!(!dot(bench, &other).await, "a later attempt fences it");
+}
+
+pub async fn a_begun_attempt_fences_the_first_one(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let first = first(bench, &window).await;
+    assert_eq!(bench.begin(&window).await, (1, 0));
+    assert!(!dot(bench, &first).await);
+    bench.store.end_first_attempt(&first, &ends(AttemptClass::HardBounce, Outcome::Failed), at(202)).await.unwrap();
+    assert_eq!(bench.outcome(&window).await, None);
+    assert!(bench.dot(&window, 1).await);
+}
+
+pub async fn a_drop_fences_a_first_attempt_also_after_a_reopen(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let stale = first(bench, &window).await;
+    drop_digest(bench, &window).await;
+    assert!(unattempted(bench, &window).await.is_none());
+    assert!(!dot(bench, &stale).await);
+    bench.store.end_first_attempt(&stale, &ends(AttemptClass::HardBounce, Outcome::Failed), at(302)).await.unwrap();
+    reopen(bench, &window).await;
+    assert!(!dot(bench, &stale).await);
+    bench.store.end_first_attempt(&stale, &ends(AttemptClass::HardBounce, Outcome::Failed), at(302)).await.unwrap();
+    assert_eq!(bench.outcome(&window).await, None);
+    let again = first(bench, &window).await;
+    assert!(dot(bench, &again).await);
+}
+
+pub async fn a_first_attempt_that_ends_early_is_recorded_once(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let first = first(bench, &window).await;
+    for reply in ["451 later", "another answer"] {
+        let end = tidings_model::records::AttemptEnd { reply: reply.into(), ..end(AttemptClass::Deferred) };
+        bench.store.end_first_attempt(&first, &end, at(202)).await.unwrap();
+    }
+    let attempts = bench.store.attempts(window.digest_id).await.unwrap();
+    assert_eq!((attempts.len(), attempts[0].reply.as_deref()), (1, Some("451 later")));
+    assert_eq!((attempts[0].class, attempts[0].past_the_dot_at), (Some(AttemptClass::Deferred), None));
+    assert_eq!(bench.begin(&window).await, (2, 0));
+}
+
+pub async fn a_first_attempt_withdrawn_after_its_record_ends(bench: &Bench) {
+    let window = bench.rendered(1).await;
+    let first = first(bench, &window).await;
+    assert!(dot(bench, &first).await);
+    // The answer was lost, and the attempt withdrew.
+    bench.store.end_first_attempt(&first, &end(AttemptClass::Deferred), at(202)).await.unwrap();
+    assert_eq!(bench.begin(&window).await, (2, 0));
+}
+
+pub async fn an_unknown_message_has_no_first_attempt(bench: &Bench) {
+    let window = window(1);
+    assert!(unattempted(bench, &window).await.is_none());
+    let first = FirstAttempt {
+        message: window.digest_id,
+        relay: "relay".into(),
+        begun_at: at(1),
+        epoch: 0,
+        nonce: Uuid::nil(),
+    };
+    assert!(!dot(bench, &first).await);
+}

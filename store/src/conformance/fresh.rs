@@ -1,0 +1,107 @@
+//! A fresh window, whose digest is claimed with its message, and contents that need no question to the database.
+
+use jiff::SignedDuration;
+use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
+use serde_json::json;
+use tidings_model::{
+    Event, Retract,
+    attempt::AttemptClass,
+    records::{DigestState, Message, RenderedClaim},
+    rules::contents::contents,
+    step::{Outcome, Planned, Window},
+};
+
+use super::{Bench, at, ends, event, events, key, message, window};
+
+async fn claim(bench: &Bench, window: &Window, events: &[Event]) -> bool {
+    claim_with(bench, window, events, &message(window, "first")).await
+}
+
+async fn claim_with(bench: &Bench, window: &Window, events: &[Event], message: &Message) -> bool {
+    let planned = Planned { why: "daily 08:00".into(), cadence: "daily 08:00".into(), zone: "UTC".into() };
+    let claim = RenderedClaim { window, events, planned: Some(&planned), message, now: at(7) };
+    bench.store.claim_rendered(claim).await.unwrap()
+}
+
+async fn is_fresh(bench: &Bench, window: &Window) -> bool {
+    bench.store.facts_for_claim(window).await.unwrap().1
+}
+
+pub async fn a_fresh_window_becomes_a_digest_with_its_message_at_once(bench: &Bench) {
+    let window = window(1);
+    assert!(is_fresh(bench, &window).await);
+    assert!(claim(bench, &window, &events(&["a", "b"])).await);
+    let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
+    assert_eq!((digest.state, digest.claimed_at, digest.items), (DigestState::Rendered, Some(at(7)), 2));
+    assert_eq!((digest.plan_why.as_str(), digest.zone.as_str(), digest.due_at), ("daily 08:00", "UTC", window.due_at));
+    let stored = bench.store.message(window.digest_id).await.unwrap().unwrap();
+    assert_eq!(stored.envelope_to, "ann@example.com");
+    assert!(!is_fresh(bench, &window).await, "its digest is there");
+    // A claim whose answer was lost goes on as the ledger knows the digest.
+    assert!(!claim(bench, &window, &events(&["a", "b"])).await);
+    assert_eq!(bench.claim(&window, &events(&["a", "b"]), at(9)).await.items, 2);
+    assert!(bench.store.put_message(&message(&window, "second"), Some(2)).await.unwrap());
+    assert_eq!(bench.begin(&window).await, (1, 0));
+}
+
+pub async fn a_window_with_a_known_event_is_not_claimed_with_its_message(bench: &Bench) {
+    bench.claim(&window(1), &events(&["a"]), at(1)).await;
+    let second = window(2);
+    assert!(is_fresh(bench, &second).await, "the ledger looks for no event here");
+    assert!(!claim(bench, &second, &events(&["b", "a"])).await);
+    assert!(!claim(bench, &second, &events(&["b", "b"])).await);
+    assert_eq!(bench.store.digest(second.digest_id).await.unwrap(), None);
+    assert!(bench.store.message(second.digest_id).await.unwrap().is_none());
+    assert!(bench.store.known_events(&key("ann"), &["b".into()], None).await.unwrap().is_empty());
+}
+
+pub async fn a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh(bench: &Bench) {
+    let retract = Retract::Event("other".into());
+    bench.store.put_retracts(&key("bob"), &[retract], at(1)).await.unwrap();
+    let of_bob = super::window_of(&key("bob"), 1);
+    assert!(!is_fresh(bench, &of_bob).await);
+    assert!(!claim(bench, &of_bob, &events(&["a"])).await);
+
+    let failed = bench.rendered(1).await;
+    let (number, _) = bench.begin(&failed).await;
+    assert!(is_fresh(bench, &window(2)).await);
+    let end = ends(AttemptClass::Deferred, Outcome::Failed);
+    bench.ended(&failed, number, tidings_model::records::AttemptEnd { return_events: true, ..end }).await;
+    assert!(!is_fresh(bench, &window(2)).await);
+    assert!(!claim(bench, &window(2), &events(&["c"])).await);
+    assert_eq!(bench.joins(&window(2), at(300)).await, 2, "the claim of today takes the returned events");
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let word = |words: &'static [&'static str]| proptest::sample::select(words).prop_map(str::to_owned);
+    let counts = proptest::collection::btree_map(
+        word(&["critical", "ü\"\\", "w"]),
+        prop_oneof![Just(i64::MAX), Just(i64::MIN), -3..3_i64],
+        0..3,
+    );
+    let about =
+        (word(&["comment", "share", "Share"]), word(&["", "doc", "ä"]), word(&["", "z", "Z", "😀", "a-b", "a b"]));
+    // Microseconds apart: the store keeps milliseconds.
+    let at = (-2_000..2_000_i64).prop_map(|micros| at(0) + SignedDuration::from_micros(micros));
+    (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, any::<f64>()).prop_map(
+        |((category, entity_type, entity_id), actor, occurred_at, counts, number)| {
+            let mut event = Event { category, entity_type, entity_id, actor, occurred_at, counts, ..event("") };
+            event.payload.insert("nested".into(), json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"}));
+            event
+        },
+    )
+}
+
+pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
+    let mut runner = TestRunner::deterministic();
+    for n in 0..60 {
+        let (most, tree) = (n % 7, vec(any_event(), 1..40).new_tree(&mut runner).unwrap());
+        let mut events = tree.current();
+        for (i, event) in events.iter_mut().enumerate() {
+            event.event_id = format!("{n}-{}", (i * 7) % 40);
+        }
+        let (window, now) = (window(i64::from(n)), at(7) + SignedDuration::from_nanos(1_999_999));
+        bench.claim(&window, &events, now).await;
+        assert_eq!(contents(&events, now, most), bench.store.contents(&window, most).await.unwrap(), "{events:?}");
+    }
+}
