@@ -7,6 +7,7 @@ mod again;
 mod dead_letters;
 mod decoder;
 mod own;
+mod signal;
 #[cfg(test)]
 mod tests;
 
@@ -14,20 +15,7 @@ pub use again::{Again, decode_again};
 use dead_letters::DeadLetters;
 use decoder::Decoder;
 use own::Own;
-
-/// Message type of a batch of events and retracts.
-pub const EVENT_BATCH: &str = "tidings.v1.EventBatch";
-
-/// One payload of a signal: its metadata `encoding` and `messageType`, empty where they are missing, and its bytes.
-///
-/// Any number of payloads is fine, of any size that Temporal lets through (2 MiB); the limits of a batch bind producers, those
-/// of an event are checked here.
-#[derive(Clone, Copy, Debug)]
-pub struct SignalPayload<'a> {
-    pub encoding: &'a [u8],
-    pub message_type: &'a [u8],
-    pub data: &'a [u8],
-}
+pub use signal::{EVENT_BATCH, SignalPayload};
 
 /// The contents of a signal.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,17 +87,4 @@ pub fn batch_json<'a>(
     let lists = [list("events", events.into_iter().collect()), list("retracts", retracts.into_iter().collect())];
     let fields = lists.into_iter().flatten().collect::<Vec<_>>().join(",");
     format!("{{{fields}}}")
-}
-
-impl SignalPayload<'_> {
-    /// Stands for what a signal does not have.
-    const NONE: Self = Self { encoding: b"", message_type: b"", data: b"" };
-
-    fn encoding(&self) -> String {
-        dead_letters::printable(&String::from_utf8_lossy(self.encoding), 64)
-    }
-
-    fn message_type(&self) -> String {
-        dead_letters::printable(&String::from_utf8_lossy(self.message_type), 64)
-    }
 }

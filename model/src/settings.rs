@@ -8,7 +8,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    Cadence, Key, Quiet,
+    Cadence, Key, Link, Quiet,
     link_keys::{LinkKeys, Purpose},
     rules::offered_cadences::Choices,
 };
@@ -53,6 +53,26 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns the links of the message that `link` is in. Without keys and a page there are none. The same message always has the
+    /// same links under the same keys. `user` may be empty.
+    #[must_use]
+    pub fn recipient_links(&self, link: &Link, user: &str, stream: StreamName) -> RecipientLinks {
+        let Some(keys) = &self.link_keys else { return RecipientLinks::default() };
+        let Some(token) = link.token(keys) else { return RecipientLinks::default() };
+        let Pages { public_url, unsubscribe, preferences } = &self.pages;
+        let own = unsubscribe.as_ref().map(|page| page.filled(link, user, &token));
+        let ours = || Some(format!("{}/u/{token}", public_url.as_ref()?));
+        let unsubscribe_url = own.or_else(ours).filter(|url| url.len() <= pages::HEADER_CHARS);
+        let return_path = self.streams.get(stream).return_path.as_ref().filter(|_| unsubscribe_url.is_some());
+        let unsubscribe_mailto = return_path.map(|path| {
+            let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
+            format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
+        });
+        let chooses = matches!(link, Link::Unsubscribe { .. });
+        let preferences_url = preferences.as_ref().filter(|_| chooses).map(|page| page.filled(link, user, &token));
+        RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url }
+    }
+
     /// Default of `soft_bounces`.
     pub const SOFT_BOUNCES: u32 = 5;
 
@@ -169,4 +189,13 @@ pub enum UnknownRecipients {
     Wait,
     /// On a laptop: send to `USER@dev.invalid`, a reserved domain (RFC 2606).
     Invent,
+}
+
+impl FrequencyLimits {
+    /// The limits of a digest type, under a cap over all types.
+    #[must_use]
+    pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
+        let DigestSettings { cadence, throttle, throttled, .. } = digest;
+        Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
+    }
 }

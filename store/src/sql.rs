@@ -25,6 +25,7 @@ mod contents;
 pub(crate) mod dialect;
 mod digest;
 mod directory;
+mod dots;
 mod ending;
 mod erasure;
 mod events;

@@ -19,6 +19,7 @@ mod file;
 mod gateway;
 mod link_keys;
 mod list;
+mod listen;
 mod mail;
 mod problem;
 mod relay;

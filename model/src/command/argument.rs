@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::Value;
 
 use super::{Hold, Order, Release, Reopen, Retime};
-use crate::{limits::Invalid, message::command::Retry};
+use crate::limits::Invalid;
 
 /// A command that an operator gives.
 pub trait Command {
@@ -32,7 +32,6 @@ command!(Hold, "until");
 command!(Release, "spread");
 command!(Retime, "at");
 command!(Reopen, "digest_id", "may_duplicate");
-command!(Retry, "may_duplicate");
 
 impl Command for Order {
     const FIELDS: &'static [&'static str] = &["by", "why"];
@@ -93,6 +92,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::message::command::Retry;
 
     fn order() -> Order {
         Order { by: "ann".into(), why: "ticket 812".into() }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use tidings_proto::v1;
 
 use super::{
-    SignalPayload,
     decoder::{Decoder, Sink},
+    signal::SignalPayload,
 };
 use crate::{Event, Key, Retract, records::KeptLetter};
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
-use super::SignalPayload;
+use super::signal::SignalPayload;
 use crate::step::DeadLetter;
 
 /// Bytes of all heads of one signal.

@@ -6,7 +6,10 @@ use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 use tidings_proto::v1;
 
-use super::{EVENT_BATCH, SignalPayload, dead_letters::DeadLetters};
+use super::{
+    dead_letters::DeadLetters,
+    signal::{EVENT_BATCH, SignalPayload},
+};
 use crate::step::DeadLetter;
 
 pub(super) const EVENT: &str = "tidings.v1.Event";

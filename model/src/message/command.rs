@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{command::Order, step::Closed};
+use crate::{
+    command::{Command, Order},
+    step::Closed,
+};
 
 /// The update `retry`: sends a message again that failed, or that waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +16,14 @@ pub struct Retry {
     /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
     #[serde(default)]
     pub may_duplicate: bool,
+}
+
+impl Command for Retry {
+    const FIELDS: &'static [&'static str] = &["by", "why", "may_duplicate"];
+
+    fn order(&self) -> &Order {
+        &self.order
+    }
 }
 
 /// The answer of the update `cancel`.

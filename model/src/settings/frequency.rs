@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cap, DigestSettings};
-use crate::Cadence;
+use super::cap::Cap;
 
 closed_set! {
     /// Treatment of a due window that a throttle or a cap holds back.
@@ -45,15 +44,6 @@ pub struct FrequencyLimits {
     /// Treatment of a window that the cap holds back.
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
     pub capped: OverLimit,
-}
-
-impl FrequencyLimits {
-    /// The limits of a digest type, under a cap over all types.
-    #[must_use]
-    pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
-        let DigestSettings { cadence, throttle, throttled, .. } = digest;
-        Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
-    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@ use std::{fmt, str::FromStr};
 
 use percent_encoding::utf8_percent_encode;
 
-use super::{Settings, StreamName};
-use crate::{Link, key::ESCAPED, link_keys::Purpose};
+use crate::{Link, key::ESCAPED};
 
 /// Characters of an address that stands in a header: with the rest of its line fewer than the 998 octets of RFC 5322.
-const HEADER_CHARS: usize = 900;
+pub(super) const HEADER_CHARS: usize = 900;
 
 /// The pages of recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +48,7 @@ impl PageUrl {
     }
 
     /// Fills the placeholders. The values are percent-encoded, so that none of them adds another placeholder.
-    fn filled(&self, link: &Link, user: &str, token: &str) -> String {
+    pub(super) fn filled(&self, link: &Link, user: &str, token: &str) -> String {
         let digest_type = match link {
             Link::Unsubscribe { key, .. } => &key.digest_type,
             Link::Suppress { .. } => "",
@@ -81,28 +80,6 @@ impl fmt::Display for PageUrl {
     }
 }
 
-impl Settings {
-    /// Returns the links of the message that `link` is in. Without keys and a page there are none. The same message always has the
-    /// same links under the same keys. `user` may be empty.
-    #[must_use]
-    pub fn recipient_links(&self, link: &Link, user: &str, stream: StreamName) -> RecipientLinks {
-        let Some(keys) = &self.link_keys else { return RecipientLinks::default() };
-        let Some(token) = link.token(keys) else { return RecipientLinks::default() };
-        let Pages { public_url, unsubscribe, preferences } = &self.pages;
-        let own = unsubscribe.as_ref().map(|page| page.filled(link, user, &token));
-        let ours = || Some(format!("{}/u/{token}", public_url.as_ref()?));
-        let unsubscribe_url = own.or_else(ours).filter(|url| url.len() <= HEADER_CHARS);
-        let return_path = self.streams.get(stream).return_path.as_ref().filter(|_| unsubscribe_url.is_some());
-        let unsubscribe_mailto = return_path.map(|path| {
-            let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
-            format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
-        });
-        let chooses = matches!(link, Link::Unsubscribe { .. });
-        let preferences_url = preferences.as_ref().filter(|_| chooses).map(|page| page.filled(link, user, &token));
-        RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -112,8 +89,8 @@ mod tests {
     use super::*;
     use crate::{
         Key,
-        link_keys::Token,
-        settings::{OverLimit, ReturnPath, Sender, Stream, Streams, UnknownRecipients},
+        link_keys::{Purpose, Token},
+        settings::{OverLimit, ReturnPath, Sender, Settings, Stream, StreamName, Streams, UnknownRecipients},
     };
 
     const TOKEN: &str = "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA";

@@ -4,12 +4,12 @@
 //! thereby fences it.
 
 use super::columns::row;
-use super::dialect::{Dialect, Variants};
+use super::dialect::Dialect;
 use super::directory::{FactsRow, facts};
 use super::ending::FENCE;
 use super::group_commit::Dot;
 use super::message::{LockedMessage, MESSAGE, MessageRow};
-use super::{Sql, no_nul, number, or_zero, within_timeout};
+use super::{Sql, no_nul, number, within_timeout};
 use crate::{Attempts, Error, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -38,25 +38,6 @@ pub const FACTS_FOR_ATTEMPT: &str = facts!(
     "
 LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4)"
 );
-
-/// `$1` message, `$2` relay, `$3` begun, `$4` past the dot, `$5` nonce, `$6` epoch. Inserts a row if the attempt is the first one.
-pub const FIRST_ATTEMPT: Variants = Variants {
-    sqlite: "
-INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
-SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5 FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6
-ON CONFLICT DO NOTHING",
-    postgres: "
-INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
-SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5
-FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6 FOR UPDATE) m
-ON CONFLICT DO NOTHING",
-};
-
-/// `$1` message, `$2` nonce. Finds the row of a first attempt that is under way.
-pub const IS_FIRST_ATTEMPT: &str = "
-SELECT 1 FROM attempts
-WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
-  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
 
 pub const END_ATTEMPT: &str = "
 UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')
@@ -268,18 +249,6 @@ impl<D: Dialect> Sql<D> {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Inserts the row of a first attempt. `false`: the attempt is not the first one, or it is fenced.
-    pub(super) async fn insert_first(
-        connection: &mut D::Connection,
-        first: &FirstAttempt,
-        past_the_dot_at: Option<Timestamp>,
-    ) -> Result<bool> {
-        let insert = query(D::pick(FIRST_ATTEMPT)).bind(first.message.to_string()).bind(&first.relay);
-        let insert = insert.bind(first.begun_at.as_millisecond()).bind(or_zero(past_the_dot_at));
-        let insert = insert.bind(first.nonce.to_string()).bind(first.epoch.cast_signed());
-        Ok(D::rows(&insert.execute(connection).await?) > 0)
     }
 
     async fn record_end(

@@ -90,11 +90,9 @@ impl<D: Dialect> Sql<D> {
         let mut locked = LockedDigest::new(row);
         let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
-            if !is_over {
-                if Self::insert_events(&mut *connection, *digest_id, page, now).await? == page.len() {
-                    locked.taken += page.len() as u64;
-                    continue;
-                }
+            if !is_over && Self::insert_events(&mut *connection, *digest_id, page, now).await? == page.len() {
+                locked.taken += page.len() as u64;
+                continue;
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
             let recorded = Self::recorded(connection, key, json(&ids)?).await?;

@@ -77,7 +77,8 @@ impl<D: Dialect> managed::Manager for Connector<D> {
     type Error = sqlx::Error;
 
     async fn create(&self) -> Result<Live<D>, sqlx::Error> {
-        let mut connection = D::Connection::connect_with(&self.options).await?;
+        // The future of a connection is large, and rarely needed.
+        let mut connection = Box::pin(D::Connection::connect_with(&self.options)).await?;
         D::prepare(&mut connection).await?;
         Ok(Live { connection, in_order: false })
     }

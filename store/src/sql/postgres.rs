@@ -128,7 +128,9 @@ mod tests {
         let calls = join_all((0..CONNECTIONS).map(|_| store.digest(Uuid::nil())));
         let all_wait = async {
             let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'digests'::regclass";
-            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut *lock).await.unwrap() < CONNECTIONS as i64 {
+            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut *lock).await.unwrap()
+                < i64::try_from(CONNECTIONS).unwrap()
+            {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             went.send(()).unwrap();

@@ -1,6 +1,6 @@
 //! The keys of `tidings.toml`, and their way into a [`Config`].
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 use tidings_model::{
@@ -15,6 +15,7 @@ use super::{
     Config, digest, dkim,
     gateway::RawGateway,
     link_keys,
+    listen::listen,
     mail::RawMail,
     problem::{Checks, Overridable, Problem},
     relay::{self, RawRelay},
@@ -162,10 +163,6 @@ fn cap(text: &str) -> Result<Cap, String> {
     let [most, "in", within] = text.split_ascii_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let most = most.parse().ok().filter(|most| *most > 0).ok_or_else(wrong)?;
     Ok(Cap { most, within: words::duration(within)? })
-}
-
-pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "is not an IP address with a port; write for example \"127.0.0.1:9464\"".to_owned())
 }
 
 fn task_queue(text: &str) -> Result<String, String> {

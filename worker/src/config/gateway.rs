@@ -15,8 +15,8 @@ use toml::Spanned;
 use url::{Host, Url};
 
 use super::{
-    file::listen,
     list::{SpannedList, parse_each},
+    listen::listen,
     problem::{Checks, Problem},
 };
 

@@ -200,7 +200,7 @@ impl Mail {
 }
 
 /// The meaning of a bounce, and `true` if SES kept the message back because of a list of its own.
-pub(in crate::webhooks) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(Kind, bool)> {
+pub(crate) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(Kind, bool)> {
     match (bounce_type, sub_type) {
         (
             "Permanent",

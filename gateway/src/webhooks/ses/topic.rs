@@ -55,7 +55,7 @@ impl Topic {
     }
 
     /// The address of the certificate that `url` names, or `None` if SNS has no certificate for this topic there.
-    pub(in crate::webhooks) fn certificate(&self, url: &str) -> Option<Address> {
+    pub(crate) fn certificate(&self, url: &str) -> Option<Address> {
         let name = url.strip_prefix("https://")?.strip_prefix(&self.host)?.strip_prefix(CERTIFICATE)?;
         let digits = name.strip_suffix(".pem").filter(|digits| digits.len() == CERTIFICATE_DIGITS)?;
         let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

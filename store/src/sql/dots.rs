@@ -1,0 +1,130 @@
+//! The record before the final dot, committed for all waiting attempts at once. A commit of SQLite waits for the disk, and
+//! SQLite has one writer.
+
+use super::dialect::{Dialect, Variants};
+use super::group_commit::{Dot, Waiting};
+use super::{Sql, or_zero};
+use crate::Result;
+use jiff::Timestamp;
+use sqlx::{Connection, query};
+use tidings_model::records::FirstAttempt;
+use tokio::sync::oneshot;
+
+/// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
+pub const PAST_THE_DOT: Variants = Variants {
+    sqlite: "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+WHERE message = $1 AND number = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)",
+    postgres: "
+UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
+FROM (SELECT id FROM messages WHERE id = $1 AND closed_at IS NULL FOR UPDATE) m
+WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NULL",
+};
+
+/// `$1` message, `$2` relay, `$3` begun, `$4` past the dot, `$5` nonce, `$6` epoch. Inserts a row if the attempt is the first one.
+pub const FIRST_ATTEMPT: Variants = Variants {
+    sqlite: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5 FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6
+ON CONFLICT DO NOTHING",
+    postgres: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5
+FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6 FOR UPDATE) m
+ON CONFLICT DO NOTHING",
+};
+
+/// `$1` message, `$2` nonce. Finds the row of a first attempt that is under way.
+pub const IS_FIRST_ATTEMPT: &str = "
+SELECT 1 FROM attempts
+WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
+  AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
+
+impl<D: Dialect> Sql<D> {
+    /// Records that an attempt is about to send the final dot, and reports whether it may. The first call that gets a connection
+    /// records for all calls that wait for one.
+    pub(super) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
+        loop {
+            let (tell, mut told) = oneshot::channel();
+            self.past_the_dot.push(Waiting { dot: dot.clone(), now, tell });
+            let told = tokio::select! {
+                biased;
+                told = &mut told => told,
+                connection = self.writer.acquire() => {
+                    let mut connection = connection?;
+                    self.record(&mut connection).await?;
+                    connection.release();
+                    // Another one may have it, and be at it still.
+                    told.await
+                }
+            };
+            // Where the other one failed, or was dropped, once more: recording it twice does no harm.
+            if let Ok(may_send) = told {
+                return Ok(may_send);
+            }
+        }
+    }
+
+    pub(super) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
+        let dots = self.past_the_dot.take();
+        if dots.is_empty() {
+            return Ok(());
+        }
+        if let [_] = &dots[..] {
+            // A transaction of one statement is one round trip.
+            let recorded = Self::record_each(connection, dots).await?;
+            tell(recorded);
+            return Ok(());
+        }
+        let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
+        let recorded = Self::record_each(&mut tx, dots).await?;
+        tx.commit().await?;
+        tell(recorded);
+        Ok(())
+    }
+
+    async fn record_each(connection: &mut D::Connection, dots: Vec<Waiting>) -> Result<Vec<(Waiting, bool)>> {
+        let mut recorded = Vec::with_capacity(dots.len());
+        for waiting in dots {
+            let may_send = match &waiting.dot {
+                Dot::Begun { message, number } => {
+                    let statement = query(D::pick(PAST_THE_DOT)).bind(message.to_string()).bind(i64::from(*number));
+                    let done = statement.bind(waiting.now.as_millisecond()).execute(&mut *connection).await?;
+                    D::rows(&done) > 0
+                }
+                Dot::First(first) => {
+                    Self::insert_first(&mut *connection, first, Some(waiting.now)).await?
+                        || Self::is_first(&mut *connection, first).await?
+                }
+            };
+            recorded.push((waiting, may_send));
+        }
+        Ok(recorded)
+    }
+
+    /// Reports if the attempt was recorded by an earlier call, whose answer was lost, and may go on.
+    pub(super) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
+        let found = query(IS_FIRST_ATTEMPT).bind(first.message.to_string()).bind(first.nonce.to_string());
+        Ok(found.fetch_optional(connection).await?.is_some())
+    }
+
+    /// Inserts the row of a first attempt. `false`: the attempt is not the first one, or it is fenced.
+    pub(super) async fn insert_first(
+        connection: &mut D::Connection,
+        first: &FirstAttempt,
+        past_the_dot_at: Option<Timestamp>,
+    ) -> Result<bool> {
+        let insert = query(D::pick(FIRST_ATTEMPT)).bind(first.message.to_string()).bind(&first.relay);
+        let insert = insert.bind(first.begun_at.as_millisecond()).bind(or_zero(past_the_dot_at));
+        let insert = insert.bind(first.nonce.to_string()).bind(first.epoch.cast_signed());
+        Ok(D::rows(&insert.execute(connection).await?) > 0)
+    }
+}
+
+fn tell(recorded: Vec<(Waiting, bool)>) {
+    for (waiting, may_send) in recorded {
+        // The caller gave up: the next attempt finds the record.
+        let _ = waiting.tell.send(may_send);
+    }
+}
