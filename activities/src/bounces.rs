@@ -22,7 +22,7 @@ pub enum Taken {
         new: usize,
         /// Reports that were known.
         again: usize,
-        /// The key whose consent a report withdraws; see [`Recorded`](tidings_model::delivery_events::Recorded).
+        /// The key whose consent a report withdraws; see [`Recorded`].
         withdrawn: Option<Key>,
     },
     /// Reports without a token that one of our keys signed. Anybody can write those: nothing changed.
