@@ -2,8 +2,9 @@
 //!
 //! The store fences attempts: each one takes the next number, and only the latest may send the final dot (rule 26).
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
+use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use tidings_mail::smtp::{AttemptOutcome, Withdrawal};
 use tidings_model::{
@@ -178,9 +179,10 @@ impl DeliveryAttempt<'_> {
     /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
     pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> AttemptOutcome {
         let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
+        let mut cancelled = pin!(cancelled);
         let offered = tokio::select! {
             offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
-            () = cancelled => return Withdrawal::Cancelled.into(),
+            () = &mut cancelled => return Withdrawal::Cancelled.into(),
         };
         let ready = match offered {
             Ok(ready) => ready,
@@ -192,6 +194,8 @@ impl DeliveryAttempt<'_> {
             None => store.past_the_dot(*id, self.number, now).await,
         };
         match recorded {
+            // A cancel that came while the store recorded.
+            Ok(true) if cancelled.now_or_never().is_some() => ready.withdraw(Withdrawal::Cancelled),
             Ok(true) => ready.dot().await,
             Ok(false) => ready.withdraw(Withdrawal::Fenced),
             Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),

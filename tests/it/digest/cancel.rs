@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
@@ -12,7 +13,7 @@ use tidings_harness::{
     postgres::database,
     relay::{Act, At, Fault},
 };
-use tidings_model::{Key, records::DigestRecord, step::Outcome};
+use tidings_model::{Key, Retract, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;
@@ -89,6 +90,10 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
         (Stage::Sending, "LOCK TABLE attempts IN SHARE MODE"),
     ] {
         let key = key("activity", stage.name());
+        if stage == Stage::Rendering {
+            // The claim of a key with a retract stores no message.
+            env.store.put_retracts(&key, &[Retract::Event("another".into())], Timestamp::now()).await?;
+        }
         let mut holding = ledger.begin().await?;
         holding.execute(lock).await?;
         env.events.emit(event(&key, "e1")).await?;

@@ -62,7 +62,7 @@ async fn calls_of_temporal_store_and_relay_are_spans_without_an_address() -> Res
         "temporal call=\"hold\" key=acme/activity/spans",
         "temporal call=\"status\" key=acme/activity/spans",
         "temporal call=\"release\" key=acme/activity/spans",
-        "claim key=acme/activity/spans",
+        "claim_rendered key=acme/activity/spans",
         "smtp relay=\"default\"",
     ] {
         assert!(seen.iter().any(|span| span.starts_with(wanted)), "no span {wanted} among {seen:#?}");
