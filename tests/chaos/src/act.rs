@@ -50,6 +50,12 @@ pub enum Intervention {
     Terminate,
     OpenRelay(usize),
     CloseRelay(usize),
+    /// An operator pauses the key's digest type of the tenant.
+    PauseType,
+    ResumeType,
+    /// An operator pauses the tenant with its single messages, for some seconds.
+    PauseTenant,
+    ResumeTenant,
 }
 
 /// An intervention whose subject is drawn from the ledger.
@@ -130,6 +136,22 @@ impl Act {
 }
 
 impl Intervention {
+    /// The end of a pause that an operator began.
+    #[must_use]
+    pub const fn resume(self) -> Option<Self> {
+        match self {
+            Self::PauseType => Some(Self::ResumeType),
+            Self::PauseTenant => Some(Self::ResumeTenant),
+            _ => None,
+        }
+    }
+
+    /// Answers `true` if an operator begins or ends a pause.
+    #[must_use]
+    pub const fn pauses(self) -> bool {
+        matches!(self, Self::PauseType | Self::ResumeType | Self::PauseTenant | Self::ResumeTenant)
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -151,6 +173,10 @@ impl Intervention {
             Self::Terminate => "terminate and recover",
             Self::OpenRelay(_) => "relays open",
             Self::CloseRelay(_) => "relays close",
+            Self::PauseType => "pause digest type",
+            Self::ResumeType => "resume digest type",
+            Self::PauseTenant => "pause tenant",
+            Self::ResumeTenant => "resume tenant",
         }
     }
 }

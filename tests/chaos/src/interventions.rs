@@ -199,12 +199,13 @@ impl Desk {
 /// The words of an intervention on the command line.
 fn words(intervention: Intervention, key: &Key) -> Vec<String> {
     let named = key.to_string();
-    let tenant = format!("tenant={} and type={}", key.tenant, key.digest_type);
+    let tenant = format!("tenant={}", key.tenant);
+    let digest_type = format!("{tenant} and type={}", key.digest_type);
     let words: &[&str] = match intervention {
         Intervention::Flush => &["flush", &named],
         Intervention::Hold => &["digest", "hold", &named],
         Intervention::Release => &["digest", "release", &named],
-        Intervention::ReleaseTenant => &["digest", "release", "--where", &tenant, "--rate", "50"],
+        Intervention::ReleaseTenant => &["digest", "release", "--where", &digest_type, "--rate", "50"],
         Intervention::Drop => &["digest", "drop", &named],
         Intervention::Retime => &["digest", "retime", &named, "--at", "3s"],
         Intervention::Preview => &["digest", "preview", &named],
@@ -219,6 +220,10 @@ fn words(intervention: Intervention, key: &Key) -> Vec<String> {
         Intervention::Grant => &["consent", "grant", &named],
         Intervention::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
         Intervention::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
+        Intervention::PauseType => &["pause", "--where", &digest_type],
+        Intervention::ResumeType => &["resume", "--where", &digest_type],
+        Intervention::PauseTenant => &["pause", "--where", &tenant, "--messages", "--until", "20s"],
+        Intervention::ResumeTenant => &["resume", "--where", &tenant],
         // The command line has no such command.
         Intervention::Cancel | Intervention::Terminate => &[],
     };

@@ -57,10 +57,12 @@ impl Plan {
         plan
     }
 
-    /// Makes the same load and interventions without faults.
+    /// Makes the same load and interventions without faults, and without operators' pauses: an upgrade forbids them while old and
+    /// new workers run together.
     #[must_use]
     pub fn calm(seed: u64, length: Duration) -> Self {
         let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
+        plan.steps.retain(|(_, act)| !matches!(act, Act::Intervention(intervention, _) if intervention.pauses()));
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -169,8 +171,8 @@ impl Plan {
 
     fn deck_of_interventions(&self) -> Vec<Act> {
         use Intervention::{
-            Cadence, Cancel, CloseRelay, Drop, Flush, Grant, Hold, Off, On, OpenRelay, Pause, Preview, Release,
-            ReleaseTenant, Resume, Retime, Status, Terminate, Withdraw,
+            Cadence, Cancel, CloseRelay, Drop, Flush, Grant, Hold, Off, On, OpenRelay, Pause, PauseTenant, PauseType,
+            Preview, Release, ReleaseTenant, Resume, ResumeTenant, ResumeType, Retime, Status, Terminate, Withdraw,
         };
         let anybody = &self.events[0].key;
         let interventions = [
@@ -197,6 +199,11 @@ impl Plan {
             Terminate,
             OpenRelay(0),
             CloseRelay(0),
+            PauseType,
+            PauseType,
+            ResumeType,
+            PauseTenant,
+            ResumeTenant,
         ];
         let picks = [Pick::Reopen, Pick::Reopen, Pick::RetryMessage, Pick::CancelMessage, Pick::Lift];
         let producers = [

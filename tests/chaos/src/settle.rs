@@ -17,7 +17,7 @@ use tidings_workflows::{Digest, Stage, Status};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    act::Intervention,
+    act::{Act, Intervention},
     interventions::Desk,
     load::Files,
     processes::Processes,
@@ -39,6 +39,7 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
     for relay in 0..RELAYS.len() {
         desk.intervene(Intervention::CloseRelay(relay), &anybody).await?;
     }
+    resume(desk).await?;
     let deadline = Instant::now() + within;
     let open = loop {
         processes.supervise()?;
@@ -60,6 +61,20 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
         files.append("open.ndjson", &line)?;
     }
     Ok(open.len())
+}
+
+/// Ends every pause of an operator. A resume that a fault disturbed is repeated: it signals the keys again.
+async fn resume(desk: &Desk) -> Result<()> {
+    let mut scopes = BTreeSet::new();
+    for (_, act) in &desk.plan.steps {
+        let Act::Intervention(intervention, key) = act else { continue };
+        let Some(resume) = intervention.resume() else { continue };
+        let digest_type = if resume == Intervention::ResumeTenant { "" } else { &key.digest_type };
+        if scopes.insert((&key.tenant, digest_type)) {
+            desk.intervene(resume, key).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Answers `true` if the key may be open. The checker judges for itself; this only decides when to run it.
