@@ -53,6 +53,23 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The default settings, with these streams. There is no digest type, relay, cap or key.
+    #[must_use]
+    pub fn new(streams: Streams) -> Self {
+        Self {
+            digests: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            cap: None,
+            capped: OverLimit::default(),
+            soft_bounces: Self::SOFT_BOUNCES,
+            relays: BTreeMap::new(),
+            streams,
+            pages: Pages::default(),
+            link_keys: None,
+            unknown_recipients: UnknownRecipients::Wait,
+        }
+    }
+
     /// Returns the links of the message that `link` is in. Without keys and a page there are none. The same message always has the
     /// same links under the same keys. `user` may be empty.
     #[must_use]

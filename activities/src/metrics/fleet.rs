@@ -192,7 +192,7 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::settings::{DigestSettings, OverLimit, Pages, Sender, Stream, Streams, UnknownRecipients};
+    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams};
 
     use super::*;
 
@@ -205,14 +205,7 @@ mod tests {
         Settings {
             digests: BTreeMap::from([("alerts".to_owned(), alerts)]),
             tenants: BTreeMap::from([("acme".to_owned(), BTreeMap::new())]),
-            cap: None,
-            capped: OverLimit::Defer,
-            soft_bounces: Settings::SOFT_BOUNCES,
-            relays: BTreeMap::new(),
-            streams: Streams { bulk, transactional },
-            pages: Pages::default(),
-            link_keys: None,
-            unknown_recipients: UnknownRecipients::Wait,
+            ..Settings::new(Streams { bulk, transactional })
         }
     }
 

@@ -315,9 +315,7 @@ fn wrong(error: tidings_mail::Error) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use tidings_model::settings::{OverLimit, Pages, ReturnPath, Sender, Stream, Streams};
+    use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
     use tidings_store::Sqlite;
 
     use super::*;
@@ -328,16 +326,9 @@ mod tests {
         let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
         let stream = Stream { return_path, ..Stream::new(&[], sender) };
         Settings {
-            digests: BTreeMap::new(),
-            tenants: BTreeMap::new(),
-            cap: None,
-            capped: OverLimit::Defer,
-            soft_bounces: 5,
-            relays: BTreeMap::new(),
-            streams: Streams { bulk: stream.clone(), transactional: stream },
             pages: Pages { public_url: Some("https://mail.b.example".into()), ..Pages::default() },
             link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
-            unknown_recipients: UnknownRecipients::Wait,
+            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
         }
     }
 

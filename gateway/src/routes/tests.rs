@@ -7,7 +7,7 @@ use axum::{
     extract::Request,
     routing::post,
 };
-use tidings_model::settings::{OverLimit, Pages, Sender, Settings, Stream, Streams, UnknownRecipients};
+use tidings_model::settings::{Sender, Settings, Stream, Streams};
 use tidings_store::Sqlite;
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
@@ -22,18 +22,7 @@ use crate::{
 pub(crate) fn settings() -> Settings {
     let sender =
         Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
-    Settings {
-        digests: std::collections::BTreeMap::new(),
-        tenants: std::collections::BTreeMap::new(),
-        cap: None,
-        capped: OverLimit::Defer,
-        soft_bounces: 5,
-        relays: std::collections::BTreeMap::new(),
-        streams: Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) },
-        pages: Pages::default(),
-        link_keys: None,
-        unknown_recipients: UnknownRecipients::Wait,
-    }
+    Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) })
 }
 
 async fn state(folder: &std::path::Path, migrated: bool) -> State {

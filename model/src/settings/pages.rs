@@ -82,15 +82,13 @@ impl fmt::Display for PageUrl {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use uuid::Uuid;
 
     use super::*;
     use crate::{
         Key,
         link_keys::{Purpose, Token},
-        settings::{OverLimit, ReturnPath, Sender, Settings, Stream, StreamName, Streams, UnknownRecipients},
+        settings::{ReturnPath, Sender, Settings, Stream, StreamName, Streams},
     };
 
     const TOKEN: &str = "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA";
@@ -123,16 +121,9 @@ mod tests {
         let return_path = return_path.then_some(ReturnPath { local, domain });
         let stream = Stream { return_path, ..Stream::new(&[], sender) };
         Settings {
-            digests: BTreeMap::new(),
-            tenants: BTreeMap::new(),
-            cap: None,
-            capped: OverLimit::Defer,
-            soft_bounces: 5,
-            relays: BTreeMap::new(),
-            streams: Streams { bulk: stream.clone(), transactional: stream },
             pages,
             link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
-            unknown_recipients: UnknownRecipients::Wait,
+            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
         }
     }
 

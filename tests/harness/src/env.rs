@@ -30,7 +30,7 @@ use tidings_model::{
     decode::BatchPayload,
     names,
     rules::spread::overdue_share,
-    settings::{DigestSettings, OverLimit, Pages, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
+    settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
 use tidings_store::{Sqlite, Store};
@@ -62,20 +62,12 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     };
     let digests =
         [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
+    let bulk = Stream::new(&["default"], sender.clone());
+    let streams = Streams { bulk, transactional: Stream::new(&["default"], sender) };
     Settings {
         digests: BTreeMap::from(digests),
-        tenants: BTreeMap::new(),
-        cap: None,
-        capped: OverLimit::Defer,
-        soft_bounces: Settings::SOFT_BOUNCES,
-        relays: BTreeMap::new(),
-        streams: Streams {
-            bulk: Stream::new(&["default"], sender.clone()),
-            transactional: Stream::new(&["default"], sender),
-        },
-        pages: Pages::default(),
-        link_keys: None,
         unknown_recipients: UnknownRecipients::Invent,
+        ..Settings::new(streams)
     }
 }
 

@@ -16,4 +16,5 @@ pub mod python;
 pub mod relay;
 pub mod retention;
 pub mod server;
+pub mod steps;
 pub mod time_skipping;

@@ -19,10 +19,11 @@ use tidings_harness::{
     env::{activities, key, settings, sqlite},
     interrupted_future::{Ended, run},
     relay::{Act, At, Fault, Relay},
+    steps::{claim_of, recorded_event},
 };
 use tidings_model::{
     Event,
-    step::{ClaimAnswer, ClaimInput, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
+    step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
@@ -134,24 +135,9 @@ impl Digest {
     fn new(seed: u64, count: u64) -> Self {
         let key = key("activity", &format!("user-{seed}"));
         let opened_at = Timestamp::now();
-        let events = (0..count).map(|n| made_up(&format!("{seed}-{n}"), opened_at)).collect::<Vec<_>>();
+        let events = (0..count).map(|n| recorded_event(&format!("{seed}-{n}"), opened_at)).collect::<Vec<_>>();
         let digest_id = key.digest_id("run", seed);
         Self { window: Window { key, digest_id, opened_at, due_at: opened_at }, events }
-    }
-}
-
-fn made_up(event_id: &str, occurred_at: Timestamp) -> Event {
-    let payload = [("title".to_owned(), format!("Event {event_id}").into())].into_iter().collect();
-    Event {
-        event_id: event_id.to_owned(),
-        category: "comment".to_owned(),
-        entity_type: "page".to_owned(),
-        entity_id: event_id.to_owned(),
-        actor: String::new(),
-        occurred_at,
-        counts: [("critical".to_owned(), 1)].into(),
-        urgent: false,
-        payload,
     }
 }
 
@@ -173,17 +159,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let asked_at = window.opened_at;
 
     let events = digest.events.clone();
-    let load = ClaimInput {
-        asked_at,
-        window: window.clone(),
-        events,
-        flushed: false,
-        urgent: false,
-        revision: 0,
-        planned: None,
-        due_at: None,
-        limits: None,
-    };
+    let load = claim_of(window, events);
     let loaded = step(&mut dice, &mut late_attempts, || {
         let load = load.clone();
         Box::pin(async move { claim::run(activities, &load).await })

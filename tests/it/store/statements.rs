@@ -14,11 +14,9 @@ use tidings_activities::{
 use tidings_harness::{
     env::{activities, key, settings, sqlite},
     relay::Relay,
+    steps::{claim_of, recorded_event},
 };
-use tidings_model::{
-    Event,
-    step::{ClaimAnswer, ClaimInput, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
-};
+use tidings_model::step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
 use tracing::{
@@ -87,18 +85,8 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) 
     let deps = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
     let (key, now) = (key("activity", user), Timestamp::now());
     let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: now, due_at: now };
-    let events = (0..count).map(|n| event(&format!("{user}-{n}"), now)).collect();
-    let input = ClaimInput {
-        asked_at: now,
-        window: window.clone(),
-        events,
-        flushed: false,
-        urgent: false,
-        revision: 0,
-        planned: None,
-        due_at: None,
-        limits: None,
-    };
+    let events = (0..count).map(|n| recorded_event(&format!("{user}-{n}"), now)).collect();
+    let input = claim_of(&window, events);
     let ClaimAnswer::Claimed { rendered: stored, .. } = claim::run(&deps, &input).await? else {
         anyhow::bail!("the window was not claimed")
     };
@@ -108,20 +96,6 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) 
     let sent = send::run(&deps, &input, std::future::pending()).await?;
     ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
     Ok(())
-}
-
-fn event(event_id: &str, occurred_at: Timestamp) -> Event {
-    Event {
-        event_id: event_id.to_owned(),
-        category: "comment".to_owned(),
-        entity_type: "page".to_owned(),
-        entity_id: event_id.to_owned(),
-        actor: String::new(),
-        occurred_at,
-        counts: [("critical".to_owned(), 1)].into(),
-        urgent: false,
-        payload: [("title".to_owned(), "An event".into())].into_iter().collect(),
-    }
 }
 
 async fn within_budget(store: Arc<dyn Store>) -> Result<()> {

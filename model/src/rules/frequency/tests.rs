@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Quiet, records::Preferences, rules::InForce, step::Plan};
+use crate::{
+    Quiet,
+    rules::{InForce, samples},
+    step::Plan,
+};
 
 const NOW: &str = "2026-03-02T08:00:00Z";
 const DUE: &str = "2026-03-02T09:00:00Z";
@@ -19,16 +23,7 @@ fn key() -> Key {
 }
 
 fn facts(last_sent_at: &str) -> Facts {
-    Facts {
-        recipient: None,
-        preferences: Preferences::default(),
-        revision: 0,
-        changed_at: None,
-        consent: true,
-        suppressed: None,
-        last_sent_at: Some(at(last_sent_at)),
-        pause: None,
-    }
+    Facts { last_sent_at: Some(at(last_sent_at)), ..samples::facts() }
 }
 
 fn settings(quiet: &[&str]) -> DigestSettings {

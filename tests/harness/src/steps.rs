@@ -1,0 +1,40 @@
+//! Inputs of steps that a test calls without a workflow.
+
+use jiff::Timestamp;
+use tidings_model::{
+    Event,
+    step::{ClaimInput, Window},
+};
+
+/// The claim of a due window that a plain cadence planned.
+#[must_use]
+pub fn claim_of(window: &Window, events: Vec<Event>) -> ClaimInput {
+    ClaimInput {
+        asked_at: window.opened_at,
+        window: window.clone(),
+        events,
+        flushed: false,
+        urgent: false,
+        revision: 0,
+        planned: None,
+        due_at: None,
+        limits: None,
+    }
+}
+
+/// An event of its own line, with a count and a title.
+#[must_use]
+pub fn recorded_event(event_id: &str, occurred_at: Timestamp) -> Event {
+    let payload = [("title".to_owned(), format!("Event {event_id}").into())].into_iter().collect();
+    Event {
+        event_id: event_id.to_owned(),
+        category: "comment".to_owned(),
+        entity_type: "page".to_owned(),
+        entity_id: event_id.to_owned(),
+        actor: String::new(),
+        occurred_at,
+        counts: [("critical".to_owned(), 1)].into(),
+        urgent: false,
+        payload,
+    }
+}
