@@ -7,6 +7,7 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::{
     Alert,
+    inbox::Limits,
     retention::{Cutoff, CutoffsInput, Kind, Purged},
 };
 use tidings_store::{Store, archive::Archive};
@@ -24,6 +25,8 @@ pub struct Retention {
     pub messages: Option<Duration>,
     /// Delivery events, counted from when they came; `None`: for good.
     pub delivery_events: Option<Duration>,
+    /// Events of the gateway's inbox, counted from their forwarding.
+    pub inbox: Duration,
     /// Receives deleted rows; `None`: they are not archived.
     pub archive: Option<Archive>,
 }
@@ -47,6 +50,7 @@ impl Retention {
             Kind::Events | Kind::Retracts | Kind::DeadLetters => self.events,
             Kind::Messages => self.messages,
             Kind::DeliveryEvents => self.delivery_events,
+            Kind::Inbox => Some(self.inbox),
         }
     }
 }
@@ -54,7 +58,7 @@ impl Retention {
 impl Default for Retention {
     fn default() -> Self {
         let age = Some(Self::DEFAULT);
-        Self { events: age, messages: age, delivery_events: age, archive: None }
+        Self { events: age, messages: age, delivery_events: age, inbox: Limits::default().keep, archive: None }
     }
 }
 
@@ -62,7 +66,7 @@ impl Default for Retention {
 /// as the other rows.
 const fn batch(kind: Kind) -> u32 {
     match kind {
-        Kind::Events | Kind::Retracts | Kind::DeliveryEvents => 500,
+        Kind::Events | Kind::Retracts | Kind::DeliveryEvents | Kind::Inbox => 500,
         Kind::DeadLetters | Kind::Messages => 50,
     }
 }
@@ -125,9 +129,9 @@ mod tests {
             cutoffs.map(|Cutoff { kind, before }| format!("{} {before}", kind.name())).collect::<Vec<_>>()
         };
         let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
-        let forever = Retention { events: None, messages: days(1), delivery_events: None, archive: None };
-        assert_eq!(cutoffs(forever), ["messages 2026-11-20T03:30:00Z"]);
-        let all = Retention { events: days(90), messages: days(30), delivery_events: days(7), archive: None };
+        let forever = Retention { events: None, messages: days(1), delivery_events: None, ..Retention::default() };
+        assert_eq!(cutoffs(forever), ["messages 2026-11-20T03:30:00Z", "inbox 2026-11-18T03:30:00Z"]);
+        let all = Retention { messages: days(30), delivery_events: days(7), ..Retention::default() };
         assert_eq!(
             cutoffs(all),
             [
@@ -135,7 +139,8 @@ mod tests {
                 "retracts 2026-08-23T03:30:00Z",
                 "dead_letters 2026-08-23T03:30:00Z",
                 "messages 2026-10-22T03:30:00Z",
-                "delivery_events 2026-11-14T03:30:00Z"
+                "delivery_events 2026-11-14T03:30:00Z",
+                "inbox 2026-11-18T03:30:00Z"
             ]
         );
     }

@@ -6,8 +6,7 @@ use std::{
     time::Instant,
 };
 
-use serde::Serialize;
-use tidings_model::{Event, Key, Retract};
+use tidings_model::{Key, inbox::Item};
 use tidings_proto::v1;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -15,7 +14,7 @@ use crate::{
     Config, ConnectError, Error,
     commands::Commands,
     config,
-    lane::{self, Kind, Lane, Next, Waiting},
+    lane::{self, Lane, Next, Waiting},
     signal,
 };
 
@@ -65,8 +64,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]. After any but [`Error::Invalid`] the event may or may not have arrived; emitting it again is safe.
     pub async fn emit(&self, event: v1::Event) -> Result<(), Error> {
-        let (key, event) = Event::from_wire(event, None)?;
-        self.hand_over(key, Kind::Event, json(&event)?).await
+        self.hand_over(Item::event(event)?).await
     }
 
     /// Takes events of a key back: the one with `event_id`, or all of one category and entity that occurred up to
@@ -75,10 +73,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::emit`].
     pub async fn retract(&self, retract: v1::Retract) -> Result<(), Error> {
-        let (key, _) = Retract::from_wire(retract.clone(), None)?;
-        // The workflow id says the key.
-        let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..retract };
-        self.hand_over(key, Kind::Retract, json(&keyless)?).await
+        self.hand_over(Item::retract(retract)?).await
     }
 
     /// Returns the commands to the workflows that this client's events start.
@@ -93,12 +88,12 @@ impl Client {
         let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
     }
 
-    async fn hand_over(&self, key: Key, kind: Kind, json: String) -> Result<(), Error> {
+    async fn hand_over(&self, item: Item) -> Result<(), Error> {
         let deadline = Instant::now() + self.0.config.deadline;
         let late =
             |waited_for: &str| Error::Unavailable(format!("waited {:?} for {waited_for}", self.0.config.deadline));
         let until = tokio::time::Instant::from_std(deadline);
-        let accepted = tokio::time::timeout_at(until, self.accept(key, kind, json, deadline));
+        let accepted = tokio::time::timeout_at(until, self.accept(item, deadline));
         let acknowledged = accepted.await.map_err(|_| late("memory"))??;
         match tokio::time::timeout_at(until, acknowledged).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(Error::Unavailable("the client's task ended".to_owned()))),
@@ -106,7 +101,7 @@ impl Client {
         }
     }
 
-    async fn accept(&self, key: Key, kind: Kind, json: String, deadline: Instant) -> Result<Acknowledged, Error> {
+    async fn accept(&self, Item { key, kind, json }: Item, deadline: Instant) -> Result<Acknowledged, Error> {
         let bytes = u32::try_from(json.len() + OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.0.config.memory_bytes);
         let memory = Arc::clone(&self.0.memory).acquire_many_owned(bytes).await;
         let memory = memory.map_err(|error| Error::Unavailable(error.to_string()))?;
@@ -122,10 +117,6 @@ impl Client {
         }
         Ok(acknowledged)
     }
-}
-
-fn json(content: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(content).map_err(|error| Error::Unavailable(error.to_string()))
 }
 
 type Acknowledged = oneshot::Receiver<Result<(), Error>>;

@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use temporalio_common::{data_converters::RawValue, protos::temporal::api::common::v1::Payload};
-use tidings_model::{decode::BatchPayload, limits};
+use temporalio_common::data_converters::RawValue;
+use tidings_model::inbox::{Kind, batch_len};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::{Error, pace::Pace};
+use crate::{Error, pace::Pace, signal};
 
 /// An event or a retract that waits for its acknowledgement.
 pub(crate) struct Waiting {
@@ -24,13 +24,6 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
     /// Its share of the client's memory.
     pub(crate) memory: OwnedSemaphorePermit,
-}
-
-/// The kind of an item in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Event,
-    Retract,
 }
 
 /// The next step of a lane's driver.
@@ -70,12 +63,7 @@ impl Lane {
     /// The next batch, in order of arrival: at most 500 events and retracts, and 256 KiB as JSON.
     pub(crate) fn take_batch(&mut self) -> Vec<Waiting> {
         self.waiting.retain(|item| !item.reply.is_closed());
-        let mut bytes = r#"{"events":[],"retracts":[]}"#.len();
-        let fits = |item: &&Waiting| {
-            bytes += item.json.len() + ",".len();
-            bytes <= limits::BATCH_BYTES
-        };
-        let count = self.waiting.iter().take(limits::BATCH_EVENTS).take_while(fits).count();
+        let count = batch_len(self.waiting.iter().map(|item| item.json.len()));
         self.waiting.drain(..count).collect()
     }
 
@@ -91,9 +79,7 @@ pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
 
 /// The batch as the signal carries it.
 pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
-    let all = |kind| batch.iter().filter(move |item| item.kind == kind).map(|item| item.json.as_str());
-    let BatchPayload { metadata, data } = BatchPayload::new(all(Kind::Event), all(Kind::Retract));
-    RawValue::new(vec![Payload { metadata: metadata.into(), data, ..Payload::default() }])
+    signal::batch(batch.iter().map(|item| (item.kind, item.json.as_str())))
 }
 
 /// Answers every caller of the batch.

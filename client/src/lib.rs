@@ -26,5 +26,6 @@ pub use client::Client;
 pub use commands::{CommandError, Commands};
 pub use config::{Config, ConnectError, unquoted};
 pub use error::{Error, Rejection, check_namespace};
+pub use signal::hand_over;
 pub use start::{message_search_attributes, message_task_queue, search_attributes};
 pub use tidings_proto::v1;

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use temporalio_client::{WorkflowStartOptions, errors::WorkflowStartError};
-use temporalio_common::{SignalDefinition, UntypedWorkflow, data_converters::RawValue};
-use tidings_model::{Key, names};
+use temporalio_common::{
+    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload,
+};
+use tidings_model::{Key, decode::BatchPayload, inbox::Kind, names};
 use tracing::instrument;
 
 use crate::{
@@ -50,6 +52,29 @@ pub(crate) async fn send(
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Error::Unavailable(format!("no answer for {:?}", started.elapsed()))),
     }
+}
+
+/// Hands one batch of a key over, events and retracts as proto3-JSON without the key. The caller keeps to the pace of the key and
+/// to the size of a signal ([`batch_len`](tidings_model::inbox::batch_len)).
+///
+/// # Errors
+/// As for [`Client::emit`](crate::Client::emit).
+pub async fn hand_over<'a>(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    items: impl IntoIterator<Item = (Kind, &'a str)>,
+    time_left: Duration,
+) -> Result<(), Error> {
+    send(temporal, task_queue, key, batch(items), time_left).await
+}
+
+/// The items as the one argument of a signal.
+pub(crate) fn batch<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> RawValue {
+    let (events, retracts): (Vec<_>, Vec<_>) = items.into_iter().partition(|(kind, _)| *kind == Kind::Event);
+    let json = |items: Vec<(Kind, &'a str)>| items.into_iter().map(|(_, json)| json);
+    let BatchPayload { metadata, data } = BatchPayload::new(json(events), json(retracts));
+    RawValue::new(vec![Payload { metadata: metadata.into(), data, ..Payload::default() }])
 }
 
 impl From<WorkflowStartError> for Error {

@@ -5,6 +5,7 @@
 mod closed_set;
 
 mod alert;
+pub mod api_token;
 pub mod attempt;
 pub mod breaker;
 pub mod command;
@@ -12,6 +13,7 @@ pub mod decode;
 pub mod delivery_events;
 mod event;
 mod host_name;
+pub mod inbox;
 mod key;
 pub mod limits;
 mod link;

@@ -16,6 +16,8 @@ closed_set! {
         Messages = "messages",
         /// Delivery events; the age counts from their arrival.
         DeliveryEvents = "delivery_events",
+        /// Events of the gateway's inbox; the age counts from their forwarding. They are never archived.
+        Inbox = "inbox",
     }
 }
 
@@ -26,6 +28,7 @@ impl Kind {
         match self {
             Self::DeadLetters => "dead letters",
             Self::DeliveryEvents => "delivery events",
+            Self::Inbox => "forwarded events of the inbox",
             other => other.name(),
         }
     }

@@ -19,6 +19,7 @@ mod directory;
 mod erasure;
 mod first_attempts;
 mod fresh;
+mod inbox;
 mod ledger;
 mod left_behind;
 mod listings;
@@ -34,6 +35,7 @@ mod same;
 mod samples;
 mod size;
 mod statistics;
+mod tokens;
 mod webhook_requests;
 mod zombies;
 
@@ -250,6 +252,22 @@ conformance! {
         a_pause_whose_time_is_over_is_history_and_a_new_one_begins,
         messages_wait_only_for_a_pause_with_messages,
         of_many_pauses_of_a_scope_at_once_one_stays,
+    }
+    inbox {
+        items_wait_in_the_order_of_their_arrival_with_their_kind_and_text,
+        simultaneous_requests_are_all_durable_however_they_share_a_commit,
+        keys_with_waiting_items_are_found_in_pages,
+        a_key_has_one_holder_until_its_lease_ends,
+        the_store_leases_exactly_the_keys_that_a_forwarder_would,
+        of_many_forwarders_at_once_one_has_the_key,
+        only_the_items_of_a_signal_are_forwarded_and_failures_count,
+        what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age,
+        an_old_lease_is_forgotten_and_a_fresh_one_is_not,
+    }
+    tokens {
+        a_token_comes_back_with_its_hash_and_is_listed_by_tenant,
+        a_token_is_made_and_revoked_once_and_both_are_audited,
+        the_last_use_of_a_token_is_a_day_and_never_goes_back,
     }
     relays {
         what_is_remembered_of_a_relay_comes_back,

@@ -20,6 +20,8 @@
 //! | [`Retention`] | deletion of old rows |
 //! | [`Statistics`] | counts for operators |
 //! | [`Listings`] | pages of the ledger for operators |
+//! | [`Tokens`] | tokens of the api |
+//! | [`Inbox`] | accepted events that wait for the workflow of their key |
 //! | [`Health`] | the state of the database |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
@@ -48,6 +50,7 @@ mod erasure;
 mod error;
 mod health;
 mod hex;
+mod inbox;
 mod ledger;
 mod listings;
 mod outbox;
@@ -60,6 +63,7 @@ mod retries;
 mod sql;
 mod statistics;
 mod suppressions;
+mod tokens;
 
 pub use self::{
     attempts::Attempts,
@@ -70,6 +74,7 @@ pub use self::{
     erasure::Erasure,
     error::{Error, Result},
     health::Health,
+    inbox::Inbox,
     ledger::Ledger,
     listings::Listings,
     outbox::Outbox,
@@ -81,14 +86,15 @@ pub use self::{
     sql::{Postgres, Sqlite},
     statistics::Statistics,
     suppressions::Suppressions,
+    tokens::{StoredToken, Tokens},
 };
 
 /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
-        Ledger as _, Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _,
-        Statistics as _, Suppressions as _,
+        Inbox as _, Ledger as _, Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _,
+        Retries as _, Statistics as _, Suppressions as _, Tokens as _,
     };
 }
 
@@ -110,6 +116,8 @@ pub trait Store:
     + Retention
     + Statistics
     + Listings
+    + Tokens
+    + Inbox
     + Health
 {
 }
@@ -131,6 +139,8 @@ impl<S> Store for S where
         + Retention
         + Statistics
         + Listings
+        + Tokens
+        + Inbox
         + Health
 {
 }

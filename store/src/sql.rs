@@ -11,7 +11,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 use self::{
     dialect::Dialect,
-    group_commit::GroupCommit,
+    group_commit::{Arrivals, Dots},
     pool::{Pool, Work},
 };
 use crate::{Error, Result, pseudonym::Pseudonyms};
@@ -32,6 +32,7 @@ mod events;
 mod exclusion;
 mod group_commit;
 mod health;
+mod inbox;
 mod ledger;
 pub(crate) mod listings;
 mod message;
@@ -49,6 +50,7 @@ mod schema;
 mod sqlite;
 pub(crate) mod statistics;
 mod suppressions;
+mod tokens;
 mod webhook_requests;
 
 /// A store in one SQLite file: the embedded default.
@@ -62,7 +64,8 @@ pub struct Sql<D: Dialect> {
     writer: Arc<Pool<D>>,
     /// Connections for all other statements.
     reader: Arc<Pool<D>>,
-    past_the_dot: GroupCommit,
+    past_the_dot: Dots,
+    arrivals: Arrivals,
     /// Read when the first pseudonym is needed.
     pseudonyms: OnceCell<Pseudonyms>,
 }

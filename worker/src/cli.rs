@@ -7,9 +7,9 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, keys, messages, migrate,
-        pauses, preferences, recipients, recover, relays, retention, retract, send, stats, status, suppressions,
-        template, worker,
+        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, inbox, keys, messages,
+        migrate, pauses, preferences, recipients, recover, relays, retention, retract, send, stats, status,
+        suppressions, template, tokens, worker,
     },
     config::Config,
     dev, log,
@@ -126,6 +126,12 @@ enum Command {
     Bounces(bounces::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
+    /// Hands events that the api accepted to Temporal again
+    #[command(subcommand)]
+    Inbox(inbox::Command),
+    /// Makes, lists and revokes tokens of the api
+    #[command(subcommand)]
+    Tokens(tokens::Command),
     /// Makes keys that sign tokens
     #[command(subcommand)]
     Keys(keys::Command),
@@ -181,6 +187,8 @@ impl Arguments {
             Command::Retention(command) => retention::run(command, &load()?).await,
             Command::Migrate => migrate::run(&load()?).await.map(|()| true),
             Command::Bounces(command) => bounces::run(command, load).await,
+            Command::Inbox(command) => inbox::run(command, &load()?).await,
+            Command::Tokens(command) => tokens::run(command, &load()?).await,
             Command::Keys(command) => keys::run(&command),
             Command::Config(command) => config::run(&command, load),
             Command::Template(command) => template::run(command, &load()?),

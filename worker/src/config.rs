@@ -11,12 +11,16 @@ use std::{
 
 use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::Signers;
-use tidings_model::settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients};
+use tidings_model::{
+    inbox::Limits,
+    settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
+};
 
 mod digest;
 mod dkim;
 mod file;
 mod gateway;
+mod inbox;
 mod link_keys;
 mod list;
 mod listen;
@@ -84,6 +88,8 @@ pub struct Config {
     pub retention: Retention,
     /// The gateway.
     pub gateway: Gateway,
+    /// The limits of the inbox.
+    pub inbox: Limits,
     /// The keys that sign tokens.
     pub link_keys: LinkKeysConfig,
     /// The connection to Temporal.

@@ -18,7 +18,9 @@ use temporalio_common::protos::temporal::api::{
     enums::v1::TaskQueueType, taskqueue::v1::TaskQueue, workflowservice::v1::DescribeTaskQueueRequest,
 };
 use tidings_model::{
-    Key, Provider, names,
+    Key, Provider,
+    inbox::Depth,
+    names,
     statistics::{LedgerStatistics, Scope},
 };
 use tidings_store::Store;
@@ -78,6 +80,8 @@ pub struct Stats {
     pub providers: BTreeMap<String, &'static str>,
     pub task_queues: Vec<Queue>,
     pub breakers: Vec<OpenBreaker>,
+    /// Events that the api accepted and that Temporal does not have yet, of all tenants.
+    pub inbox: Depth,
 }
 
 /// The keys of one tenant and type whose workflow runs.
@@ -141,13 +145,15 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let Question { store, temporal, task_queue, providers, scope } = question;
     let counted = async { Ok(store.statistics(scope).await?) };
     let breakers = async { Ok(store.breakers().await?) };
+    let inbox = async { Ok(store.depth().await?) };
     let queues = task_queues(temporal, task_queue);
-    let (open_digest_count, open, ledger, breakers, task_queues) = try_join!(
+    let (open_digest_count, open, ledger, breakers, task_queues, inbox) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
         counted,
         breakers,
         queues,
+        inbox,
     )?;
     let breakers = breakers.into_iter().filter_map(|(relay, versioned)| {
         let open = versioned.breaker.open?;
@@ -168,6 +174,7 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         ledger,
         task_queues,
         breakers: breakers.collect(),
+        inbox,
     })
 }
 

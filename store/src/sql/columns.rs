@@ -8,6 +8,7 @@ use sqlx::{ColumnIndex, Decode, Row, Type, error::BoxDynError};
 use tidings_model::{
     attempt::{AttemptClass, Phase},
     breaker::Cause,
+    inbox,
     records::{Actor, DigestState, MessageState, Reason},
     settings::StreamName,
     step::Outcome,
@@ -133,6 +134,7 @@ names!(
     AttemptClass: "class of an attempt",
     Cause: "cause of an open breaker",
     DigestState: "state of a digest",
+    inbox::Kind: "kind of an item",
     MessageState: "state of a message",
     Outcome: "outcome",
     Phase: "phase of an attempt",

@@ -8,7 +8,8 @@ use crate::Result;
 use jiff::Timestamp;
 use sqlx::{Connection, query};
 use tidings_model::records::FirstAttempt;
-use tokio::sync::oneshot;
+
+type WaitingDot = Waiting<(Dot, Timestamp), bool>;
 
 /// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
 pub const PAST_THE_DOT: Variants = Variants {
@@ -46,8 +47,7 @@ impl<D: Dialect> Sql<D> {
     /// records for all calls that wait for one.
     pub(super) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
         loop {
-            let (tell, mut told) = oneshot::channel();
-            self.past_the_dot.push(Waiting { dot: dot.clone(), now, tell });
+            let mut told = self.past_the_dot.push((dot.clone(), now));
             let told = tokio::select! {
                 biased;
                 told = &mut told => told,
@@ -84,17 +84,18 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn record_each(connection: &mut D::Connection, dots: Vec<Waiting>) -> Result<Vec<(Waiting, bool)>> {
+    async fn record_each(connection: &mut D::Connection, dots: Vec<WaitingDot>) -> Result<Vec<(WaitingDot, bool)>> {
         let mut recorded = Vec::with_capacity(dots.len());
         for waiting in dots {
-            let may_send = match &waiting.dot {
+            let (dot, now) = &waiting.record;
+            let may_send = match dot {
                 Dot::Begun { message, number } => {
                     let statement = query(D::pick(PAST_THE_DOT)).bind(message.to_string()).bind(i64::from(*number));
-                    let done = statement.bind(waiting.now.as_millisecond()).execute(&mut *connection).await?;
+                    let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
                     D::rows(&done) > 0
                 }
                 Dot::First(first) => {
-                    Self::insert_first(&mut *connection, first, Some(waiting.now)).await?
+                    Self::insert_first(&mut *connection, first, Some(*now)).await?
                         || Self::is_first(&mut *connection, first).await?
                 }
             };
@@ -122,7 +123,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-fn tell(recorded: Vec<(Waiting, bool)>) {
+fn tell(recorded: Vec<(WaitingDot, bool)>) {
     for (waiting, may_send) in recorded {
         // The caller gave up: the next attempt finds the record.
         let _ = waiting.tell.send(may_send);

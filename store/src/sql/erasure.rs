@@ -95,6 +95,8 @@ pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 
 pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
+/// Waiting ones too: a forwarder would bring the person back.
+pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
 
 #[async_trait]
@@ -207,6 +209,7 @@ impl<D: Dialect> Erasure for Sql<D> {
             let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
             erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
             erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
+            of_person(DELETE_INBOX).execute(&mut *tx).await?;
             for key in types.iter().map(|digest_type| person.key(digest_type)) {
                 let workflow = key.workflow_id();
                 let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);

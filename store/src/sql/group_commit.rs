@@ -1,14 +1,22 @@
-//! Attempts that wait to be recorded before the final dot.
+//! Calls that wait to be recorded, all of them in one commit.
 
 use jiff::Timestamp;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tidings_model::inbox::Item;
 use tidings_model::records::FirstAttempt;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-/// Records that wait for a connection.
-#[derive(Default)]
-pub struct GroupCommit(Mutex<Vec<Waiting>>);
+/// Attempts that wait, each with its time. The answer is the permission to send the dot.
+pub type Dots = GroupCommit<(Dot, Timestamp), bool>;
+/// Requests with items for the inbox.
+pub type Arrivals = GroupCommit<Arrival, ()>;
+
+/// The items of a request, and the time of their arrival.
+pub struct Arrival {
+    pub items: Arc<[Item]>,
+    pub now: Timestamp,
+}
 
 /// An attempt that is about to send the final dot.
 #[derive(Clone)]
@@ -19,22 +27,34 @@ pub enum Dot {
     First(FirstAttempt),
 }
 
-pub struct Waiting {
-    pub dot: Dot,
-    pub now: Timestamp,
-    /// Permission to send the dot. Dropped if the record failed.
-    pub tell: oneshot::Sender<bool>,
+/// Records that wait for a connection.
+pub struct GroupCommit<T, A>(Mutex<Vec<Waiting<T, A>>>);
+
+/// A record of one call.
+pub struct Waiting<T, A> {
+    pub record: T,
+    /// The answer. Dropped if the record failed.
+    pub tell: oneshot::Sender<A>,
 }
 
-impl GroupCommit {
-    pub fn push(&self, dot: Waiting) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dot);
+impl<T, A> Default for GroupCommit<T, A> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T, A> GroupCommit<T, A> {
+    /// Adds a record, and returns the receiver of its answer.
+    pub fn push(&self, record: T) -> oneshot::Receiver<A> {
+        let (tell, told) = oneshot::channel();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Waiting { record, tell });
+        told
     }
 
     /// The records whose callers still wait.
-    pub fn take(&self) -> Vec<Waiting> {
-        let mut dots = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        dots.retain(|dot| !dot.tell.is_closed());
-        dots
+    pub fn take(&self) -> Vec<Waiting<T, A>> {
+        let mut waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.retain(|waiting| !waiting.tell.is_closed());
+        waiting
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use super::{
     Sql,
     dialect::{Dialect, Variants},
-    group_commit::GroupCommit,
+    group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
 };
@@ -40,7 +40,8 @@ impl Sql<sqlx::Postgres> {
         Ok(Self {
             writer: Arc::clone(&pool),
             reader: pool,
-            past_the_dot: GroupCommit::default(),
+            past_the_dot: Dots::default(),
+            arrivals: Arrivals::default(),
             pseudonyms: OnceCell::new(),
         })
     }

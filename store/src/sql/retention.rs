@@ -4,7 +4,8 @@
 //! marked, so that no reopen sends half of it.
 
 use self::selection::{
-    COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_MESSAGES, COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired,
+    COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_REPORTS,
+    COUNT_OLD_RETRACTS, Expired,
 };
 use super::dialect::Dialect;
 use super::{Sql, json, within_timeout};
@@ -43,6 +44,8 @@ pub const DELETE_REPORTS: &str =
 
 pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
 
+pub const DELETE_FORWARDED: &str = "DELETE FROM inbox WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
+
 /// Keeps the number of events before the first of them goes: some came after the digest's end, or a former version wrote it.
 pub const MARK_PURGED: &str = "
 UPDATE digests SET purged_at = COALESCE(purged_at, $2),
@@ -69,10 +72,11 @@ impl<D: Dialect> Retention for Sql<D> {
                 Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
                 Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
                 Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
+                Kind::Inbox => Self::old_forwarded(&mut tx, before, limit).await?,
             };
             let purged = retired.keys.len() as u64;
             let prepared = match archive {
-                Some(archive) if purged > 0 => {
+                Some(archive) if !retired.lines.is_empty() => {
                     let lines = std::mem::take(&mut retired.lines);
                     Some(archive.prepare(Batch { kind, since: retired.since, lines }).await?)
                 }
@@ -101,6 +105,7 @@ impl<D: Dialect> Retention for Sql<D> {
             Kind::DeadLetters => COUNT_OLD_DEAD_LETTERS,
             Kind::Messages => COUNT_OLD_MESSAGES,
             Kind::DeliveryEvents => COUNT_OLD_REPORTS,
+            Kind::Inbox => COUNT_OLD_FORWARDED,
         };
         within_timeout(async {
             let (count,): (i64,) =
@@ -119,6 +124,7 @@ impl<D: Dialect> Sql<D> {
             Kind::DeadLetters => &[DELETE_DEAD_LETTERS, DELETE_WEBHOOK_LETTERS],
             Kind::Messages => &[DELETE_ATTEMPTS, DELETE_MESSAGES],
             Kind::DeliveryEvents => &[DELETE_REPORTS],
+            Kind::Inbox => &[DELETE_FORWARDED],
         };
         if !retired.keys.is_empty() {
             for statement in statements {

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 use super::{
     Sql,
     dialect::{Dialect, Variants},
-    group_commit::GroupCommit,
+    group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
 };
@@ -53,7 +53,8 @@ impl Sql<sqlx::Sqlite> {
         Ok(Self {
             writer: Arc::new(writer),
             reader: Arc::new(reader),
-            past_the_dot: GroupCommit::default(),
+            past_the_dot: Dots::default(),
+            arrivals: Arrivals::default(),
             pseudonyms: OnceCell::new(),
         })
     }

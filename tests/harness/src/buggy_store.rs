@@ -18,8 +18,10 @@ use temporalio_sdk::workflow_interceptors::{
 use tidings_model::settings::Cap;
 use tidings_model::{
     Event, Key, MessageKey, Retract,
+    api_token::TokenRecord,
     breaker::VersionedBreaker,
     delivery_events::{Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
+    inbox::{Depth, Found, Item, Lease, Waiting},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
@@ -35,8 +37,9 @@ use tidings_model::{
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Ledger, Listings, Outbox, Pauses, People,
-    Reports, Result, Retention, Retries, Sqlite, Statistics, Suppressions, archive::Archive, pseudonym::Pseudonyms,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Ledger, Listings, Outbox, Pauses,
+    People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken, Suppressions, Tokens,
+    archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -270,6 +273,25 @@ forward! { Statistics {
     fn undelivered(most: u32, now: Timestamp) -> Vec<Undelivered>;
     fn reported(after: Timestamp, until: Timestamp) -> Vec<ReportedByKind>;
     fn suppressed_addresses(most: u32) -> Vec<Suppressed>;
+} }
+
+forward! { Tokens {
+    fn put_token(token: &StoredToken, entry: &AuditEntry) -> ();
+    fn token(id: &str) -> Option<StoredToken>;
+    fn tokens(tenant: Option<&str>) -> Vec<TokenRecord>;
+    fn revoke_token(id: &str, entry: &AuditEntry) -> Option<TokenRecord>;
+    fn token_used(id: &str, now: Timestamp) -> ();
+} }
+
+forward! { Inbox {
+    fn receive(items: Arc<[Item]>, now: Timestamp) -> ();
+    fn waiting_keys(after: &str, limit: u32) -> Vec<Found>;
+    fn lease(holder: Uuid, keys: &[Key], now: Timestamp) -> Vec<(Key, Lease)>;
+    fn waiting(key: &Key, limit: u32) -> Vec<Waiting>;
+    fn forwarded(holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> ();
+    fn depth() -> Depth;
+    fn replay(tenant: Option<&str>, since: Timestamp, now: Timestamp) -> u64;
+    fn forget_leases(now: Timestamp) -> ();
 } }
 
 forward! { Health {

@@ -37,7 +37,13 @@ fn nightly(at: Time) -> RetentionSchedule<'static> {
 /// Everything for an hour, and into `folder` then.
 fn an_hour(folder: &Path) -> Retention {
     let hour = Some(Duration::from_hours(1));
-    Retention { events: hour, messages: hour, delivery_events: hour, archive: Some(Archive::new(folder.to_owned())) }
+    Retention {
+        events: hour,
+        messages: hour,
+        delivery_events: hour,
+        archive: Some(Archive::new(folder.to_owned())),
+        ..Retention::default()
+    }
 }
 
 fn two_hours_ago() -> Timestamp {

@@ -14,6 +14,7 @@ use url::Url;
 use super::{
     Config, digest, dkim,
     gateway::RawGateway,
+    inbox::RawInbox,
     link_keys,
     listen::listen,
     mail::RawMail,
@@ -47,6 +48,8 @@ pub(super) struct RawConfig {
     stream: RawStreams,
     #[serde(default)]
     gateway: RawGateway,
+    #[serde(default)]
+    inbox: RawInbox,
     #[serde(default)]
     recipients: RawRecipients,
     #[serde(default)]
@@ -96,7 +99,8 @@ impl RawConfig {
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
-        let retention = self.retention.check(checks);
+        let inbox = self.inbox.check(checks);
+        let retention = self.retention.check(inbox.keep, checks);
         let gateway = self.gateway.check(checks);
         let temporal = checks.accept(temporal);
         let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
@@ -116,6 +120,7 @@ impl RawConfig {
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
             retention,
             gateway: gateway?,
+            inbox,
             link_keys: link_keys?,
             temporal: temporal?,
         })

@@ -39,7 +39,7 @@ pub(super) struct RawRetention {
 }
 
 impl RawRetention {
-    pub fn check(&self, checks: &mut Checks<'_>) -> Retention {
+    pub fn check(&self, inbox: Duration, checks: &mut Checks<'_>) -> Retention {
         let default = retention::Retention::default();
         let events = checks.value("retention.events", self.events.as_ref(), age);
         let messages = checks.value("retention.messages", self.messages.as_ref(), age);
@@ -50,6 +50,7 @@ impl RawRetention {
             events: events.unwrap_or(default.events),
             messages: messages.unwrap_or(default.messages),
             delivery_events: delivery_events.unwrap_or(default.delivery_events),
+            inbox,
             archive,
         };
         Retention { settings, at: at.unwrap_or(Time::constant(3, 30, 0, 0)) }

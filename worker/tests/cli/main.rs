@@ -15,6 +15,7 @@ mod gateway;
 mod pauses;
 mod people;
 mod template;
+mod tokens;
 mod worker;
 
 /// Starts `tidings` in `folder`, with nothing of the surrounding configuration.

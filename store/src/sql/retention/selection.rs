@@ -93,6 +93,10 @@ FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event
 
 pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
 
+pub const OLD_FORWARDED: &str = "SELECT id FROM inbox WHERE forwarded_at < $1 ORDER BY forwarded_at, id LIMIT $2";
+
+pub const COUNT_OLD_FORWARDED: &str = "SELECT COUNT(*) FROM inbox WHERE forwarded_at < $1";
+
 /// Rows that are going to be deleted, the oldest first.
 #[derive(Default)]
 pub struct Expired {
@@ -178,6 +182,18 @@ impl<D: Dialect> Sql<D> {
         let rows = query_as(Self::locked(OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
         Ok(Expired::of(rows, limit))
+    }
+
+    /// Without lines: the ledger has the same events, and the archive will.
+    pub(in crate::sql) async fn old_forwarded(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Expired> {
+        let rows = query_as(Self::locked(OLD_FORWARDED)).bind(before.as_millisecond()).bind(limit);
+        let rows: Vec<(i64,)> = rows.fetch_all(connection).await?;
+        let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
+        Ok(Expired { keys: rows.into_iter().map(|(id,)| Value::from(vec![id])).collect(), more, ..Expired::default() })
     }
 
     /// Locks the message first and its digest next. A deadlock is impossible because the call waits for no lock.

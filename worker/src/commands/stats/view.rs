@@ -21,6 +21,11 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         let (backlog, pollers) = (queue.backlog, counted(queue.pollers, "poller"));
         format!("  {name:<24} {kind:<8} {backlog} waiting, the oldest for {age}; {pollers}")
     }));
+    if stats.inbox.events > 0 {
+        let (events, age) =
+            (counted(stats.inbox.events, "event"), written(seconds(stats.inbox.oldest_seconds(stats.at))));
+        lines.push(format!("inbox: {events} on the way to Temporal, the oldest for {age}"));
+    }
     let open_breakers = stats.breakers.iter();
     lines.extend(open_breakers.map(|open| format!("relay {} is left alone: {}: {}", open.relay, open.cause, open.why)));
     lines.join("\n")
@@ -73,6 +78,7 @@ pub(super) mod tests {
     use jiff::Timestamp;
     use tidings_activities::operations::stats::{Open, OpenBreaker, Queue, TaskKind};
     use tidings_model::{
+        inbox::Depth,
         records::Reason,
         statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
         step::Outcome,
@@ -128,6 +134,7 @@ pub(super) mod tests {
                 why: "connection refused".into(),
                 open_since: at(1),
             }],
+            inbox: Depth { events: 30, bytes: 9_000, oldest: Some(at(4_100)) },
         }
     }
 
@@ -146,6 +153,7 @@ suppressed addresses:
   hard_bounce    7
 task queues:
   tidings                  workflow 5 waiting, the oldest for 1m 1s; 0 pollers
+inbox: 30 events on the way to Temporal, the oldest for 1m 40s
 relay ses is left alone: outage: connection refused";
         assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
     }
@@ -166,6 +174,7 @@ relay ses is left alone: outage: connection refused";
             "taskQueues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlogSeconds": 61.5, "pollers": 0}],
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
                           "openSince": "2027-01-15T08:00:01Z"}],
+            "inbox": {"events": 30, "bytes": 9000, "oldest": "2027-01-15T09:08:20Z"},
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

@@ -1,0 +1,271 @@
+//! The inbox of the gateway: events that are durable in the store and wait for the workflow of their key.
+//!
+//! A forwarder leases a key, hands its oldest events over as one signal, and gives the lease back. A lease is one time: the key is
+//! free from then on. All decisions here are pure functions of rows, leases and the time.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use tidings_proto::v1;
+
+use crate::{
+    Event, Key, Retract,
+    limits::{self, Invalid},
+};
+
+/// Time after which a key is free again if its forwarder vanished.
+pub const LEASE: Duration = Duration::from_mins(1);
+/// Between the starts of two signals to one key: five a second.
+const PACE: SignedDuration = SignedDuration::from_millis(200);
+/// The longest wait after failures.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(30);
+/// Between two looks of a forwarder that finds nothing to do.
+pub const LOOK: Duration = Duration::from_millis(250);
+
+closed_set! {
+    /// The kind of an item.
+    pub enum Kind {
+        Event = "event",
+        Retract = "retract",
+    }
+}
+
+/// An event or a retract that passed the edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub key: Key,
+    pub kind: Kind,
+    /// The proto3-JSON without the key.
+    pub json: String,
+}
+
+impl Item {
+    /// Checks an event against the contract's limits.
+    ///
+    /// # Errors
+    /// The first field over its limit, or missing.
+    pub fn event(wire: v1::Event) -> Result<Self, Invalid> {
+        let (key, event) = Event::from_wire(wire, None)?;
+        Ok(Self { key, kind: Kind::Event, json: json(&event)? })
+    }
+
+    /// Checks a retract against the contract's limits.
+    ///
+    /// # Errors
+    /// As for [`Item::event`].
+    pub fn retract(wire: v1::Retract) -> Result<Self, Invalid> {
+        let (key, _) = Retract::from_wire(wire.clone(), None)?;
+        // The workflow id says the key.
+        let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..wire };
+        Ok(Self { key, kind: Kind::Retract, json: json(&keyless)? })
+    }
+}
+
+fn json(content: &impl Serialize) -> Result<String, Invalid> {
+    serde_json::to_string(content).map_err(|error| Invalid::new("payload", error.to_string()))
+}
+
+/// An item of a key that waits in the inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The place in the order of arrival.
+    pub id: i64,
+    pub kind: Kind,
+    pub json: String,
+}
+
+/// Returns the number of items, from the first on, that fit into one signal: at most 500, and 256 KiB as JSON.
+#[must_use]
+pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
+    let mut bytes = r#"{"events":[],"retracts":[]}"#.len();
+    let fits = |size: &usize| {
+        bytes += size + ",".len();
+        bytes <= limits::BATCH_BYTES
+    };
+    sizes.into_iter().take(limits::BATCH_EVENTS).take_while(fits).count()
+}
+
+/// The right to send to a key, and the time from which the key is free for the next forwarder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub free_at: Timestamp,
+    /// Signals that failed since the last one that arrived.
+    pub failures: u32,
+}
+
+impl Lease {
+    /// The lease of a forwarder that begins now.
+    #[must_use]
+    pub fn taken(failures: u32, now: Timestamp) -> Self {
+        Self { free_at: now.saturating_add(LEASE).unwrap_or(Timestamp::MAX), failures }
+    }
+
+    /// The lease after a signal that began at `started` and arrived.
+    #[must_use]
+    pub fn sent(started: Timestamp) -> Self {
+        Self { free_at: started.saturating_add(PACE).unwrap_or(Timestamp::MAX), failures: 0 }
+    }
+
+    /// The lease after a signal that failed: 1 s, doubled with each failure up to 30 s.
+    #[must_use]
+    pub fn failed(self, now: Timestamp) -> Self {
+        let wait = SignedDuration::from_secs(1 << self.failures.min(5)).min(LONGEST_WAIT);
+        Self { free_at: now.saturating_add(wait).unwrap_or(Timestamp::MAX), failures: self.failures.saturating_add(1) }
+    }
+}
+
+/// A key with waiting items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub key: Key,
+    /// `None`: no forwarder had the key lately.
+    pub lease: Option<Lease>,
+}
+
+/// The next step of a forwarder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Lease these keys, and send.
+    Lease(Vec<Found>),
+    /// None of the keys is free: look again after this time.
+    Wait(Duration),
+}
+
+/// Decides what a forwarder does that can send to `room` more keys.
+#[must_use]
+pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
+    let free_at = |found: &Found| found.lease.map_or(Timestamp::MIN, |lease| lease.free_at);
+    let earliest = found.iter().map(free_at).min();
+    let free: Vec<_> = found.into_iter().filter(|found| free_at(found) <= now).take(room).collect();
+    if !free.is_empty() {
+        return Next::Lease(free);
+    }
+    let wait = earliest.map_or(LOOK, |at| Duration::try_from(at.duration_since(now)).unwrap_or(LOOK));
+    Next::Wait(wait.min(LOOK))
+}
+
+/// What waits in the inbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Depth {
+    pub events: u64,
+    pub bytes: u64,
+    /// The arrival of the oldest item. `None`: nothing waits.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Depth {
+    /// The age of the oldest item in seconds; 0 if nothing waits.
+    #[must_use]
+    pub fn oldest_seconds(&self, now: Timestamp) -> u64 {
+        self.oldest.map_or(0, |at| u64::try_from(now.duration_since(at).as_secs()).unwrap_or(0))
+    }
+}
+
+/// The limits of the inbox, and the time for which it keeps what was forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of waiting items.
+    pub bytes: u64,
+    /// Age of the oldest waiting item.
+    pub age: Duration,
+    /// Age, from its forwarding on, of an item that can be forwarded again.
+    pub keep: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let day = Duration::from_hours(24);
+        Self { bytes: 4 << 30, age: day, keep: day * 3 }
+    }
+}
+
+impl Limits {
+    /// Reports if the inbox takes more; `since` counts bytes that came after the depth was measured.
+    #[must_use]
+    pub fn has_room(&self, depth: Depth, since: u64, now: Timestamp) -> bool {
+        depth.bytes.saturating_add(since) <= self.bytes && depth.oldest_seconds(now) <= self.age.as_secs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
+    }
+
+    fn found(user: &str, free_at: Option<i64>) -> Found {
+        let key = Key::new("acme".into(), "activity".into(), user.into()).unwrap();
+        Found { key, lease: free_at.map(|free| Lease { free_at: at(free), failures: 0 }) }
+    }
+
+    #[test]
+    fn a_forwarder_takes_the_free_keys_and_waits_for_the_next_one() {
+        let (new, free, busy) = (found("a", None), found("b", Some(0)), found("c", Some(100)));
+        let all = vec![busy.clone(), new.clone(), free.clone()];
+        assert_eq!(next(all.clone(), 9, at(0)), Next::Lease(vec![new.clone(), free]));
+        assert_eq!(next(all, 1, at(0)), Next::Lease(vec![new]));
+        assert_eq!(next(vec![busy.clone()], 9, at(40)), Next::Wait(Duration::from_millis(60)));
+        assert_eq!(next(vec![found("c", Some(60_000))], 9, at(0)), Next::Wait(LOOK));
+        assert_eq!(next(vec![], 9, at(0)), Next::Wait(LOOK));
+        assert_eq!(next(vec![busy], 9, at(100)), Next::Lease(vec![found("c", Some(100))]));
+    }
+
+    #[test]
+    fn a_key_gets_five_signals_a_second_and_waits_longer_after_failures() {
+        assert_eq!(Lease::sent(at(0)).free_at, at(200));
+        let mut lease = Lease::taken(0, at(0));
+        assert_eq!(lease.free_at, at(60_000));
+        let waits: Vec<_> = (0..7)
+            .map(|_| {
+                lease = lease.failed(at(0));
+                lease.free_at.duration_since(at(0)).as_secs()
+            })
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(Lease::sent(at(0)).failures, 0);
+    }
+
+    #[test]
+    fn an_inbox_is_full_by_bytes_or_by_age() {
+        let limits = Limits { bytes: 100, age: Duration::from_mins(1), keep: Duration::ZERO };
+        let depth = Depth { events: 1, bytes: 90, oldest: Some(at(0)) };
+        assert!(limits.has_room(depth, 10, at(60_000)));
+        assert!(!limits.has_room(depth, 11, at(0)));
+        assert!(!limits.has_room(depth, 0, at(61_000)));
+        assert!(limits.has_room(Depth::default(), 0, at(999_000)));
+    }
+
+    #[test]
+    fn a_batch_has_at_most_500_items_and_256_kib() {
+        assert_eq!(batch_len(vec![2; 1_000]), 500);
+        assert_eq!(batch_len(vec![20_000; 30]), 13);
+        assert_eq!(batch_len([]), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_step_takes_a_key_that_is_not_free_or_sleeps_past_one(
+            free in proptest::collection::vec(proptest::option::of(-500_i64..500), 0..8), room in 1_usize..5,
+        ) {
+            let keys: Vec<_> = free.iter().enumerate().map(|(n, free)| found(&format!("u{n}"), *free)).collect();
+            let is_free = |found: &Found| found.lease.is_none_or(|lease| lease.free_at <= at(0));
+            match next(keys.clone(), room, at(0)) {
+                Next::Lease(taken) => {
+                    prop_assert!(!taken.is_empty() && taken.len() <= room);
+                    prop_assert!(taken.iter().all(is_free));
+                }
+                Next::Wait(wait) => {
+                    prop_assert!(!keys.iter().any(is_free));
+                    let until = at(0) + SignedDuration::try_from(wait).unwrap();
+                    prop_assert!(keys.iter().all(|found| found.lease.is_some_and(|lease| until <= lease.free_at)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The inbox: what was received is forwarded once, in order, by one forwarder at a time.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::SignedDuration;
+use tidings_model::{
+    Key,
+    inbox::{Depth, Item, Kind, LEASE, Lease, Next, next},
+    retention::{Cutoff, Kind as Retained, Purged},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, key};
+use crate::archive::Archive;
+
+const ONE: Uuid = Uuid::from_u128(1);
+const TWO: Uuid = Uuid::from_u128(2);
+
+fn item(user: &str, json: &str) -> Item {
+    Item { key: key(user), kind: Kind::Event, json: json.to_owned() }
+}
+
+async fn receive(bench: &Bench, items: impl IntoIterator<Item = Item>, seconds: i64) {
+    bench.store.receive(items.into_iter().collect(), at(seconds)).await.unwrap();
+}
+
+async fn waiting(bench: &Bench, user: &str) -> Vec<String> {
+    bench.store.waiting(&key(user), 500).await.unwrap().into_iter().map(|item| item.json).collect()
+}
+
+async fn lease(bench: &Bench, holder: Uuid, users: &[&str], seconds: i64) -> Vec<Key> {
+    let keys: Vec<_> = users.iter().map(|user| key(user)).collect();
+    bench.store.lease(holder, &keys, at(seconds)).await.unwrap().into_iter().map(|(key, _)| key).collect()
+}
+
+async fn forward(bench: &Bench, holder: Uuid, user: &str, ids: &[i64], seconds: i64) {
+    bench.store.forwarded(holder, &key(user), ids, Lease::sent(at(seconds)), at(seconds)).await.unwrap();
+}
+
+async fn ids(bench: &Bench, user: &str, limit: u32) -> Vec<i64> {
+    bench.store.waiting(&key(user), limit).await.unwrap().into_iter().map(|item| item.id).collect()
+}
+
+pub async fn items_wait_in_the_order_of_their_arrival_with_their_kind_and_text(bench: &Bench) {
+    let text = r#"{"payload":{"title":"a \u0000 \"b\" ü"}}"#;
+    let retract = Item { kind: Kind::Retract, ..item("ann", "{}") };
+    receive(bench, [item("ann", text), item("bo", "1"), retract], 1).await;
+    receive(bench, [item("ann", "3")], 2).await;
+    assert_eq!(waiting(bench, "ann").await, [text, "{}", "3"]);
+    let kinds: Vec<_> = bench.store.waiting(&key("ann"), 2).await.unwrap().into_iter().map(|item| item.kind).collect();
+    assert_eq!(kinds, [Kind::Event, Kind::Retract]);
+    let bytes = (text.len() + 4) as u64;
+    assert_eq!(bench.store.depth().await.unwrap(), Depth { events: 4, bytes, oldest: Some(at(1)) });
+}
+
+pub async fn simultaneous_requests_are_all_durable_however_they_share_a_commit(bench: &Bench) {
+    let requests = (0..60).map(|n| {
+        let items: Arc<[Item]> = (0..20).map(|m| item("ann", &format!("{n}-{m}-{}", "x".repeat(2_000)))).collect();
+        bench.store.receive(items, at(1))
+    });
+    assert!(join_all(requests).await.into_iter().all(|received| received.is_ok()));
+    assert_eq!(bench.store.depth().await.unwrap().events, 1_200);
+    let mut latest = vec![-1; 60];
+    for item in bench.store.waiting(&key("ann"), 2_000).await.unwrap() {
+        let (request, place) = item.json.split_once('-').unwrap();
+        let (request, place) =
+            (request.parse::<usize>().unwrap(), place[..place.find('-').unwrap()].parse::<i64>().unwrap());
+        assert_eq!(place, latest[request] + 1, "a request keeps its order");
+        latest[request] = place;
+    }
+}
+
+pub async fn keys_with_waiting_items_are_found_in_pages(bench: &Bench) {
+    let users = ["ann", "bo", "cy", "di"];
+    receive(bench, users.iter().flat_map(|user| [item(user, "1"), item(user, "2")]), 1).await;
+    assert_eq!(lease(bench, ONE, &["cy"], 1).await, [key("cy")]);
+    let first = bench.store.waiting_keys("", 3).await.unwrap();
+    assert_eq!(first.iter().map(|found| found.key.user.as_str()).collect::<Vec<_>>(), ["ann", "bo", "cy"]);
+    assert_eq!((first[0].lease, first[2].lease), (None, Some(Lease::taken(0, at(1)))));
+    let rest = bench.store.waiting_keys(&key("cy").workflow_id(), 3).await.unwrap();
+    assert_eq!(rest.into_iter().map(|found| found.key).collect::<Vec<_>>(), [key("di")]);
+    let all = ids(bench, "ann", 9).await;
+    forward(bench, ONE, "ann", &all, 2).await;
+    assert_eq!(bench.store.waiting_keys("", 1).await.unwrap()[0].key, key("bo"));
+}
+
+pub async fn a_key_has_one_holder_until_its_lease_ends(bench: &Bench) {
+    receive(bench, [item("ann", "1"), item("bo", "1")], 1).await;
+    assert_eq!(lease(bench, ONE, &["ann"], 1).await, [key("ann")]);
+    assert_eq!(lease(bench, TWO, &["ann", "bo"], 2).await, [key("bo")]);
+    let end = 1 + i64::try_from(LEASE.as_secs()).unwrap();
+    assert!(lease(bench, TWO, &["ann"], end - 1).await.is_empty());
+    assert_eq!(lease(bench, TWO, &["ann"], end).await, [key("ann")]);
+    // The first holder is back: it must not shorten the lease of the second one.
+    forward(bench, ONE, "ann", &[], end).await;
+    assert!(lease(bench, ONE, &["ann"], end + 1).await.is_empty());
+    forward(bench, TWO, "ann", &[], end).await;
+    assert_eq!(lease(bench, ONE, &["ann"], end + 1).await, [key("ann")]);
+}
+
+pub async fn the_store_leases_exactly_the_keys_that_a_forwarder_would(bench: &Bench) {
+    receive(bench, [item("ann", "1"), item("bo", "1"), item("cy", "1")], 1).await;
+    lease(bench, ONE, &["ann", "bo"], 1).await;
+    forward(bench, ONE, "bo", &[], 1).await;
+    for milliseconds in [0, 199, 200, 59_999, 60_000] {
+        let now = at(1) + SignedDuration::from_millis(milliseconds);
+        let found = bench.store.waiting_keys("", 9).await.unwrap();
+        let wanted = match next(found.clone(), 9, now) {
+            Next::Lease(free) => free.into_iter().map(|found| found.key).collect(),
+            Next::Wait(_) => Vec::new(),
+        };
+        let is_free = |user: &str| wanted.contains(&key(user));
+        assert!(is_free("cy"));
+        assert_eq!((is_free("ann"), is_free("bo")), (milliseconds >= 60_000, milliseconds >= 200), "{milliseconds}");
+    }
+    let keys = ["ann", "bo", "cy"].map(key);
+    let now = at(1) + SignedDuration::from_millis(200);
+    let mut leased: Vec<_> =
+        bench.store.lease(TWO, &keys, now).await.unwrap().into_iter().map(|(key, _)| key).collect();
+    leased.sort();
+    assert_eq!(leased, ["bo", "cy"].map(key));
+}
+
+pub async fn of_many_forwarders_at_once_one_has_the_key(bench: &Bench) {
+    receive(bench, [item("ann", "1"), item("bo", "1")], 1).await;
+    let keys = ["ann", "bo"].map(key);
+    let leases = (0..12).map(|n| bench.store.lease(Uuid::from_u128(n), &keys, at(1)));
+    let leased: usize = join_all(leases).await.into_iter().map(|leased| leased.unwrap().len()).sum();
+    assert_eq!(leased, 2);
+}
+
+pub async fn only_the_items_of_a_signal_are_forwarded_and_failures_count(bench: &Bench) {
+    receive(bench, ["1", "2", "3"].map(|json| item("ann", json)), 1).await;
+    lease(bench, ONE, &["ann"], 1).await;
+    let first = ids(bench, "ann", 2).await;
+    receive(bench, [item("ann", "4")], 2).await;
+    forward(bench, ONE, "ann", &first, 2).await;
+    assert_eq!(waiting(bench, "ann").await, ["3", "4"]);
+    let (_, taken) = bench.store.lease(ONE, &[key("ann")], at(3)).await.unwrap()[0].clone();
+    let failed = taken.failed(at(3));
+    bench.store.forwarded(ONE, &key("ann"), &[], failed, at(3)).await.unwrap();
+    assert_eq!(bench.store.waiting_keys("", 1).await.unwrap()[0].lease, Some(failed));
+    let (_, again) = bench.store.lease(TWO, &[key("ann")], at(9)).await.unwrap()[0].clone();
+    assert_eq!((again.failures, again.free_at), (1, Lease::taken(0, at(9)).free_at));
+}
+
+pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age(bench: &Bench) {
+    let other = Key { tenant: "zeta".into(), ..key("zoe") };
+    receive(bench, [item("ann", "old")], 1).await;
+    receive(bench, [item("ann", "new"), Item { key: other.clone(), ..item("zoe", "z") }], 100).await;
+    let all = ids(bench, "ann", 9).await;
+    forward(bench, ONE, "ann", &all, 200).await;
+    let zoe: Vec<_> = bench.store.waiting(&other, 9).await.unwrap().into_iter().map(|item| item.id).collect();
+    bench.store.forwarded(ONE, &other, &zoe, Lease::sent(at(200)), at(200)).await.unwrap();
+    assert_eq!(bench.store.depth().await.unwrap(), Depth::default());
+
+    assert_eq!(bench.store.replay(Some("acme"), at(100), at(201)).await.unwrap(), 1);
+    assert_eq!(waiting(bench, "ann").await, ["new"]);
+    assert_eq!(bench.store.replay(None, at(0), at(201)).await.unwrap(), 2);
+    assert_eq!(bench.store.replay(None, at(0), at(201)).await.unwrap(), 0);
+
+    let old = ids(bench, "ann", 1).await;
+    forward(bench, ONE, "ann", &old, 300).await;
+    let cutoff = |seconds| Cutoff { kind: Retained::Inbox, before: at(seconds) };
+    assert_eq!(bench.store.expired(cutoff(300)).await.unwrap(), 0);
+    assert_eq!(bench.store.expired(cutoff(301)).await.unwrap(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::new(folder.path().to_owned());
+    let purged = bench.store.purge(cutoff(301), 10, Some(&archive), at(400)).await.unwrap();
+    assert_eq!(purged, Purged { purged: 1, archived: 0, more: false });
+    assert_eq!(bench.store.depth().await.unwrap().events, 2, "what waits is not purged");
+}
+
+pub async fn an_old_lease_is_forgotten_and_a_fresh_one_is_not(bench: &Bench) {
+    lease(bench, ONE, &["ann", "bo"], 1).await;
+    forward(bench, ONE, "ann", &[], 1).await;
+    bench.store.forget_leases(at(90)).await.unwrap();
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM inbox_leases").await, "1");
+}

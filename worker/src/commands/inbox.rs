@@ -1,0 +1,44 @@
+//! `tidings inbox`: hands events that the api accepted to Temporal again.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{Config, Storage, args::moment, phrases::counted};
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Hands events over again that were forwarded; events that the ledger knows change nothing
+    #[command(after_help = "Examples:\n  \
+        tidings inbox replay --since 2h\n  \
+        tidings inbox replay --since 2026-11-24T08:00:00Z --tenant acme\n\n\
+        This is for a Temporal that was restored from a backup. The inbox keeps what it forwarded for `inbox.keep`, 3 days\n\
+        unless configured. A gateway must run.")]
+    Replay {
+        /// Events that arrived then or later: a time as in RFC 3339, or a span before now as in `2h`
+        #[arg(long, value_name = "TIME", value_parser = moment)]
+        since: Timestamp,
+        /// Only events of this tenant
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// The store does not answer. Running the command again is safe.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    let Command::Replay { since, tenant, json: as_json } = command;
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let replayed = store.replay(tenant.as_deref(), since, Timestamp::now()).await?;
+    if as_json {
+        anstream::println!("{}", json!({ "replayed": replayed }));
+    } else {
+        anstream::println!("{} will be handed over again", counted(replayed, "event"));
+    }
+    Ok(true)
+}

@@ -1,0 +1,166 @@
+//! `tidings tokens`: makes, lists and revokes tokens of the api.
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_model::{
+    api_token::{ApiToken, NOTE_BYTES, Scope, TokenRecord, TokenState},
+    limits,
+};
+use tidings_store::StoredToken;
+
+use crate::{
+    Config, Storage,
+    args::{OptionalReason, later, one_of},
+    error::Usage,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidings tokens create --tenant acme --scope events:write --expires 90d --note 'the shop'
+  tidings tokens create --tenant '*' --scope digests:read --scope stats:read
+  tidings tokens list --tenant acme
+  tidings tokens revoke 0123456789abcdef --why 'it was in a log'
+
+The token is printed once, and the store has only a hash. A gateway refuses a revoked token within 10 seconds.";
+
+/// The tenant of a token for every tenant.
+const EVERY: &str = "*";
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum Command {
+    /// Makes a token and prints it, this once
+    #[command(after_help = "Example: tidings tokens create --tenant acme --scope events:write --expires 90d")]
+    Create(Created),
+    /// Lists tokens with their scopes, state and last use, the latest first
+    #[command(after_help = "Example: tidings tokens list --tenant acme --json")]
+    List {
+        /// Only tokens of this tenant
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+        /// Answer in JSON, one token a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revokes a token for good
+    #[command(after_help = "Example: tidings tokens revoke 0123456789abcdef --why 'it was in a log'")]
+    Revoke {
+        /// The id: what stands between `tdg_` and the next `_`
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        reason: OptionalReason,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The permissions, the end and the use of the token.
+#[derive(Debug, clap::Args)]
+pub struct Created {
+    /// The tenant; `*` is every tenant, for operators
+    #[arg(long, value_name = "TENANT|*")]
+    tenant: String,
+    /// A permission; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE", required = true, value_parser = one_of(Scope::ALL, Scope::name))]
+    scopes: Vec<Scope>,
+    /// The end: a time as in RFC 3339, or a span from now as in `90d` [default: none]
+    #[arg(long, value_name = "TIME", value_parser = later)]
+    expires: Option<Timestamp>,
+    /// The use of the token, for the list
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    #[command(flatten)]
+    reason: OptionalReason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out the command. `false`: there is no token to revoke.
+///
+/// # Errors
+/// [`Usage`] where an option will not do; the store does not answer.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::Create(created) => create(config, created).await,
+        Command::List { tenant, json } => list(config, tenant.as_deref(), json).await,
+        Command::Revoke { id, reason, json } => revoke(config, &id, reason, json).await,
+    }
+}
+
+async fn create(config: &Config, created: Created) -> anyhow::Result<bool> {
+    let Created { tenant, mut scopes, expires, note, reason, json: as_json } = created;
+    let order = reason.order("tidings tokens create")?;
+    limits::id("--tenant", &tenant).map_err(|invalid| Usage(invalid.to_string()))?;
+    if note.len() > NOTE_BYTES || note.chars().any(char::is_control) {
+        return Err(Usage(format!("--note: write one line of at most {NOTE_BYTES} bytes")).into());
+    }
+    scopes.sort_unstable();
+    scopes.dedup();
+    let token = ApiToken::generate().context("the system's source of randomness does not answer")?;
+    let now = Timestamp::now();
+    let record = TokenRecord {
+        id: token.id().to_owned(),
+        tenant: Some(tenant).filter(|tenant| tenant != EVERY),
+        scopes,
+        note,
+        created_at: now,
+        created_by: order.by.clone(),
+        expires_at: expires,
+        revoked_at: None,
+        last_used_on: None,
+    };
+    let entry = order.entry(&format!("token_create {}", record.id), now);
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    store.put_token(&StoredToken { record: record.clone(), hash: token.hash() }, &entry).await?;
+    if as_json {
+        anstream::println!("{}", json!({"token": token.reveal(), "id": record.id, "expires_at": record.expires_at}));
+    } else {
+        anstream::println!("{}", token.reveal());
+        anstream::eprintln!("keep it now: it is not shown again; `tidings tokens revoke {}` ends it", record.id);
+    }
+    Ok(true)
+}
+
+async fn list(config: &Config, tenant: Option<&str>, as_json: bool) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let now = Timestamp::now();
+    for token in store.tokens(tenant).await? {
+        anstream::println!("{}", if as_json { json!(token).to_string() } else { in_words(&token, now) });
+    }
+    Ok(true)
+}
+
+fn in_words(token: &TokenRecord, now: Timestamp) -> String {
+    let TokenRecord { id, tenant, scopes, note, created_at, created_by, expires_at, revoked_at, last_used_on } = token;
+    let scopes: Vec<_> = scopes.iter().map(|scope| scope.name()).collect();
+    let end = match (token.state(now), expires_at, revoked_at) {
+        (TokenState::Revoked, _, Some(at)) => format!("revoked {at:.0}"),
+        (TokenState::Expired, Some(at), _) => format!("expired {at:.0}"),
+        (_, Some(at), _) => format!("expires {at:.0}"),
+        _ => "does not expire".to_owned(),
+    };
+    let used = last_used_on.map_or_else(|| "never used".to_owned(), |day| format!("last used {day}"));
+    let tenant = tenant.as_deref().unwrap_or(EVERY);
+    let note = if note.is_empty() { String::new() } else { format!("  {note}") };
+    format!("{id}  {tenant}  {}  by {created_by} {created_at:.0}, {end}, {used}{note}", scopes.join(" "))
+}
+
+async fn revoke(config: &Config, id: &str, reason: OptionalReason, as_json: bool) -> anyhow::Result<bool> {
+    let order = reason.order("tidings tokens revoke")?;
+    let entry = order.entry(&format!("token_revoke {id}"), Timestamp::now());
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let before = store.revoke_token(id, &entry).await?;
+    let said = match &before {
+        _ if as_json => json!({"revoked": before.as_ref().is_some_and(|token| token.revoked_at.is_none())}).to_string(),
+        None => format!("there is no token {id}; see tidings tokens list"),
+        Some(TokenRecord { revoked_at: Some(at), .. }) => format!("it was revoked already, {at:.0}"),
+        Some(_) => "revoked; gateways refuse it within 10 seconds".to_owned(),
+    };
+    anstream::println!("{said}");
+    Ok(before.is_some())
+}
