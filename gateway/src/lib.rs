@@ -2,9 +2,11 @@
 //!
 //! [`server`] accepts connections and bounds them. [`routes`] has every route of the public listener.
 
+pub mod api;
 mod client_address;
 mod concurrency;
 pub mod health;
+pub mod inbox;
 pub mod metrics;
 mod one_click;
 mod page;

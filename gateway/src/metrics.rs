@@ -1,7 +1,7 @@
 //! Metrics of the gateway for Prometheus, and one line of the log for each request. Both have the route's template, never a path,
 //! a token or an address.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, atomic::AtomicU64};
 
 use axum::{
     extract::{MatchedPath, Request},
@@ -9,11 +9,13 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use jiff::Timestamp;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+use tidings_model::inbox::Depth;
 use tokio::time::Instant;
 
 /// The label of requests to no route, and of unusual methods.
@@ -51,6 +53,9 @@ struct Metrics {
     durations: Family<OfRoute, Histogram, fn() -> Histogram>,
     webhook_events: Family<WebhookEvents, Counter>,
     webhooks_refused: Family<OfWebhook, Counter>,
+    inbox_events: Gauge<u64, AtomicU64>,
+    inbox_bytes: Gauge<u64, AtomicU64>,
+    inbox_oldest: Gauge<u64, AtomicU64>,
     registry: Registry,
 }
 
@@ -68,7 +73,21 @@ impl Metrics {
         registry.register("webhook_events", help, webhook_events.clone());
         let webhooks_refused = Family::default();
         registry.register("webhooks_refused", "Webhooks that were not authentic", webhooks_refused.clone());
-        Self { requests, durations, webhook_events, webhooks_refused, registry }
+        let (inbox_events, inbox_bytes, inbox_oldest) = (Gauge::default(), Gauge::default(), Gauge::default());
+        registry.register("inbox_events", "Accepted events that Temporal does not have yet", inbox_events.clone());
+        registry.register("inbox_bytes", "Bytes of these events", inbox_bytes.clone());
+        let help = "Age of the oldest of these events, 0 if there is none";
+        registry.register_with_unit("inbox_oldest", help, Unit::Seconds, inbox_oldest.clone());
+        Self {
+            requests,
+            durations,
+            webhook_events,
+            webhooks_refused,
+            inbox_events,
+            inbox_bytes,
+            inbox_oldest,
+            registry,
+        }
     }
 }
 
@@ -92,6 +111,13 @@ pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 4]) {
 /// Counts a webhook's request that is not authentic.
 pub(crate) fn webhook_refused(relay: &str) {
     METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }).inc();
+}
+
+/// Sets the depth of the inbox.
+pub(crate) fn inbox(depth: Depth, now: Timestamp) {
+    METRICS.inbox_events.set(depth.events);
+    METRICS.inbox_bytes.set(depth.bytes);
+    METRICS.inbox_oldest.set(depth.oldest_seconds(now));
 }
 
 /// The middleware: counts, times and logs each request.

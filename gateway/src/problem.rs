@@ -4,11 +4,13 @@ use axum::{
     Json,
     http::{
         HeaderValue, StatusCode,
-        header::{CONTENT_TYPE, RETRY_AFTER},
+        header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     },
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tidings_model::api_token::Scope;
 
 /// Seconds after which a refused request may come again.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
@@ -30,10 +32,41 @@ pub enum Problem {
     Unavailable,
     /// The request was not answered in time, or a fault ended it.
     Failed,
+    /// The request to the api has no token.
+    NoToken,
+    /// The token is unknown, expired or revoked.
+    WrongToken,
+    /// The token does not allow the request.
+    MissingScope(Scope),
+    /// There is no such thing, or the token is not for its tenant.
+    NotFound,
+    /// The path has no such method.
+    WrongMethod,
+    /// The token has sent more requests than its rate allows; it may send again after these seconds.
+    TooFast(u64),
+    /// The body is of a type or an encoding that the route does not read.
+    UnsupportedMedia,
+    /// The body is not what its type says.
+    Unreadable,
+    /// The request has more items than one request may have.
+    TooManyItems,
+    /// None of the request's items could be accepted.
+    NothingAccepted,
+    /// The parameters or headers of the request are wrong.
+    WrongParameter,
+    /// The inbox has as much as it takes.
+    InboxFull,
+    /// Temporal, or the worker behind it, does not answer.
+    NoAnswer,
 }
+
+/// The body of a problem, kept with the answer for whoever adds to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Details(pub Value);
 
 impl Problem {
     /// The status, the last part of the type, the title, and the remedy.
+    #[expect(clippy::too_many_lines, reason = "one arm for each problem")]
     const fn parts(self) -> (StatusCode, &'static str, &'static str, &'static str) {
         match self {
             Self::NotOneClick => (
@@ -72,22 +105,133 @@ impl Problem {
                 "The request was not answered",
                 "Send the request again after the seconds of Retry-After.",
             ),
+            Self::NoToken => (
+                StatusCode::UNAUTHORIZED,
+                "no-token",
+                "The request has no token",
+                "Send Authorization: Bearer with a token of tidings tokens create.",
+            ),
+            Self::WrongToken => (
+                StatusCode::UNAUTHORIZED,
+                "wrong-token",
+                "The token is unknown, expired or revoked",
+                "Send a token that tidings tokens list shows as valid.",
+            ),
+            Self::MissingScope(_) => (
+                StatusCode::FORBIDDEN,
+                "missing-scope",
+                "The token lacks the scope of this request",
+                "Use a token with the scope that WWW-Authenticate names.",
+            ),
+            Self::NotFound => (
+                StatusCode::NOT_FOUND,
+                "not-found",
+                "There is no such thing",
+                "Check the path, and the tenant of the token.",
+            ),
+            Self::WrongMethod => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "wrong-method",
+                "The path does not take this method",
+                "Use the method that Allow names.",
+            ),
+            Self::TooFast(_) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too-fast",
+                "The token sends too many requests",
+                "Send the request again after the seconds of Retry-After, and more events in one request.",
+            ),
+            Self::UnsupportedMedia => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported-media",
+                "The type or the encoding of the body is not supported",
+                "Send application/json or application/x-ndjson, plain or with Content-Encoding: gzip.",
+            ),
+            Self::Unreadable => (
+                StatusCode::BAD_REQUEST,
+                "unreadable",
+                "The body is not what its type says",
+                "Send one event, a list of events, or an object with the lists events and retracts.",
+            ),
+            Self::TooManyItems => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too-many-items",
+                "The request has more than 10,000 events and retracts",
+                "Send several requests.",
+            ),
+            Self::NothingAccepted => (
+                StatusCode::BAD_REQUEST,
+                "nothing-accepted",
+                "None of the events could be accepted",
+                "Correct the fields that the errors name.",
+            ),
+            Self::WrongParameter => (
+                StatusCode::BAD_REQUEST,
+                "wrong-parameter",
+                "A parameter or a header of the request is wrong",
+                "Correct what the errors name.",
+            ),
+            Self::InboxFull => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "inbox-full",
+                "The inbox is full, because Temporal does not take its events",
+                "Send the request again after the seconds of Retry-After. Nothing was stored.",
+            ),
+            Self::NoAnswer => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no-answer",
+                "Temporal or its worker does not answer",
+                "Send the request again after the seconds of Retry-After.",
+            ),
         }
+    }
+}
+
+impl Problem {
+    /// The answer, with what is wrong in each part of the request.
+    pub(crate) fn with_errors(self, errors: &[impl Serialize]) -> Response {
+        let mut body = self.body();
+        body["errors"] = json!(errors);
+        self.answer(body)
+    }
+
+    fn body(self) -> Value {
+        let (status, kind, title, detail) = self.parts();
+        json!({"type": format!("/problems/{kind}"), "title": title, "status": status.as_u16(), "detail": detail})
+    }
+
+    fn answer(self, body: Value) -> Response {
+        let (status, ..) = self.parts();
+        let mut response = (status, Json(&body)).into_response();
+        response.extensions_mut().insert(Details(body));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            let retry = if let Self::TooFast(seconds) = self { seconds.into() } else { RETRY_SECONDS };
+            headers.insert(RETRY_AFTER, retry);
+        }
+        if let Some(challenge) = self.challenge() {
+            headers.insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+
+    /// The challenge of RFC 6750.
+    fn challenge(self) -> Option<HeaderValue> {
+        let challenge = match self {
+            Self::NoToken => "Bearer realm=\"tidings\"".to_owned(),
+            Self::WrongToken => "Bearer realm=\"tidings\", error=\"invalid_token\"".to_owned(),
+            Self::MissingScope(scope) => {
+                format!("Bearer realm=\"tidings\", error=\"insufficient_scope\", scope=\"{scope}\"")
+            }
+            _ => return None,
+        };
+        HeaderValue::try_from(challenge).ok()
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, kind, title, detail) = self.parts();
-        let body = json!({
-            "type": format!("/problems/{kind}"), "title": title, "status": status.as_u16(), "detail": detail,
-        });
-        let mut response = (status, Json(body)).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(RETRY_AFTER, RETRY_SECONDS);
-        }
-        response
+        self.answer(self.body())
     }
 }

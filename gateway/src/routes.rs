@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Time limit of a request, from its headers to its answer. SNS waits 15 s.
-const REQUEST_TIME: Duration = Duration::from_secs(14);
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
 
 /// The routes, with their limits. Headers of proxies count from `trusted`.
 pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
@@ -34,12 +34,12 @@ pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
 }
 
 /// The layers of all routes.
-fn shared(routes: Router) -> Router {
+pub(crate) fn shared(routes: Router) -> Router {
     routes.layer(CatchPanicLayer::custom(panicked)).layer(map_response(harden)).layer(from_fn(metrics::observe))
 }
 
 /// Health checks have no limit in common with other requests, so that a busy gateway is not restarted.
-fn health(state: State) -> Router {
+pub(crate) fn health(state: State) -> Router {
     Router::new()
         .route("/livez", get(async || StatusCode::OK))
         .route("/readyz", get(async |Extracted(health): Extracted<Health>| health.ready().await))
@@ -47,7 +47,7 @@ fn health(state: State) -> Router {
 }
 
 /// Bounds the number and the time of the requests of these routes.
-fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
+pub(crate) fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
     routes
         .fallback(async || StatusCode::NOT_FOUND)
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))

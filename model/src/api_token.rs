@@ -48,9 +48,9 @@ pub struct ApiToken {
     secret: String,
 }
 
-/// The reason why a text is no token. It never shows the text.
+/// The reason why a text is not a token. It never shows the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no token; `tidings tokens create` prints one")]
+#[error("is not a token; `tidings tokens create` prints one")]
 pub struct WrongToken;
 
 impl ApiToken {
@@ -63,7 +63,7 @@ impl ApiToken {
         Some(Self { id: hex(id), secret: hex(secret) })
     }
 
-    /// The id, which is no secret.
+    /// The public part of the token.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -107,7 +107,7 @@ impl FromStr for ApiToken {
             return Err(WrongToken);
         }
         let token = Self { id: id.to_owned(), secret: rest[..SECRET_DIGITS].to_owned() };
-        // The checksum is no secret: whoever has a token can compute it.
+        // Not in constant time: whoever has a token can compute its checksum.
         if rest[SECRET_DIGITS..] == checksum(&token.unchecked()) { Ok(token) } else { Err(WrongToken) }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Time after which a key is free again if its forwarder vanished.
-pub const LEASE: Duration = Duration::from_mins(1);
+pub const LEASE: Duration = Duration::from_secs(30);
 /// Between the starts of two signals to one key: five a second.
 const PACE: SignedDuration = SignedDuration::from_millis(200);
 /// The longest wait after failures.
@@ -145,7 +145,7 @@ pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
     Next::Wait(wait.min(LOOK))
 }
 
-/// What waits in the inbox.
+/// The items that wait in the inbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Depth {
@@ -220,7 +220,7 @@ mod tests {
     fn a_key_gets_five_signals_a_second_and_waits_longer_after_failures() {
         assert_eq!(Lease::sent(at(0)).free_at, at(200));
         let mut lease = Lease::taken(0, at(0));
-        assert_eq!(lease.free_at, at(60_000));
+        assert_eq!(lease.free_at, at(30_000));
         let waits: Vec<_> = (0..7)
             .map(|_| {
                 lease = lease.failed(at(0));
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_step_takes_a_key_that_is_not_free_or_sleeps_past_one(
+        fn no_step_takes_a_busy_key_or_sleeps_past_a_free_one(
             free in proptest::collection::vec(proptest::option::of(-500_i64..500), 0..8), room in 1_usize..5,
         ) {
             let keys: Vec<_> = free.iter().enumerate().map(|(n, free)| found(&format!("u{n}"), *free)).collect();

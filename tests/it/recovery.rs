@@ -3,6 +3,7 @@
 mod chaos;
 mod crash_points;
 mod fencing;
+mod gateway;
 mod lost_task;
 mod races;
 mod real_events;

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Config, Storage};
+use crate::{Config, Storage, gateway::Listeners};
 
 mod demo;
 mod inbox;
@@ -62,6 +62,9 @@ pub struct Args {
     /// Port of the gateway, to which the links of messages lead.
     #[arg(long, value_name = "PORT", default_value_t = 8026)]
     gateway_port: u16,
+    /// Port of the api, to which services send events with a token.
+    #[arg(long, value_name = "PORT", default_value_t = 8027)]
+    api_port: u16,
     /// Send mail to this relay instead of the sink and its inbox.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
@@ -91,6 +94,14 @@ impl Args {
 
     fn gateway(&self) -> Port {
         Port { number: self.gateway_port, flag: "--gateway-port", what: "the gateway" }
+    }
+
+    fn api(&self) -> Port {
+        Port { number: self.api_port, flag: "--api-port", what: "the api" }
+    }
+
+    fn api_url(&self) -> String {
+        format!("http://localhost:{}", self.api_port)
     }
 
     fn gateway_url(&self) -> String {
@@ -128,7 +139,8 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
         drop(port.listen()?);
     }
     let mail = LocalMail::open(&args, folder).await?;
-    let gateway = TcpListener::from_std(args.gateway().listen()?)?;
+    let public = TcpListener::from_std(args.gateway().listen()?)?;
+    let gateway = Listeners { public, api: Some(TcpListener::from_std(args.api().listen()?)?) };
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
         error = server.ended() => Err(error.into()),
@@ -139,7 +151,7 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// The worker, the gateway, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
-async fn work(args: &Args, config: Config, mail: LocalMail, gateway: TcpListener) -> anyhow::Result<()> {
+async fn work(args: &Args, config: Config, mail: LocalMail, gateway: Listeners) -> anyhow::Result<()> {
     Storage::connect(&config.database_url).await?.migrate().await?;
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
@@ -238,6 +250,7 @@ fn say_where(args: &Args) {
     }
     println!("Temporal UI  {}", args.temporal_ui_url());
     println!("Gateway      {}", args.gateway_url());
+    println!("Api          {}", args.api_url());
     println!("Next, an event of your own, from another terminal:");
     println!("  {}{}", args.temporal_address(), example());
     println!("Ctrl-C stops everything.");

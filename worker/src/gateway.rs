@@ -1,10 +1,14 @@
 //! The run loop of the gateway.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
+use anyhow::Context as _;
 use temporalio_client::Client;
 use tidings_gateway::{
-    State, metrics, routes, server,
+    State,
+    api::{self, Api},
+    inbox::{Forwarder, Inbox},
+    metrics, routes, server,
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
@@ -20,27 +24,68 @@ use crate::{
     worker::{Background, connected, listen_for_metrics},
 };
 
+/// The listeners of a gateway. They share no route (rule 38).
+pub(crate) struct Listeners {
+    /// For recipients and providers.
+    pub public: TcpListener,
+    /// For services and operators, if there is one.
+    pub api: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Listens where the configuration says.
+    ///
+    /// # Errors
+    /// An address is taken. The error names its key.
+    pub async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let public = bind("gateway.listen", config.gateway.listen).await?;
+        let api = match config.gateway.api_listen {
+            Some(address) => Some(bind("gateway.api_listen", address).await?),
+            None => None,
+        };
+        Ok(Self { public, api })
+    }
+}
+
+async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{key} = \"{address}\""))
+}
+
 /// Serves until `shutdown` is cancelled; requests in progress are answered first.
 ///
 /// # Errors
 /// The keys cannot be read, the database does not answer, or the address for metrics is taken.
-pub(crate) async fn run(config: Config, listener: TcpListener, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let Listeners { public, api } = listeners;
     let _listening = match config.gateway.metrics_listen {
         Some(address) => Some(listen_for_metrics(address, metrics::text).await?),
         None => None,
     };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let (temporal, _connecting) = connecting(config.temporal.clone(), shutdown.clone());
+    let inbox = Inbox::new(store.clone(), config.inbox);
+    let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
+    let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
     let state = State { store, settings: Arc::new(config.unsigned()), temporal };
+    let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
     tracing::info!(
-        listen = %listener.local_addr()?,
+        listen = %public.local_addr()?,
         public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
+        api_listen = ?api.as_ref().and_then(|api| api.local_addr().ok()),
         "the gateway runs"
     );
-    let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
     let webhooks = Webhooks { state: state.clone(), hooks, certificates };
-    let router = routes::router(state, webhooks, config.gateway.trusted_proxies.clone());
-    server::serve(listener, router, server::Limits::default(), shutdown).await;
+    let trusted = config.gateway.trusted_proxies.clone();
+    let router = routes::router(state.clone(), webhooks, trusted.clone());
+    let limits = server::Limits::default();
+    let serving = server::serve(public, router, limits, shutdown.clone());
+    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox }, trusted);
+    let serving_api = async {
+        if let Some(listener) = api {
+            server::serve(listener, api_router, limits, shutdown.clone()).await;
+        }
+    };
+    tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()));
     tracing::info!("the gateway stops");
     Ok(())
 }

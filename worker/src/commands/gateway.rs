@@ -1,9 +1,10 @@
-//! `tidings gateway`: serves recipients over HTTP until it is signalled.
+//! `tidings gateway`: serves recipients, and services by the api, until it is signalled.
 
-use anyhow::Context as _;
-use tokio::net::TcpListener;
-
-use crate::{Config, gateway, signals::until_signalled};
+use crate::{
+    Config,
+    gateway::{self, Listeners},
+    signals::until_signalled,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Example: TIDINGS_LINK_KEYS=$(cat /etc/tidings/link-keys) tidings gateway
@@ -13,6 +14,7 @@ A proxy with TLS stands in front, and gateway.public_url in tidings.toml is its 
   public_url = \"https://mail.acme.example\"
   listen = \"127.0.0.1:8080\"
   trusted_proxies = [\"127.0.0.1\"]
+  api_listen = \"127.0.0.1:8081\"   # the api for services; off without this line
 
 GET /livez says that the process answers, GET /readyz that the database and Temporal do.
 SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
@@ -24,7 +26,6 @@ SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
 pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
     config.serves()?;
     let shutdown = until_signalled("requests")?;
-    let address = config.gateway.listen;
-    let listener = TcpListener::bind(address).await.with_context(|| format!("gateway.listen = \"{address}\""))?;
-    gateway::run(config, listener, shutdown).await
+    let listeners = Listeners::bind(&config).await?;
+    gateway::run(config, listeners, shutdown).await
 }

@@ -35,6 +35,7 @@ pub(super) struct RawGateway {
     preferences_url: Option<Spanned<String>>,
     trusted_proxies: Option<SpannedList>,
     metrics_listen: Option<Spanned<String>>,
+    api_listen: Option<Spanned<String>>,
 }
 
 /// The settings of the gateway.
@@ -48,6 +49,8 @@ pub struct Gateway {
     pub trusted_proxies: Networks,
     /// The address on which the gateway answers `GET /metrics`, if any.
     pub metrics_listen: Option<SocketAddr>,
+    /// The address of the api's listener. `None`: the api is off.
+    pub api_listen: Option<SocketAddr>,
     /// The line of `listen`.
     place: Option<String>,
     /// The problems of addresses if there is no key that signs tokens.
@@ -61,6 +64,7 @@ impl RawGateway {
         let proxies = self.trusted_proxies.as_ref();
         let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
         let metrics_listen = checks.value("gateway.metrics_listen", self.metrics_listen.as_ref(), listen);
+        let api_listen = checks.value("gateway.api_listen", self.api_listen.as_ref(), listen);
         let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);
         let preferences = checks.value("gateway.preferences_url", self.preferences_url.as_ref(), page_url);
         Some(Gateway {
@@ -68,6 +72,7 @@ impl RawGateway {
             pages: Pages { public_url, unsubscribe, preferences },
             trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
             metrics_listen,
+            api_listen,
             place: self.listen.as_ref().map(|value| checks.place_of(value)),
             unsigned: self.unsigned(checks),
         })
@@ -93,8 +98,9 @@ impl RawGateway {
 
 impl Gateway {
     /// Serves this machine alone.
-    pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, public_url: String) {
+    pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
         self.listen = listen;
+        self.api_listen = Some(api);
         self.metrics_listen = None;
         self.pages.public_url = Some(public_url);
     }
@@ -106,7 +112,8 @@ impl Gateway {
 
     /// Returns the problem of a gateway without an address of its own. Pages of the team's own need no gateway.
     pub(super) fn address_problem(&self) -> Option<Problem> {
-        let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || self.metrics_listen.is_some();
+        let listens = self.metrics_listen.is_some() || self.api_listen.is_some();
+        let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || listens;
         (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
     }
 

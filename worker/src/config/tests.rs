@@ -3,6 +3,7 @@
 use super::*;
 
 mod gateway;
+mod inbox;
 mod link_keys;
 mod retention;
 mod streams;

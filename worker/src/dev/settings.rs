@@ -35,7 +35,8 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
     "default".clone_into(&mut config.temporal.client.namespace);
-    config.gateway.listen_on_this_machine((Ipv4Addr::LOCALHOST, args.gateway_port).into(), args.gateway_url());
+    let [gateway, api] = [args.gateway_port, args.api_port].map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    config.gateway.listen_on_this_machine(gateway, api, args.gateway_url());
     if config.link_keys.keys().is_none() {
         config.link_keys.set(link_keys(&folder.join("link-keys"))?);
     }

@@ -1,0 +1,57 @@
+//! The api, for services and operators: a listener of its own, on which each request has a token (rules 38 and 40).
+//!
+//! [`Endpoint`] is every route. [`gate`] lets a request in, and the module of a route answers it.
+
+use axum::{
+    Router,
+    middleware::{from_fn, from_fn_with_state},
+    routing::{MethodRouter, get, post},
+};
+
+use crate::{
+    Networks,
+    concurrency::Concurrency,
+    problem::Problem,
+    request_body::{self, BodyLimit},
+    routes::{REQUEST_TIME, health, limited, shared},
+};
+
+mod digests;
+mod endpoint;
+mod events;
+mod gate;
+mod rate;
+mod request_id;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::{Class, Endpoint};
+use gate::Gate;
+pub use state::Api;
+
+/// Requests in progress: services share few addresses, so that one client may have them all.
+const REQUESTS: usize = 512;
+
+/// The routes, with their limits. Headers of proxies count from `trusted`.
+pub fn router(api: Api, trusted: Networks) -> Router {
+    let gate = Gate::new(api.state.store.clone());
+    let health = health(api.state.clone());
+    let mut routes = Router::new();
+    for endpoint in Endpoint::ALL {
+        let body = from_fn_with_state(BodyLimit::of(endpoint.body_bytes()), request_body::read);
+        let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
+        routes = routes.route(endpoint.path(), handler(endpoint).layer(body).layer(gate));
+    }
+    let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
+    let concurrency = Concurrency::new(REQUESTS, REQUESTS, trusted);
+    let limited = limited(routes, concurrency, REQUEST_TIME).fallback(async || Problem::NotFound);
+    shared(limited.merge(health)).layer(from_fn(request_id::identify))
+}
+
+fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
+    match endpoint {
+        Endpoint::PostEvents => post(events::post),
+        Endpoint::GetDigest => get(digests::get),
+    }
+}

@@ -1,0 +1,133 @@
+//! `POST /v1/events`: events and retracts, with a result for each of them.
+
+use std::{collections::HashSet, sync::Arc};
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_model::{
+    inbox::{Item, Kind},
+    limits,
+};
+
+use super::{Api, gate::Caller};
+use crate::problem::Problem;
+
+mod body;
+mod read;
+
+pub(super) use body::BODY_BYTES;
+use read::{Read, Refused};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Refused items that an answer without any accepted item names.
+const ERRORS: usize = 100;
+
+/// The outcome of each item.
+#[derive(Debug, Serialize)]
+struct Answer {
+    accepted: usize,
+    duplicates: usize,
+    refused: usize,
+    /// One for each item: the events first, in their order, and then the retracts.
+    results: Vec<Outcome>,
+}
+
+/// The outcome of an item.
+#[derive(Debug, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Outcome {
+    /// The item is durable.
+    Accepted { event_id: String },
+    /// The request has an event of this key and id before.
+    Duplicate { event_id: String },
+    /// The item breaks a rule of the contract.
+    Refused {
+        event_id: String,
+        #[serde(flatten)]
+        why: Refused,
+    },
+}
+
+/// A refused item of a request without any accepted one.
+#[derive(Debug, Serialize)]
+struct Error {
+    index: usize,
+    #[serde(flatten)]
+    why: Refused,
+}
+
+/// Answers 202 if all items are durable, 200 if some were refused, and 400 if none was accepted.
+pub(super) async fn post(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Response {
+    match accept(&api, &caller, &headers, &bytes).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, Problem> {
+    let kind = body::Kind::of(headers)?;
+    let bytes = body::decoded(headers, bytes)?;
+    let key = match idempotency_key(headers) {
+        Ok(key) => key,
+        Err(why) => return Ok(Problem::WrongParameter.with_errors(&[why])),
+    };
+    let (items, outcomes) = sorted(read::items(kind, &bytes, caller.token(), key)?);
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused { .. })).count();
+    if items.is_empty() {
+        return Ok(Problem::NothingAccepted.with_errors(&errors(outcomes)));
+    }
+    let accepted = items.len();
+    api.inbox.receive(items, Timestamp::now()).await?;
+    let duplicates = outcomes.len() - accepted - refused;
+    let status = if refused == 0 { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Json(Answer { accepted, duplicates, refused, results: outcomes })).into_response())
+}
+
+/// The items to store, and the outcome of all.
+fn sorted(read: Vec<Read>) -> (Arc<[Item]>, Vec<Outcome>) {
+    let mut seen = HashSet::new();
+    let (mut items, mut outcomes) = (Vec::with_capacity(read.len()), Vec::with_capacity(read.len()));
+    for Read { event_id, result } in read {
+        outcomes.push(match result {
+            Err(why) => Outcome::Refused { event_id, why },
+            Ok(item) if item.kind == Kind::Event && !seen.insert((item.key.clone(), event_id.clone())) => {
+                Outcome::Duplicate { event_id }
+            }
+            Ok(item) => {
+                items.push(item);
+                Outcome::Accepted { event_id }
+            }
+        });
+    }
+    (items.into(), outcomes)
+}
+
+/// The header `Idempotency-Key`, in quotes or without. An event's own id makes a request idempotent, and the header is another
+/// spelling of it (rule 41).
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = key.to_str().map_err(|_| Refused::new(IDEMPOTENCY_KEY, "is not ASCII text"))?.trim();
+    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+    limits::id(IDEMPOTENCY_KEY, key)?;
+    Ok(Some(key))
+}
+
+fn errors(outcomes: Vec<Outcome>) -> Vec<Error> {
+    let refused = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| match outcome {
+        Outcome::Refused { why, .. } => Some(Error { index, why }),
+        _ => None,
+    });
+    refused.take(ERRORS).collect()
+}

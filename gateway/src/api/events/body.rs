@@ -1,0 +1,95 @@
+//! The body of a request: its type, and its bytes after decompression.
+
+use std::{borrow::Cow, io::Read as _};
+
+use axum::http::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
+use flate2::read::MultiGzDecoder;
+
+use crate::problem::Problem;
+
+/// The longest body, before and after decompression.
+pub(crate) const BODY_BYTES: usize = 1 << 20;
+
+/// The type of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One event, a list, or an object with lists.
+    Json,
+    /// One event a line.
+    Lines,
+}
+
+impl Kind {
+    /// The type that the headers name. Without one, the body is JSON.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(named) = headers.get(CONTENT_TYPE) else { return Ok(Self::Json) };
+        let named = named.to_str().unwrap_or_default();
+        match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "application/json" => Ok(Self::Json),
+            "application/x-ndjson" => Ok(Self::Lines),
+            _ => Err(Problem::UnsupportedMedia),
+        }
+    }
+}
+
+/// Returns the bytes after decompression.
+pub(super) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Problem> {
+    match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase()).as_deref() {
+        None | Some(b"identity") => Ok(Cow::Borrowed(bytes)),
+        Some(b"gzip") => {
+            let mut plain = Vec::new();
+            let mut decoder = MultiGzDecoder::new(bytes).take(BODY_BYTES as u64 + 1);
+            decoder.read_to_end(&mut plain).map_err(|_| Problem::Unreadable)?;
+            if plain.len() > BODY_BYTES { Err(Problem::TooLarge) } else { Ok(Cow::Owned(plain)) }
+        }
+        Some(_) => Err(Problem::UnsupportedMedia),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use axum::http::HeaderValue;
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    fn header(name: axum::http::HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    fn zipped(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_body_is_json_or_lines_and_nothing_else() {
+        for (named, kind) in [
+            ("application/json", Ok(Kind::Json)),
+            ("Application/JSON; charset=utf-8", Ok(Kind::Json)),
+            ("application/x-ndjson", Ok(Kind::Lines)),
+            ("text/plain", Err(Problem::UnsupportedMedia)),
+        ] {
+            assert_eq!(Kind::of(&header(CONTENT_TYPE, named)), kind, "{named}");
+        }
+        assert_eq!(Kind::of(&HeaderMap::new()), Ok(Kind::Json));
+    }
+
+    #[test]
+    fn a_body_is_bounded_after_decompression_too() {
+        let gzip = header(CONTENT_ENCODING, "gzip");
+        assert_eq!(decoded(&gzip, &zipped(b"[]")).unwrap().as_ref(), b"[]");
+        assert_eq!(decoded(&gzip, &zipped(&vec![b' '; BODY_BYTES])).unwrap().len(), BODY_BYTES);
+        assert_eq!(decoded(&gzip, &zipped(&vec![b' '; BODY_BYTES + 1])), Err(Problem::TooLarge));
+        assert_eq!(decoded(&gzip, b"[]"), Err(Problem::Unreadable));
+        assert_eq!(decoded(&gzip, &zipped(b"[1, 2]")[..20]), Err(Problem::Unreadable));
+        assert_eq!(decoded(&header(CONTENT_ENCODING, "br"), b"[]"), Err(Problem::UnsupportedMedia));
+        assert_eq!(decoded(&HeaderMap::new(), b"[]").unwrap().as_ref(), b"[]");
+    }
+}

@@ -1,0 +1,157 @@
+//! The gate of the api: which token a request has, and whether the token allows the request now.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, header::AUTHORIZATION},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use jiff::{Timestamp, tz::TimeZone};
+use subtle::ConstantTimeEq as _;
+use tidings_model::api_token::{ApiToken, TokenRecord, TokenState};
+use tidings_store::{Store, StoredToken};
+use tokio::time::Instant;
+
+use super::{Class, Endpoint, rate::Rate};
+use crate::problem::Problem;
+
+/// Age at which a token is read again: a revoked one is refused within this time.
+const MEMORY: Duration = Duration::from_secs(10);
+/// Entries of a memory at which old ones are forgotten.
+const ENTRIES: usize = 10_000;
+
+/// The token of a request that was let in.
+#[derive(Clone, Debug)]
+pub(super) struct Caller(Arc<StoredToken>);
+
+impl Caller {
+    pub fn token(&self) -> &TokenRecord {
+        &self.0.record
+    }
+}
+
+/// Lets requests in by their tokens. The clones share their memory.
+#[derive(Clone)]
+pub(super) struct Gate {
+    store: Arc<dyn Store>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Tokens by id, each with the time of its reading.
+    tokens: HashMap<String, (Instant, Arc<StoredToken>)>,
+    /// States of [`Rate`] by token and class.
+    rates: HashMap<(String, Class), Instant>,
+}
+
+/// The middleware: runs the request with its [`Caller`], or refuses it.
+pub(super) async fn check(
+    State((gate, endpoint)): State<(Gate, Endpoint)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match gate.admit(request.headers(), endpoint).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Gate {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, memory: Arc::default() }
+    }
+
+    async fn admit(&self, headers: &HeaderMap, endpoint: Endpoint) -> Result<Caller, Problem> {
+        let token = bearer(headers).ok_or(Problem::NoToken)?;
+        let token: ApiToken = token.parse().map_err(|_| Problem::WrongToken)?;
+        let stored = self.read(&token).await?.ok_or(Problem::WrongToken)?;
+        let is_right = bool::from(stored.hash.as_bytes().ct_eq(token.hash().as_bytes()));
+        if !is_right || stored.record.state(Timestamp::now()) != TokenState::Valid {
+            return Err(Problem::WrongToken);
+        }
+        self.used(&stored);
+        if !stored.record.scopes.contains(&endpoint.scope()) {
+            return Err(Problem::MissingScope(endpoint.scope()));
+        }
+        self.pace(token.id(), endpoint.class())?;
+        Ok(Caller(stored))
+    }
+
+    /// The token as the store has it, or had it at most ten seconds ago.
+    async fn read(&self, token: &ApiToken) -> Result<Option<Arc<StoredToken>>, Problem> {
+        let now = Instant::now();
+        let known = self.memory().tokens.get(token.id()).cloned();
+        if let Some((at, stored)) = known
+            && now.duration_since(at) < MEMORY
+        {
+            return Ok(Some(stored));
+        }
+        let read = self.store.token(token.id()).await;
+        let read = read.inspect_err(|error| tracing::warn!(%error, "a token cannot be read"));
+        let Some(stored) = read.map_err(|_| Problem::Unavailable)?.map(Arc::new) else { return Ok(None) };
+        let mut memory = self.memory();
+        if memory.tokens.len() >= ENTRIES {
+            memory.tokens.retain(|_, (at, _)| now.duration_since(*at) < MEMORY);
+        }
+        memory.tokens.insert(token.id().to_owned(), (now, stored.clone()));
+        Ok(Some(stored))
+    }
+
+    /// Records the day of the use, once for each day, in the background.
+    fn used(&self, stored: &Arc<StoredToken>) {
+        let now = Timestamp::now();
+        let today = now.to_zoned(TimeZone::UTC).date();
+        if stored.record.last_used_on.is_some_and(|day| day >= today) {
+            return;
+        }
+        let mut used = StoredToken::clone(stored);
+        used.record.last_used_on = Some(today);
+        let id = used.record.id.clone();
+        if let Some((_, known)) = self.memory().tokens.get_mut(&id) {
+            *known = Arc::new(used);
+        }
+        let store = self.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.token_used(&id, now).await {
+                tracing::warn!(%error, "the use of a token is not recorded");
+            }
+        });
+    }
+
+    fn pace(&self, id: &str, class: Class) -> Result<(), Problem> {
+        let now = Instant::now();
+        let mut memory = self.memory();
+        let key = (id.to_owned(), class);
+        match Rate::of(class).admit(memory.rates.get(&key).copied(), now) {
+            Ok(state) => {
+                if memory.rates.len() >= ENTRIES {
+                    memory.rates.retain(|_, state| *state > now);
+                }
+                memory.rates.insert(key, state);
+                Ok(())
+            }
+            Err(wait) => Err(Problem::TooFast(wait.as_secs() + 1)),
+        }
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+        // Nothing that runs under the lock leaves the memory half-changed.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The token of `Authorization: Bearer` (RFC 6750). The scheme's name has any case.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

@@ -1,0 +1,39 @@
+//! The id of a request, which an error and the log name.
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderName, HeaderValue, header::CONTENT_LENGTH},
+    middleware::Next,
+    response::Response,
+};
+use serde_json::json;
+use tracing::{Instrument as _, debug_span};
+use uuid::Uuid;
+
+use crate::problem::Details;
+
+const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+/// Characters of an id that a client chose.
+const CHARS: usize = 64;
+
+/// The middleware: takes the id of the client or makes one, returns it as `X-Request-Id`, and writes it into problems as `instance`.
+pub(super) async fn identify(request: Request, next: Next) -> Response {
+    let chosen = request.headers().get(HEADER).and_then(|id| id.to_str().ok()).filter(|id| is_id(id));
+    let id = chosen.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+    let mut response = next.run(request).instrument(debug_span!("api", id)).await;
+    if let Some(Details(mut body)) = response.extensions_mut().remove::<Details>() {
+        body["instance"] = json!(id);
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(body.to_string());
+    }
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(HEADER, id);
+    }
+    response
+}
+
+fn is_id(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=CHARS).contains(&text.len()) && text.bytes().all(fits)
+}

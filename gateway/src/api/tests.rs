@@ -1,0 +1,313 @@
+//! Every route of the api with every kind of token, and what `POST /v1/events` answers.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{StatusCode, header},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tidings_model::{
+    api_token::{ApiToken, Scope, TokenRecord},
+    inbox::Limits,
+    records::{Actor, AuditEntry},
+};
+use tidings_store::{Sqlite, Store, StoredToken};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{State, inbox::Inbox};
+
+/// An api with a store of its own, without Temporal.
+struct Env {
+    store: Arc<dyn Store>,
+    router: Router,
+    _folder: tempfile::TempDir,
+}
+
+impl Env {
+    async fn start(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let settings = Arc::new(crate::routes::tests::settings());
+        let state = State { store: store.clone(), settings, temporal: watch::channel(None).1 };
+        let inbox = Inbox::new(store.clone(), limits);
+        let router = router(Api { state, task_queue: "tidings".into(), inbox }, Networks::default());
+        Self { store, router, _folder: folder }
+    }
+
+    async fn token(&self, tenant: Option<&str>, scopes: &[Scope], expires_at: Option<Timestamp>) -> String {
+        let token = ApiToken::generate().unwrap();
+        let record = TokenRecord {
+            id: token.id().to_owned(),
+            tenant: tenant.map(str::to_owned),
+            scopes: scopes.to_vec(),
+            note: String::new(),
+            created_at: Timestamp::now(),
+            created_by: "ann".into(),
+            expires_at,
+            revoked_at: None,
+            last_used_on: None,
+        };
+        let stored = StoredToken { record, hash: token.hash() };
+        self.store.put_token(&stored, &entry()).await.unwrap();
+        token.reveal()
+    }
+
+    async fn answer(&self, request: Request) -> Answer {
+        let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let bytes = to_bytes(body, 1 << 22).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    async fn post(&self, token: &str, body: impl Into<Body>) -> Answer {
+        let request = Request::post("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
+        self.answer(request.body(body.into()).unwrap()).await
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    headers: header::HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    fn problem(&self) -> String {
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json", "{self:?}");
+        self.json()["type"].as_str().unwrap().trim_start_matches("/problems/").to_owned()
+    }
+}
+
+fn entry() -> AuditEntry {
+    AuditEntry { at: Timestamp::now(), actor: Actor::Tidings, action: "test".into(), why: "test".into() }
+}
+
+/// A request that every check lets through, for a thing of `acme`.
+fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
+    let (path, body) = match endpoint {
+        Endpoint::PostEvents => ("/v1/events", event("e1").to_string()),
+        Endpoint::GetDigest => ("/v1/digests/activity/ann?tenant=acme", String::new()),
+    };
+    let request = Request::builder().method(endpoint.method()).uri(path).header("x-request-id", "walk-1");
+    let request = match authorization {
+        Some(authorization) => request.header(header::AUTHORIZATION, authorization),
+        None => request,
+    };
+    request.body(Body::from(body)).unwrap()
+}
+
+fn event(id: &str) -> Value {
+    json!({"event_id": id, "tenant": "acme", "digest": "activity", "user": "ann", "category": "comment",
+           "occurred_at": "2026-01-31T08:00:00Z"})
+}
+
+#[tokio::test]
+async fn no_route_answers_without_a_valid_token_that_has_its_scope() {
+    let env = Env::start(Limits::default()).await;
+    let past = Timestamp::now() - SignedDuration::from_secs(1);
+    let expired = env.token(Some("acme"), &Scope::ALL, Some(past)).await;
+    let unknown = ApiToken::generate().unwrap().reveal();
+    for endpoint in Endpoint::ALL {
+        let right = env.token(Some("acme"), &[endpoint.scope()], None).await;
+        let others: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != endpoint.scope()).collect();
+        let without = env.token(Some("acme"), &others, None).await;
+        // The id of a valid token with the secret of another one.
+        let mixed = format!("{}{}", &right[..20], &without[20..]);
+        for (authorization, status, problem, challenge) in [
+            (None, 401, "no-token", "Bearer realm=\"tidings\"".to_owned()),
+            (Some("Basic YTpi".to_owned()), 401, "no-token", "Bearer realm=\"tidings\"".to_owned()),
+            (Some(format!("Bearer {unknown}")), 401, "wrong-token", invalid()),
+            (Some(format!("Bearer {mixed}")), 401, "wrong-token", invalid()),
+            (Some("Bearer hunter2".to_owned()), 401, "wrong-token", invalid()),
+            (Some(format!("Bearer {expired}")), 401, "wrong-token", invalid()),
+            (Some(format!("Bearer {without}")), 403, "missing-scope", insufficient(endpoint.scope())),
+        ] {
+            let answer = env.answer(request(endpoint, authorization.as_deref())).await;
+            assert_eq!(answer.status, status, "{endpoint:?} {authorization:?}");
+            assert_eq!(answer.problem(), problem, "{endpoint:?} {authorization:?}");
+            assert_eq!(answer.headers[header::WWW_AUTHENTICATE], challenge, "{endpoint:?}");
+            assert_eq!(answer.json()["instance"], "walk-1", "{endpoint:?}");
+        }
+        let answer = env.answer(request(endpoint, Some(&format!("bearer {right}")))).await;
+        assert!(answer.status != 401 && answer.status != 403, "{endpoint:?}: {answer:?}");
+    }
+    assert_eq!(env.store.depth().await.unwrap().events, 1, "only the right token stored something");
+}
+
+fn invalid() -> String {
+    "Bearer realm=\"tidings\", error=\"invalid_token\"".to_owned()
+}
+
+fn insufficient(scope: Scope) -> String {
+    format!("Bearer realm=\"tidings\", error=\"insufficient_scope\", scope=\"{scope}\"")
+}
+
+#[tokio::test]
+async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
+    let env = Env::start(Limits::default()).await;
+    let foreign = format!("Bearer {}", env.token(Some("zeta"), &Scope::ALL, None).await);
+    for endpoint in Endpoint::ALL {
+        let answer = env.answer(request(endpoint, Some(&foreign))).await;
+        match endpoint {
+            // Each event is refused alone.
+            Endpoint::PostEvents => {
+                assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "nothing-accepted"));
+            }
+            Endpoint::GetDigest => {
+                let nothing = Request::get("/v1/nothing").header("x-request-id", "walk-1").body(Body::empty()).unwrap();
+                let nothing = env.answer(nothing).await;
+                assert_eq!((answer.status.as_u16(), &answer.text), (404, &nothing.text));
+            }
+        }
+    }
+    assert_eq!(env.store.depth().await.unwrap().events, 0);
+}
+
+#[tokio::test]
+async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
+    let env = Env::start(Limits::default()).await;
+    let state = State {
+        store: env.store.clone(),
+        settings: Arc::new(crate::routes::tests::settings()),
+        temporal: watch::channel(None).1,
+    };
+    let certificates = crate::webhooks::ses::Certificates::new(crate::webhooks::ses::Https::new());
+    let webhooks =
+        crate::webhooks::Webhooks { state: state.clone(), hooks: std::collections::BTreeMap::new(), certificates };
+    let public = crate::routes::router(state, webhooks, Networks::default());
+    let token = format!("Bearer {}", env.token(None, &Scope::ALL, None).await);
+    for endpoint in Endpoint::ALL {
+        let answer = public.clone().oneshot(request(endpoint, Some(&token))).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{endpoint:?}");
+    }
+    for path in ["/u/token", "/webhooks/ses", "/page.css"] {
+        let answer = env.answer(Request::get(path).body(Body::empty()).unwrap()).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (404, "not-found"), "{path}");
+    }
+    let live = env.answer(Request::get("/livez").body(Body::empty()).unwrap()).await;
+    assert_eq!(live.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_within_ten_seconds() {
+    let env = Env::start(Limits::default()).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let post = || env.post(&token, event("e1").to_string());
+    assert_eq!(post().await.status, StatusCode::ACCEPTED);
+    env.store.revoke_token(&token[4..20], &entry()).await.unwrap().unwrap();
+    let revoked = tokio::time::Instant::now();
+    let refused = loop {
+        if post().await.status == StatusCode::UNAUTHORIZED {
+            break revoked.elapsed();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    assert!(refused <= std::time::Duration::from_secs(11), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_day_of_a_tokens_use_is_recorded() {
+    let env = Env::start(Limits::default()).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    env.post(&token, event("e1").to_string()).await;
+    while env.store.token(&token[4..20]).await.unwrap().unwrap().record.last_used_on.is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
+    let env = Env::start(Limits::default()).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let all = env.post(&token, json!({"events": [event("e1"), event("e2")], "retracts": []}).to_string()).await;
+    assert_eq!(all.status, StatusCode::ACCEPTED);
+    let results = json!([{"status": "accepted", "event_id": "e1"}, {"status": "accepted", "event_id": "e2"}]);
+    assert_eq!(all.json(), json!({"accepted": 2, "duplicates": 0, "refused": 0, "results": results}));
+
+    let mut foreign = event("e4");
+    foreign["tenant"] = json!("zeta");
+    let some = env.post(&token, json!([event("e3"), foreign, event("e3")]).to_string()).await;
+    assert_eq!(some.status, StatusCode::OK);
+    let results = json!([
+        {"status": "accepted", "event_id": "e3"},
+        {"status": "refused", "event_id": "e4", "field": "tenant", "problem": "is not the token's tenant"},
+        {"status": "duplicate", "event_id": "e3"},
+    ]);
+    assert_eq!(some.json(), json!({"accepted": 1, "duplicates": 1, "refused": 1, "results": results}));
+
+    let none = env.post(&token, json!([foreign]).to_string()).await;
+    assert_eq!((none.status.as_u16(), none.problem().as_str()), (400, "nothing-accepted"));
+    assert_eq!(none.json()["errors"], json!([{"index": 0, "field": "tenant", "problem": "is not the token's tenant"}]));
+    assert_eq!(env.store.depth().await.unwrap().events, 3);
+}
+
+#[tokio::test]
+async fn a_request_without_readable_events_is_refused_by_its_fault() {
+    let env = Env::start(Limits::default()).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let request = |name: &'static str, value: &str, body: &str| {
+        let request = Request::post("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
+        request.header(name, value.to_owned()).body(Body::from(body.to_owned())).unwrap()
+    };
+    let right = event("e1").to_string();
+    for (name, value, body, status, problem) in [
+        ("content-type", "application/json", "{", 400, "unreadable"),
+        ("content-type", "text/csv", right.as_str(), 415, "unsupported-media"),
+        ("content-encoding", "br", &right, 415, "unsupported-media"),
+        ("content-encoding", "gzip", &right, 400, "unreadable"),
+        ("content-type", "application/json", &" ".repeat((1 << 20) + 1), 413, "too-large"),
+        ("idempotency-key", "\"\"", &right, 400, "wrong-parameter"),
+        ("idempotency-key", "another", &right, 400, "nothing-accepted"),
+    ] {
+        let answer = env.answer(request(name, value, body)).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (status, problem), "{name}: {value}");
+    }
+    let method = Request::put("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
+    let answer = env.answer(method.body(Body::empty()).unwrap()).await;
+    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (405, "wrong-method"));
+    assert_eq!(env.store.depth().await.unwrap().events, 0);
+}
+
+#[tokio::test]
+async fn a_full_inbox_answers_503_with_retry_after_and_stores_nothing() {
+    let env = Env::start(Limits { bytes: 200, ..Limits::default() }).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let full = loop {
+        let answer = env.post(&token, event("e1").to_string()).await;
+        if answer.status != StatusCode::ACCEPTED {
+            break answer;
+        }
+    };
+    assert_eq!((full.status.as_u16(), full.problem().as_str()), (503, "inbox-full"));
+    assert_eq!(full.headers[header::RETRY_AFTER], "5");
+    let before = env.store.depth().await.unwrap();
+    env.post(&token, event("e2").to_string()).await;
+    assert_eq!(env.store.depth().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_token_that_sends_too_fast_gets_429_with_a_wait() {
+    let env = Env::start(Limits::default()).await;
+    let token = format!("Bearer {}", env.token(Some("acme"), &[Scope::DigestsRead], None).await);
+    let refused = loop {
+        let answer = env.answer(request(Endpoint::GetDigest, Some(&token))).await;
+        if answer.status != StatusCode::SERVICE_UNAVAILABLE {
+            break answer;
+        }
+    };
+    assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (429, "too-fast"));
+    assert_eq!(refused.headers[header::RETRY_AFTER], "1");
+}

@@ -1,0 +1,156 @@
+//! Hands the events of the inbox to the workflows of their keys.
+//!
+//! Any number of forwarders share an inbox. Each leases free keys and sends one signal for each lease, so that a key has one signal in
+//! flight over all processes. If a forwarder vanishes, its leases end, and another one sends the same events again. An event
+//! that arrives twice counts once (rule 3).
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use temporalio_client::Client;
+use tidings_client::hand_over;
+use tidings_model::{
+    Key,
+    inbox::{LEASE, LOOK, Lease, Next, batch_len, next},
+};
+use tidings_store::Result;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use super::Inbox;
+
+/// Keys of one look.
+const KEYS: u32 = 200;
+/// Items of one signal at most.
+const ITEMS: u32 = 500;
+/// Signals in flight, over all keys.
+const IN_FLIGHT: usize = 32;
+/// Time limit of a signal. With the store's calls around it, it ends before the lease does.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause while Temporal or the store does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks while there is something to do.
+const REST: Duration = Duration::from_millis(20);
+/// Between two purges of old leases.
+const FORGET: Duration = Duration::from_mins(1);
+/// Time for signals in flight at the end of the process. A lease that is not given back ends by itself.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// A forwarder of one process.
+#[derive(Clone)]
+pub struct Forwarder {
+    inbox: Inbox,
+    temporal: watch::Receiver<Option<Client>>,
+    task_queue: Arc<str>,
+    /// This forwarder, in its leases.
+    holder: Uuid,
+}
+
+impl Forwarder {
+    #[must_use]
+    pub fn new(inbox: Inbox, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
+        Self { inbox, temporal, task_queue: task_queue.into(), holder: Uuid::new_v4() }
+    }
+
+    /// Forwards until `shutdown` is cancelled; signals in flight end first.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let signals = TaskTracker::new();
+        shutdown.run_until_cancelled(self.forward(&signals)).await;
+        signals.close();
+        let _ = timeout(ENDING, signals.wait()).await;
+    }
+
+    async fn forward(&self, signals: &TaskTracker) {
+        let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        let mut forgotten = Instant::now();
+        // Each look goes on behind the last key of the one before.
+        let mut after = String::new();
+        loop {
+            if forgotten.elapsed() > FORGET {
+                forgotten = Instant::now();
+                let _ = self.inbox.store().forget_leases(Timestamp::now()).await;
+            }
+            let temporal = self.temporal.borrow().clone();
+            let Some(temporal) = temporal else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            // What arrives meanwhile goes along.
+            sleep(REST).await;
+            match self.look(&temporal, &mut after, &places, signals).await {
+                Ok(wait) if wait.is_zero() => {}
+                Ok(wait) => self.inbox.arrival(wait).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the inbox cannot be read");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Looks at the next keys, and begins to send to those that are free. Returns the wait before the next look.
+    async fn look(
+        &self,
+        temporal: &Client,
+        after: &mut String,
+        places: &Arc<Semaphore>,
+        signals: &TaskTracker,
+    ) -> Result<Duration> {
+        // The semaphore is never closed. The place is given back at once, and counted below.
+        drop(places.acquire().await);
+        let found = self.inbox.store().waiting_keys(after, KEYS).await?;
+        let is_last = found.len() < KEYS as usize;
+        *after = found.last().filter(|_| !is_last).map(|found| found.key.workflow_id()).unwrap_or_default();
+        match next(found, places.available_permits(), Timestamp::now()) {
+            Next::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
+            Next::Lease(free) => {
+                let keys: Vec<_> = free.into_iter().map(|found| found.key).collect();
+                let leased = self.inbox.store().lease(self.holder, &keys, Timestamp::now()).await?;
+                if leased.is_empty() {
+                    return Ok(LOOK);
+                }
+                for (key, lease) in leased {
+                    let Ok(place) = places.clone().acquire_owned().await else { break };
+                    let (forwarder, temporal) = (self.clone(), temporal.clone());
+                    signals.spawn(async move {
+                        if let Err(error) = forwarder.send(&temporal, &key, lease).await {
+                            tracing::warn!(%error, %key, "events wait for the end of their lease");
+                        }
+                        drop(place);
+                    });
+                }
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// Sends the key's oldest events as one signal, and replaces the lease.
+    async fn send(&self, temporal: &Client, key: &Key, lease: Lease) -> Result<()> {
+        let (begun, started) = (Instant::now(), Timestamp::now());
+        let store = self.inbox.store();
+        let mut waiting = store.waiting(key, ITEMS).await?;
+        waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
+        // The lease ends soon, because the store was slow. Another forwarder may begin.
+        if begun.elapsed() > LEASE / 2 {
+            return Ok(());
+        }
+        if waiting.is_empty() {
+            return store.forwarded(self.holder, key, &[], Lease::sent(started), Timestamp::now()).await;
+        }
+        let items = waiting.iter().map(|item| (item.kind, item.json.as_str()));
+        match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
+            Ok(()) => {
+                let ids: Vec<_> = waiting.iter().map(|item| item.id).collect();
+                store.forwarded(self.holder, key, &ids, Lease::sent(started), Timestamp::now()).await
+            }
+            Err(error) => {
+                tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
+                store.forwarded(self.holder, key, &[], lease.failed(Timestamp::now()), Timestamp::now()).await
+            }
+        }
+    }
+}

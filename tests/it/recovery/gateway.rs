@@ -1,0 +1,252 @@
+//! Events that the api acknowledged survive a killed gateway and a Temporal that is away: each is in exactly one email.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, OpenOptions},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tidings_harness::{
+    checker,
+    cli_env::CliEnv,
+    env::{eventually, key},
+    port::Port,
+};
+use tidings_model::Key;
+use tidings_needs::needs;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::Command,
+    time::{sleep, timeout},
+};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const USERS: [&str; 4] = ["ann", "bo", "cy", "di"];
+
+/// A gateway with an api, as a process that is killed when it is dropped.
+struct Gateway {
+    process: Option<Child>,
+    api: Port,
+    _public: Port,
+    token: String,
+}
+
+impl Gateway {
+    /// Configures the gateway, makes a token of `acme` and starts the process.
+    async fn start(cli: &CliEnv) -> Result<Self> {
+        let (public, api) = (Port::take()?, Port::take()?);
+        let folder = cli.folder.path();
+        let config = fs::read_to_string(folder.join("tidings.toml"))?;
+        let config = format!(
+            "link_keys_file = \"keys\"\n{config}[gateway]\npublic_url = \"http://localhost:{0}\"\n\
+             listen = \"127.0.0.1:{0}\"\napi_listen = \"127.0.0.1:{1}\"\n",
+            public.number, api.number
+        );
+        fs::write(folder.join("tidings.toml"), config)?;
+        fs::write(folder.join("keys"), "A".repeat(43))?;
+        let scopes = ["--scope", "events:write", "--scope", "digests:read"];
+        let create = [&["tokens", "create", "--tenant", "acme"][..], &scopes].concat();
+        let token = cli.run(&create).await?.trim().to_owned();
+        let mut gateway = Self { process: None, api, _public: public, token };
+        gateway.restart(cli).await?;
+        Ok(gateway)
+    }
+
+    async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
+        let mut command = cli.tidings().into_std();
+        command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.process = Some(command.spawn()?);
+        let alive = async || Ok(self.get("/livez").await.ok().filter(|(status, _)| *status == 200));
+        eventually("the gateway answers", MINUTE, alive).await.map(drop)
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// The commands with `curl` in the documentation, for this gateway.
+    fn documented(&self) -> Result<[String; 2]> {
+        let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"))?;
+        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let here = |block: &str| {
+            block.replace(":8081", &format!(":{}", self.api.number)).replace("$TIDINGS_TOKEN", &self.token)
+        };
+        let commands: Vec<_> = blocks.filter(|block| block.contains("curl")).map(here).collect();
+        <[String; 2]>::try_from(commands).ok().context("not two commands with curl in docs/http.md")
+    }
+
+    async fn get(&self, path: &str) -> Result<(u16, String)> {
+        self.request(&format!("GET {path} HTTP/1.1\r\n"), "").await
+    }
+
+    async fn post(&self, body: &str) -> Result<(u16, String)> {
+        self.request("POST /v1/events HTTP/1.1\r\nContent-Type: application/json\r\n", body).await
+    }
+
+    async fn request(&self, head: &str, body: &str) -> Result<(u16, String)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.api.number)).await?;
+        let head = format!(
+            "{head}Host: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n",
+            self.token,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        let mut answer = String::new();
+        timeout(MINUTE, stream.read_to_string(&mut answer)).await??;
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("the answer breaks off")?;
+        Ok((status, body.to_owned()))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The JSON that a shell command prints.
+async fn output(command: &str) -> Result<Value> {
+    let output = Command::new("sh").args(["-c", command]).output().await?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}: {said}", output.status);
+    Ok(serde_json::from_str(&said)?)
+}
+
+fn keys() -> BTreeSet<Key> {
+    USERS.into_iter().map(|user| key("activity", user)).collect()
+}
+
+/// The `n`th request: an event for each user.
+fn request(n: usize) -> String {
+    let event = |user: &str| {
+        json!({"event_id": format!("{user}-{n}"), "digest": "activity", "user": user, "category": "comment",
+               "occurred_at": "2026-01-31T08:00:00Z", "payload": {"title": format!("Event {n}")}})
+    };
+    json!(USERS.map(event)).to_string()
+}
+
+fn acknowledged(n: usize) -> String {
+    USERS.map(|user| checker::acknowledged(&key("activity", user), &format!("{user}-{n}"))).concat()
+}
+
+/// Waits until Temporal has everything that the inbox took, and every digest is sent. Then checks that each acknowledged event is in
+/// exactly one email.
+async fn accounted(cli: &CliEnv, acknowledged: &str, count: u64) -> Result<()> {
+    let forwarded = async || {
+        let stats: Value = serde_json::from_str(&cli.run(&["stats", "--json"]).await?)?;
+        Ok((stats["inbox"]["events"] == 0).then_some(()))
+    };
+    eventually("the inbox is forwarded", MINUTE * 2, forwarded).await?;
+    cli.settled(&keys(), MINUTE * 2).await?;
+    let verdict = cli.check(acknowledged)?;
+    assert_eq!(verdict.code, Some(0), "{verdict:?}");
+    assert_eq!((verdict.acknowledged, verdict.events, verdict.second_mails), (count, count, 0), "{verdict:?}");
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_gateway_loses_no_acknowledged_event() -> Result<()> {
+    const REQUESTS: usize = 60;
+    let mut cli = CliEnv::start("after 2s").await?;
+    cli.import(&keys()).await?;
+    cli.start_worker()?;
+    let mut gateway = Gateway::start(&cli).await?;
+    let mut all = String::new();
+    for n in 0..REQUESTS {
+        if n % 20 == 10 {
+            // At any instant of a request, and of the forwarding of those before.
+            let (body, moment) = (request(n), Duration::from_millis(3 * (n as u64 / 10)));
+            let answer = {
+                let posted = gateway.post(&body);
+                tokio::select! {
+                    answer = posted => answer.ok(),
+                    () = sleep(moment) => None,
+                }
+            };
+            gateway.kill();
+            drop(answer);
+            gateway.restart(&cli).await?;
+        }
+        // A repeated event is in the inbox twice, and counts once.
+        let (status, answer) = gateway.post(&request(n)).await?;
+        if status != 202 {
+            bail!("{status}: {answer}");
+        }
+        all += &acknowledged(n);
+    }
+    gateway.kill();
+    gateway.restart(&cli).await?;
+    accounted(&cli, &all, (REQUESTS * USERS.len()) as u64).await
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_accepted_while_temporal_is_away_and_sent_afterwards() -> Result<()> {
+    const REQUESTS: usize = 40;
+    let mut cli = CliEnv::start("after 2s").await?;
+    cli.import(&keys()).await?;
+    let mut gateway = Gateway::start(&cli).await?;
+    let mut all = String::new();
+    for n in 0..REQUESTS {
+        match n {
+            // Connected before, and then never.
+            10 => cli.server.stop(),
+            25 => {
+                gateway.kill();
+                gateway.restart(&cli).await?;
+            }
+            _ => {}
+        }
+        let (status, answer) = gateway.post(&request(n)).await?;
+        assert_eq!(status, 202, "{answer}");
+        all += &acknowledged(n);
+    }
+    let (status, answer) = gateway.get("/v1/digests/activity/ann").await?;
+    assert!(status == 503 && answer.contains("/problems/no-answer"), "{status}: {answer}");
+    cli.server.restart().await?;
+    cli.start_worker()?;
+    accounted(&cli, &all, (REQUESTS * USERS.len()) as u64).await
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_says_what_is_pending_for_a_key_of_its_tenant() -> Result<()> {
+    let mut cli = CliEnv::start("after 1d").await?;
+    cli.import(&keys()).await?;
+    cli.start_worker()?;
+    let gateway = Gateway::start(&cli).await?;
+    let (status, nothing) = gateway.get("/v1/digests/activity/ann").await?;
+    assert!(status == 404 && nothing.contains("/problems/not-found"), "{status}: {nothing}");
+    let [emit, ask] = gateway.documented()?;
+    let answer = output(&emit).await?;
+    assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(1), &json!(0)), "{answer}");
+    let collecting = async || Ok(output(&ask).await.ok().filter(|answer| answer["state"] == "collecting"));
+    let answer = eventually("the window is open", MINUTE, collecting).await?;
+    assert_eq!(answer["pending"], 1);
+    assert!(answer["due_at"].is_string() && answer["why"].as_str().is_some_and(|why| !why.is_empty()), "{answer}");
+    let (status, answer) = gateway.get("/v1/digests/activity/ann?tenant=zeta").await?;
+    assert_eq!(status, 404, "{answer}");
+
+    // What was forwarded is handed over again, and changes nothing.
+    assert!(cli.run(&["inbox", "replay", "--since", "1h"]).await?.starts_with("1 event "));
+    let forwarded = async || {
+        let stats: Value = serde_json::from_str(&cli.run(&["stats", "--json"]).await?)?;
+        Ok((stats["inbox"]["events"] == 0).then_some(()))
+    };
+    eventually("the inbox is forwarded again", MINUTE, forwarded).await?;
+    let (_, answer) = gateway.get("/v1/digests/activity/ann").await?;
+    assert!(answer.contains("\"pending\":1"), "{answer}");
+    Ok(())
+}
