@@ -48,6 +48,8 @@ pub enum Target {
     AtMost(f64),
     /// At least this multiple of the baseline.
     Times(f64),
+    /// At most this much above the baseline.
+    Above(f64),
 }
 
 impl Figure {
@@ -99,12 +101,20 @@ impl Figure {
         Some(median(&ratios))
     }
 
+    /// The median of what the rounds have above their baselines.
+    fn above(&self) -> Option<f64> {
+        let Baseline { rounds, .. } = self.baseline.as_ref()?;
+        let above: Vec<_> = self.rounds.iter().zip(rounds).map(|(value, baseline)| value - baseline).collect();
+        Some(median(&above))
+    }
+
     /// Answers `true` if the budget is kept, and `None` without a budget.
     pub fn met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtLeast(least) => self.median() >= least,
             Target::AtMost(most) => self.median() <= most,
             Target::Times(times) => self.ratio()? >= times,
+            Target::Above(most) => self.above()? <= most,
         })
     }
 }
@@ -162,6 +172,8 @@ mod tests {
         assert_eq!(of(Target::AtMost(19.9)), Some(false));
         assert_eq!(of(Target::Times(2.0)), Some(true));
         assert_eq!(of(Target::Times(2.1)), Some(false));
+        assert_eq!(of(Target::Above(10.0)), Some(true));
+        assert_eq!(of(Target::Above(9.9)), Some(false));
         assert_eq!(figure(&[1.0], &[1.0]).met(), None);
     }
 
