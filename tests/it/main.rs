@@ -2,6 +2,7 @@
 
 mod digest;
 mod documentation;
+mod gateway;
 mod message;
 mod producers;
 mod recovery;

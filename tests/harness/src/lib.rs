@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod retention;
+pub mod reverse_proxy;
 pub mod server;
 pub mod steps;
 pub mod time_skipping;

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
     ServerConfig,
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
@@ -24,6 +24,8 @@ impl Authority {
     pub fn new(host: &str) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate with its issuer's name for one that signed itself.
+        params.distinguished_name.push(DnType::CommonName, "authority for tests");
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?, host: host.to_owned() })
     }
 
@@ -33,6 +35,17 @@ impl Authority {
     /// When the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         Ok(std::fs::write(path, self.issuer.pem())?)
+    }
+
+    /// Writes a new certificate and its key as PEM.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_certificate(&self, certificate: &Path, key: &Path) -> Result<()> {
+        let pair = KeyPair::generate()?;
+        let signed = CertificateParams::new(vec![self.host.clone()])?.signed_by(&pair, &self.issuer)?;
+        std::fs::write(certificate, signed.pem())?;
+        Ok(std::fs::write(key, pair.serialize_pem())?)
     }
 
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {

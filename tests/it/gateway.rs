@@ -1,0 +1,3 @@
+//! The gateway as recipients and providers reach it.
+
+mod reverse_proxies;
