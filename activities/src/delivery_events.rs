@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    delivery_events::{DeliveryEvent, Recorded, RequestRecorded, WebhookRequest},
+    delivery_events::{DeliveryEvent, Recorded, Reported, RequestRecorded, WebhookRequest},
     limits::Invalid,
     settings::Settings,
 };
@@ -77,9 +77,19 @@ pub async fn receive(
         RequestRecorded::Events(recorded) => recorded,
         RequestRecorded::TokenOfAnotherBody => return Ok(None),
     };
+    Ok(Some(followed(store, &request.events, recorded, now).await))
+}
+
+/// Logs what was recorded, and counts the bounces of relays.
+pub(crate) async fn followed(
+    store: &dyn Store,
+    events: &[Reported],
+    recorded: Vec<Option<Recorded>>,
+    now: Timestamp,
+) -> Received {
     let mut received = Received::default();
     let mut bounced = BTreeMap::<String, usize>::new();
-    for (event, recorded) in request.events.iter().zip(recorded) {
+    for (event, recorded) in events.iter().zip(recorded) {
         let Some(Recorded { message, again, withdrawn, bounced_by }) = recorded else {
             received.unknown += 1;
             continue;
@@ -94,5 +104,5 @@ pub async fn receive(
     for (relay, bounces) in bounced {
         relays::bounced(store, &relay, bounces, now).await;
     }
-    Ok(Some(received))
+    received
 }

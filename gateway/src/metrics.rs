@@ -100,6 +100,12 @@ pub fn text() -> String {
     text
 }
 
+/// Shows the webhooks of a relay with zeros, so that an alert sees the first event.
+pub(crate) fn prepare_webhook(relay: &str) {
+    webhook_events(relay, [("new", 0), ("again", 0), ("unknown", 0), ("unusable", 0)]);
+    drop(METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }));
+}
+
 /// Counts the events of a webhook's request by what became of them.
 pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 4]) {
     for (outcome, count) in counts {

@@ -3,25 +3,31 @@
 //! Each provider has a module with `verify` and `parse`, both pure functions. The facts come from the providers' documentation
 //! and their own libraries; the tests have signed requests and classified events of each. [`routes`] has the route of all webhooks.
 
+mod again;
 mod basic;
 pub mod generic;
 mod hook;
+mod letter;
 pub mod mailgun;
 pub mod mailjet;
 mod parsed;
 pub mod postmark;
+mod probe;
 mod receive;
 mod refused;
 pub mod resend;
+pub mod samples;
 pub mod sendgrid;
 pub mod ses;
 mod standard;
 #[cfg(test)]
 mod tests;
 
+pub use again::read_again;
 pub use basic::Credentials;
 pub use hook::Hook;
 pub use parsed::{Parsed, Part};
+pub use probe::post;
 pub use receive::{Webhooks, routes};
 pub use refused::Refused;
 pub use standard::Secret;

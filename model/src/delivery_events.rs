@@ -12,7 +12,7 @@ mod request;
 pub use effects::{Effects, Known, WITHDRAW, effects};
 pub use event::{DeliveryEvent, Reported, Which};
 pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
-pub use request::{OneTimeToken, RequestRecorded, Unusable, WebhookRequest};
+pub use request::{LetterEmitted, OneTimeToken, RequestRecorded, Unusable, WebhookRequest};
 
 /// The effect of a delivery event.
 #[derive(Clone, Debug, PartialEq, Eq)]

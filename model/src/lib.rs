@@ -25,6 +25,7 @@ mod presentable;
 mod provider;
 pub mod records;
 pub mod relay_url;
+pub mod report;
 pub mod retention;
 mod retract;
 pub mod rules;

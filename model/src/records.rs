@@ -23,6 +23,7 @@ mod message;
 mod page;
 mod person;
 mod suppression;
+mod webhook_letter;
 
 pub use actor::Actor;
 pub use audit::{AuditFilter, AuditPlace, AuditRecord};
@@ -35,6 +36,9 @@ pub use person::{
     ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, RecipientFilter, RecipientPlace, RowPlace,
 };
 pub use suppression::{Reason, Suppression, SuppressionFilter};
+pub use webhook_letter::{
+    KeptWebhookLetter, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+};
 
 /// A person in a tenant's directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

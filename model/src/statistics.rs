@@ -27,6 +27,8 @@ pub struct LedgerStatistics {
     pub ended: Vec<Ended>,
     /// Signals and events of the span that could not be decoded.
     pub dead_letters: u64,
+    /// Parts of the span's webhooks that could not be used. They belong to no tenant.
+    pub webhook_dead_letters: u64,
     /// Bounces and complaints that providers reported in the span, by relay.
     pub reported: Vec<ReportedByRelay>,
     /// Suppressed addresses, by reason. The span does not matter.

@@ -29,6 +29,7 @@ mod pauses;
 mod people;
 mod relays;
 mod reopen;
+mod report;
 mod retention;
 mod returned;
 mod same;
@@ -36,6 +37,7 @@ mod samples;
 mod size;
 mod statistics;
 mod tokens;
+mod webhook_letters;
 mod webhook_requests;
 mod zombies;
 
@@ -218,6 +220,13 @@ conformance! {
         a_followed_link_and_a_machine_are_told_apart,
         dead_letters_of_webhooks_go_with_those_of_signals,
     }
+    webhook_letters {
+        letters_are_listed_latest_first_in_pages_and_read_by_their_id,
+        a_letter_is_emitted_once_with_its_effects_and_an_entry_for_each_message,
+        an_emission_that_was_made_before_records_nothing,
+        of_many_emissions_of_a_letter_at_once_one_counts,
+        a_letter_goes_with_the_person_whose_message_it_names,
+    }
     aside {
         a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason,
         a_retract_that_comes_first_waits,
@@ -308,6 +317,11 @@ conformance! {
         delivery_events_count_by_relay_and_kind_in_the_span_in_which_they_came,
         counts_for_metrics_stop_at_their_number_of_rows,
         counts_for_metrics_read_an_index,
+    }
+    report {
+        a_report_is_the_same_in_any_order_and_after_any_purge,
+        a_migration_counts_what_was_reported_before,
+        a_report_reads_an_index_and_the_erasure_of_a_person_changes_none,
     }
     listings {
         digests_are_listed_latest_window_first_and_filtered,

@@ -46,7 +46,8 @@ pub trait Erasure: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<(Erased, Option<Cursor<RowPlace>>)>;
 
-    /// Deletes preferences, consents, retracts and dead letters of the person's keys.
+    /// Deletes preferences, consents, retracts and dead letters of the person's keys, and dead letters of webhooks that name one of
+    /// the person's messages.
     async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased>;
 
     /// Deletes the row of the directory.

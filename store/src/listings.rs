@@ -1,7 +1,8 @@
 use async_trait::async_trait;
 use tidings_model::records::{
     AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
-    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, KeptWebhookLetter, Listed, Page,
+    WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 
 use crate::Result;
@@ -31,4 +32,13 @@ pub trait Listings: Send + Sync + 'static {
 
     /// Reads a dead letter with what is kept of its payload. The payload may contain addresses.
     async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
+
+    /// Lists dead letters of webhooks, the latest first.
+    async fn webhook_letters(
+        &self,
+        filter: &WebhookLetterFilter,
+    ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>>;
+
+    /// Reads a webhook's dead letter with what is kept of it.
+    async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>>;
 }

@@ -1,6 +1,9 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::delivery_events::{Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest};
+use tidings_model::{
+    delivery_events::{LetterEmitted, Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
+    records::{AuditEntry, WebhookLetterId},
+};
 use uuid::Uuid;
 
 use crate::Result;
@@ -23,6 +26,16 @@ pub trait Reports: Send + Sync + 'static {
         soft_bounces: u32,
         now: Timestamp,
     ) -> Result<RequestRecorded>;
+
+    /// Records the events of a webhook's dead letter with their effects, marks the letter as emitted, and audits that for each of the
+    /// events' messages, in one transaction. The first call counts.
+    async fn emit_webhook_letter(
+        &self,
+        id: &WebhookLetterId,
+        events: &[Reported],
+        soft_bounces: u32,
+        entry: &AuditEntry,
+    ) -> Result<LetterEmitted>;
 
     /// Lists the delivery events of a message by the time at which they happened.
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;

@@ -42,6 +42,7 @@ mod pauses;
 mod people;
 mod pool;
 mod postgres;
+pub(crate) mod report;
 mod reports;
 mod retention;
 mod retries;

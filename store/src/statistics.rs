@@ -1,6 +1,9 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::statistics::{LedgerStatistics, ReportedByKind, Scope, Suppressed, Undelivered};
+use tidings_model::{
+    report::{Counts, Question},
+    statistics::{LedgerStatistics, ReportedByKind, Scope, Suppressed, Undelivered},
+};
 
 use crate::Result;
 
@@ -17,6 +20,10 @@ pub trait Statistics: Send + Sync + 'static {
 
     /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
     async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
+
+    /// Counts what became of messages, those that retention has deleted included, by type, template, relay or day. The text of a day is
+    /// its number since 1970. Reads the messages of the days by the index of tenant and time.
+    async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>>;
 
     /// Counts suppressed addresses by reason. Reads at most this number of rows, by their primary key.
     async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;

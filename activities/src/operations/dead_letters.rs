@@ -16,6 +16,9 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
+pub mod list;
+pub mod webhook;
+
 /// The reason why a dead letter was not emitted, or not marked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -39,6 +39,11 @@ impl Credentials {
     }
 }
 
+/// The header `Authorization` with `USER:PASSWORD`.
+pub(super) fn authorization(credentials: &str) -> String {
+    format!("Basic {}", STANDARD.encode(credentials))
+}
+
 /// Checks that the request has one of the credentials.
 ///
 /// # Errors

@@ -98,6 +98,27 @@ impl Hook {
         Ok(())
     }
 
+    /// The number of secrets, or of topics of SNS.
+    #[must_use]
+    pub const fn secrets(&self) -> usize {
+        match self {
+            Self::Ses { topics, .. } => topics.len(),
+            Self::SendGrid(keys) => keys.len(),
+            Self::Mailgun(keys) => keys.len(),
+            Self::Postmark(known) | Self::Mailjet(known) => known.len(),
+            Self::Resend(secrets) | Self::Generic(secrets) => secrets.len(),
+        }
+    }
+
+    /// The topics of SNS. Other providers have none.
+    #[must_use]
+    pub fn topics(&self) -> &[Topic] {
+        match self {
+            Self::Ses { topics, .. } => topics,
+            _ => &[],
+        }
+    }
+
     /// Verifies a request over its raw bytes, and then reads it.
     ///
     /// # Errors
@@ -126,7 +147,7 @@ impl Hook {
             }
             Self::Resend(secrets) => {
                 let id = resend::verify(headers, body, secrets, now)?;
-                events(resend::parse(body, id, now))
+                events(resend::parse(body, Some(id), now))
             }
             Self::Mailjet(known) => {
                 mailjet::verify(headers, known)?;

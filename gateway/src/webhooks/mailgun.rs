@@ -38,9 +38,14 @@ impl SigningKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
     }
 
-    fn made(&self, signature: &Proof) -> bool {
-        let tag = hmac::sign(&self.0, format!("{}{}", signature.timestamp, signature.token).as_bytes());
-        hex(tag.as_ref()).as_bytes().ct_eq(signature.signature.as_bytes()).into()
+    /// Returns the signature of a time and a token, in hex.
+    #[must_use]
+    pub fn sign(&self, timestamp: &str, token: &str) -> String {
+        hex(hmac::sign(&self.0, format!("{timestamp}{token}").as_bytes()).as_ref())
+    }
+
+    fn made(&self, Proof { timestamp, token, signature }: &Proof) -> bool {
+        self.sign(timestamp, token).as_bytes().ct_eq(signature.as_bytes()).into()
     }
 }
 

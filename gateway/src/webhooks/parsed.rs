@@ -1,18 +1,14 @@
 //! The contents of an authentic body: events in the words that all providers share, and what cannot be read.
 
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tidings_model::{
-    delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
-    presentable, without_addresses,
-};
+use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable};
+
+use super::letter;
 
 /// Dead letters of one request. More are counted.
 const LETTERS: usize = 100;
-/// Characters of a dead letter that are kept.
-const HEAD_CHARS: usize = 4_000;
 
 /// The contents of a body.
 #[derive(Clone, Debug, Default)]
@@ -97,12 +93,7 @@ impl Parsed {
     pub fn bury(&mut self, reason: &str, bytes: &[u8]) {
         self.unreadable += 1;
         if self.unusable.len() < LETTERS {
-            self.unusable.push(Unusable {
-                reason: presentable(reason),
-                size: bytes.len() as u64,
-                sha256: hex(digest(&SHA256, bytes).as_ref()),
-                head: without_addresses(&String::from_utf8_lossy(bytes)).chars().take(HEAD_CHARS).collect(),
-            });
+            self.unusable.push(letter::keep(reason, bytes));
         }
     }
 }

@@ -48,6 +48,9 @@ pub struct Webhooks {
 
 /// The route of all webhooks.
 pub fn routes(webhooks: Arc<Webhooks>) -> Router {
+    for relay in webhooks.hooks.keys() {
+        metrics::prepare_webhook(relay);
+    }
     Router::new()
         .route("/webhooks/{relay}", post(receive))
         .layer(DefaultBodyLimit::disable())

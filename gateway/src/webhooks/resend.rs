@@ -19,9 +19,9 @@ pub fn verify<'a>(headers: &'a HeaderMap, body: &[u8], secrets: &[Secret], now: 
     standard::verify(headers, body, secrets, now)
 }
 
-/// Reads the event of an authentic body. `id` is that of the request.
+/// Reads the event of an authentic body. `id` is that of the request, if known.
 #[must_use]
-pub fn parse(body: &[u8], id: &str, now: Timestamp) -> Parsed {
+pub fn parse(body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed {
     Parsed::one(body, now, |event| read(event, id))
 }
 
@@ -76,7 +76,7 @@ struct Suppressed {
     message: Option<String>,
 }
 
-fn read(event: Payload, id: &str) -> Result<Part, String> {
+fn read(event: Payload, id: Option<&str>) -> Result<Part, String> {
     let Data { email_id, message_id, headers, bounce, click, failed, suppressed } = event.data;
     let (kind, never_sent) = match event.kind.as_str() {
         "email.sent" | "email.scheduled" | "email.received" => return Ok(Part::Nothing),
@@ -105,7 +105,7 @@ fn read(event: Payload, id: &str) -> Result<Part, String> {
         message_id,
         relay_id: email_id,
         diagnostic: said.into_iter().flatten().next(),
-        event_id: Some(id.to_owned()),
+        event_id: id.map(str::to_owned),
         never_sent,
         url: click.and_then(|click| click.link).filter(|_| kind == Kind::Clicked),
         ..DeliveryEvent::new(kind, event.created_at)

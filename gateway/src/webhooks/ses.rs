@@ -21,6 +21,7 @@ pub use certificate::Certificate;
 pub use certificates::Certificates;
 pub(super) use event::bounce_kind;
 pub use event::parse;
+pub(crate) use https::system_tls;
 pub use https::{FetchError, Https};
 pub use topic::{Address, Topic};
 

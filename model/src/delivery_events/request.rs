@@ -1,6 +1,11 @@
 //! A request of a webhook, once it is authentic and read: everything that the store records in one transaction.
 
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
 use super::{Recorded, Reported};
+use crate::records::Emitted;
 
 /// The contents of an authentic request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +37,10 @@ pub struct Unusable {
     pub sha256: String,
     /// The beginning of the part, without addresses.
     pub head: String,
+    /// The head has all of the part, apart from addresses.
+    pub whole: bool,
+    /// The UUIDs in the part, 20 at most. One of them may be a message's.
+    pub ids: BTreeSet<Uuid>,
 }
 
 /// The answer of the store to a request.
@@ -41,4 +50,15 @@ pub enum RequestRecorded {
     Events(Vec<Option<Recorded>>),
     /// The token came with another body before. Nothing was recorded.
     TokenOfAnotherBody,
+}
+
+/// The answer of the store to the emission of a letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LetterEmitted {
+    /// The letter is marked. For each event, in order, its effect; `None` if no relay was given such a message.
+    Now(Vec<Option<Recorded>>),
+    /// The letter was emitted before. Nothing was recorded.
+    Before(Emitted),
+    /// The store does not have the letter. Nothing was recorded.
+    Unknown,
 }

@@ -39,6 +39,10 @@ impl LinesAbout {
                     || self.is_tenants(line) && self.has_address(text(&line["address"]))
             }
             "dead_letter" => self.workflows.contains(text(&line["workflow_id"])),
+            "webhook_dead_letter" => {
+                let mut words = text(&line["head"]).split(|c: char| !c.is_ascii_hexdigit() && c != '-');
+                words.any(|word| self.messages.contains(word))
+            }
             _ => false,
         }
     }
@@ -171,7 +175,7 @@ mod tests {
             person: PersonId { tenant: "acme".into(), user: "ann".into() },
             workflows: ["digest/acme/activity/ann".to_owned()].into(),
             addresses: ["ann@example.com".to_owned()].into(),
-            messages: ["m1".to_owned()].into(),
+            messages: ["m1".to_owned(), "a1".to_owned()].into(),
             pseudonyms: Pseudonyms::new(b"secret"),
         }
     }
@@ -197,6 +201,8 @@ mod tests {
             ),
             (json!({"kind": "dead_letter", "workflow_id": "digest/acme/activity/ann"}), true),
             (json!({"kind": "dead_letter", "workflow_id": "digest/acme/activity/bo"}), false),
+            (json!({"kind": "webhook_dead_letter", "head": "{\"tidings_message\":\"a1\"}"}), true),
+            (json!({"kind": "webhook_dead_letter", "head": "{\"tidings_message\":\"a2\"}"}), false),
         ] {
             assert_eq!(about().has(&line), expected, "{line}");
         }

@@ -5,7 +5,7 @@ use sqlx::Row as _;
 use tidings_model::{
     Key,
     attempt::AttemptClass,
-    delivery_events::{Bounce, Kind, Report, Reported, Which},
+    delivery_events::{Bounce, Kind, Report, Reported, Unusable, WebhookRequest, Which},
     records::{Actor, Closing, Reason, Suppression},
     statistics::{Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered},
     step::{DeadLetter, DeadLettersInput, Outcome},
@@ -105,13 +105,19 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
         let input = DeadLettersInput { workflow_id, run_id: "run".into(), letters: vec![letter.clone()] };
         bench.store.put_dead_letters(&input, at(400)).await.unwrap();
     }
+    let part =
+        Unusable { reason: "no".into(), size: 1, sha256: "0".into(), head: String::new(), whole: true, ids: [].into() };
+    let request = WebhookRequest { relay: "relay".into(), unusable: vec![part], ..WebhookRequest::default() };
+    bench.store.put_webhook_request(&request, 9, at(400)).await.unwrap();
     let by_relay = ReportedByRelay { relay: "relay".into(), bounces: 2, complaints: 1 };
     let all = statistics(bench, None, at(400), at(500)).await;
+    assert_eq!(all.webhook_dead_letters, 1);
     assert_eq!((all.reported, all.dead_letters), (vec![by_relay], 2));
     assert_eq!(all.suppressed, [Suppressed { reason: Reason::Complaint, addresses: 1 }]);
-    assert_eq!(statistics(bench, Some("acm"), at(400), at(500)).await.dead_letters, 1);
+    let of_tenant = statistics(bench, Some("acm"), at(400), at(500)).await;
+    assert_eq!((of_tenant.dead_letters, of_tenant.webhook_dead_letters), (1, 0));
     let later = statistics(bench, None, at(401), at(500)).await;
-    assert_eq!((later.reported, later.dead_letters), (vec![], 0));
+    assert_eq!((later.reported, later.dead_letters, later.webhook_dead_letters), (vec![], 0, 0));
     assert_eq!(statistics(bench, Some("other"), at(0), at(500)).await.suppressed, []);
 }
 
@@ -166,7 +172,7 @@ pub async fn counts_for_metrics_stop_at_their_number_of_rows(bench: &Bench) {
 }
 
 /// The plan of a statement whose parameters are these literals.
-async fn plan(bench: &Bench, statement: &str, parameters: &[&str]) -> String {
+pub(super) async fn plan(bench: &Bench, statement: &str, parameters: &[&str]) -> String {
     let numbered = (1..).zip(parameters);
     let literal = numbered.fold(statement.to_owned(), |sql, (n, value)| sql.replace(&format!("${n}"), value));
     let lines: Vec<String> = match &bench.behind {

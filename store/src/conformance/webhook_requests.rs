@@ -1,5 +1,7 @@
 //! Requests of webhooks: each is recorded as a whole, once, and in any order.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::{
@@ -28,7 +30,8 @@ fn request(events: Vec<Reported>) -> WebhookRequest {
 }
 
 fn unusable(n: u8) -> Unusable {
-    Unusable { reason: "no event".into(), size: 1, sha256: format!("{n:064}"), head: "\u{0}x".into() }
+    let (sha256, head) = (format!("{n:064}"), "\u{0}x".into());
+    Unusable { reason: "no event".into(), size: 1, sha256, head, whole: true, ids: BTreeSet::new() }
 }
 
 fn token(body: &str) -> OneTimeToken {

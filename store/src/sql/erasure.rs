@@ -97,6 +97,17 @@ pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND di
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
 /// Waiting ones too: a forwarder would bring the person back.
 pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
+
+/// Tenant, user. Letters that name a message of the person. The table of ids has few rows, and each asks for one message.
+pub const DELETE_WEBHOOK_LETTERS: &str = "
+DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN
+    (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
+     WHERE m.tenant = $1 AND m.user_id = $2)";
+
+/// Also of a message whose recipient no directory has.
+pub const DELETE_LETTERS_OF_MESSAGE: &str = "
+DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT relay, sha256 FROM webhook_letter_ids WHERE id = $1)";
+
 pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
 
 #[async_trait]
@@ -210,6 +221,7 @@ impl<D: Dialect> Erasure for Sql<D> {
             erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
             erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
             of_person(DELETE_INBOX).execute(&mut *tx).await?;
+            erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
             for key in types.iter().map(|digest_type| person.key(digest_type)) {
                 let workflow = key.workflow_id();
                 let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
@@ -300,6 +312,8 @@ impl<D: Dialect> Sql<D> {
             erased.messages += D::rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);
             query(ERASE_ATTEMPTS).bind(id.clone()).execute(&mut *connection).await?;
         }
+        let letters = query(DELETE_LETTERS_OF_MESSAGE).bind(id.clone()).execute(&mut *connection).await?;
+        erased.dead_letters += D::rows(&letters);
         let reported = query_as(REPORTED_ADDRESSES).bind(id.clone()).fetch_all(&mut *connection).await?;
         let reported: Vec<(String, String)> = reported;
         for (tenant, address) in reported {

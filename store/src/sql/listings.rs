@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use tidings_model::records::{
     AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
-    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, Listed, Page,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, KeptWebhookLetter, Listed, Page,
+    WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 use tracing::instrument;
 
@@ -15,6 +16,7 @@ pub mod audit;
 pub mod dead_letters;
 pub mod digests;
 pub mod events;
+pub mod webhook_letters;
 
 #[async_trait]
 impl<D: Dialect> Listings for Sql<D> {
@@ -50,5 +52,18 @@ impl<D: Dialect> Listings for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
     async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
         within_timeout(async { Self::kept_letter(&mut *self.reader.acquire().await?, id).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn webhook_letters(
+        &self,
+        filter: &WebhookLetterFilter,
+    ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>> {
+        within_timeout(async { Self::webhook_letters_page(&mut *self.reader.acquire().await?, filter).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
+    async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>> {
+        within_timeout(async { Self::kept_webhook_letter(&mut *self.reader.acquire().await?, id).await }).await
     }
 }

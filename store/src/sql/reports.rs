@@ -13,10 +13,10 @@ use jiff::Timestamp;
 use sqlx::error::BoxDynError;
 use sqlx::{query, query_as};
 use tidings_model::delivery_events::{
-    Bounce, Effects, Kind, Known, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status, WebhookRequest,
-    Which, effects,
+    Bounce, Effects, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
+    WebhookRequest, Which, effects,
 };
-use tidings_model::records::{MessageRecord, Origin, Reason};
+use tidings_model::records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId};
 use tidings_model::step::{Closed, Outcome};
 use tracing::instrument;
 use uuid::Uuid;
@@ -108,6 +108,25 @@ impl<D: Dialect> Reports for Sql<D> {
         .await
     }
 
+    #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
+    async fn emit_webhook_letter(
+        &self,
+        id: &WebhookLetterId,
+        events: &[Reported],
+        soft_bounces: u32,
+        entry: &AuditEntry,
+    ) -> Result<LetterEmitted> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let emitted = Self::emit_letter(&mut tx, id, events, soft_bounces, entry).await?;
+            if matches!(emitted, LetterEmitted::Now(_)) {
+                tx.commit().await?;
+            }
+            Ok(emitted)
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
         within_timeout(async { Self::reports(&mut *self.reader.acquire().await?, message).await }).await
@@ -133,6 +152,7 @@ impl<D: Dialect> Sql<D> {
         if !Self::insert_report(&mut *tx, &message, event, now).await? {
             return Ok(Recorded { message: id, again: true, withdrawn, bounced_by: None });
         }
+        Self::mark_reported(&mut *tx, id, &event.report).await?;
         let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
         Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;
         // A message that the provider kept back met no server, so that it says nothing about the relay.

@@ -127,6 +127,9 @@ impl<D: Dialect> Sql<D> {
             Kind::Inbox => &[DELETE_FORWARDED],
         };
         if !retired.keys.is_empty() {
+            if kind == Kind::Messages {
+                Self::roll_up(&mut *connection, json(&retired.keys)?).await?;
+            }
             for statement in statements {
                 query(Self::each(statement)).bind(json(&retired.keys)?).execute(&mut *connection).await?;
             }

@@ -24,6 +24,7 @@ macro_rules! migrations {
             (7, "emitted", include_str!(concat!("../../migrations/", $database, "/0007_emitted.sql"))),
             (8, "webhooks", include_str!(concat!("../../migrations/", $database, "/0008_webhooks.sql"))),
             (9, "first attempts", include_str!(concat!("../../migrations/", $database, "/0009_first_attempts.sql"))),
+            (10, "reports", include_str!(concat!("../../migrations/", $database, "/0010_reports.sql"))),
             (11, "tokens", include_str!(concat!("../../migrations/", $database, "/0011_tokens.sql"))),
             (12, "inbox", include_str!(concat!("../../migrations/", $database, "/0012_inbox.sql"))),
         ]
@@ -36,7 +37,7 @@ pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 /// The version of the latest migration.
 const VERSION: i64 = 12;
 
-const STEPS: usize = 11;
+const STEPS: usize = 12;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query_as, query_scalar};
 use tidings_model::records::Reason;
+use tidings_model::report::{Counts, Question};
 use tidings_model::statistics::{
     Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered,
 };
@@ -37,6 +38,9 @@ GROUP BY tenant, digest_type, outcome ORDER BY tenant, digest_type, outcome";
 /// `$1` prefix of the workflow ids of a tenant, `$2` since.
 pub const DEAD_LETTERS: &str = "
 SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 1, length($1)) = $1";
+
+/// `$1` since. Their tenant is not known.
+pub const WEBHOOK_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at >= $1";
 
 /// `$1` tenant or empty, `$2` since.
 pub const REPORTED: &str = "
@@ -75,6 +79,10 @@ impl<D: Dialect> Statistics for Sql<D> {
             let ended: Vec<EndedRow> = query_as(ENDED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
             let letters = query_scalar(DEAD_LETTERS).bind(workflows_of(scope)).bind(since);
             let dead_letters: i64 = letters.fetch_one(&mut *tx).await?;
+            let webhook_dead_letters = match scope.tenant {
+                None => query_scalar(WEBHOOK_DEAD_LETTERS).bind(since).fetch_one(&mut *tx).await?,
+                Some(_) => 0,
+            };
             let reported: Vec<ReportedRow> =
                 query_as(REPORTED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
             let suppressed: Vec<SuppressedRow> =
@@ -84,6 +92,7 @@ impl<D: Dialect> Statistics for Sql<D> {
                 undelivered: undelivered.into_iter().map(Into::into).collect(),
                 ended: ended.into_iter().map(Into::into).collect(),
                 dead_letters: number(dead_letters)?,
+                webhook_dead_letters: number(webhook_dead_letters)?,
                 reported: reported.into_iter().map(Into::into).collect(),
                 suppressed: suppressed.into_iter().map(Into::into).collect(),
             })
@@ -109,6 +118,11 @@ impl<D: Dialect> Statistics for Sql<D> {
             Ok(rows.into_iter().map(Into::into).collect())
         })
         .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant = question.tenant), err(level = "debug"))]
+    async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>> {
+        self.count_messages(question).await
     }
 
     #[instrument(level = "debug", skip_all, err(level = "debug"))]

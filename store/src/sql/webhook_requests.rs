@@ -2,14 +2,18 @@
 
 use super::dialect::Dialect;
 use super::reports::LOCK_ADDRESS;
-use super::{Sql, no_nul};
+use super::{Sql, json, no_nul};
 use crate::Result;
 use crate::address::folded;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_as};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tidings_model::delivery_events::{OneTimeToken, RequestRecorded, Unusable, WebhookRequest};
+use tidings_model::Key;
+use tidings_model::delivery_events::{
+    LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unusable, WebhookRequest,
+};
+use tidings_model::records::{AuditEntry, Origin, WebhookLetterId};
 use uuid::Uuid;
 
 /// Time for which tokens are kept. No provider's token is accepted 12 hours before or after the time that it names.
@@ -27,8 +31,17 @@ DELETE FROM webhook_tokens WHERE (relay, token) IN
     (SELECT relay, token FROM webhook_tokens WHERE received_at < $1 ORDER BY received_at LIMIT 10{locked})";
 
 pub const PUT_WEBHOOK_LETTER: &str = "
-INSERT INTO webhook_dead_letters (relay, sha256, reason, size, head, buried_at) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT DO NOTHING";
+INSERT INTO webhook_dead_letters (relay, sha256, reason, size, head, buried_at, whole)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+/// `{each}` is an id in a list of its own, `$2` relay, `$3` SHA-256.
+pub const PUT_LETTER_IDS: &str = "
+INSERT INTO webhook_letter_ids (id, relay, sha256) SELECT value->>0, $2, $3 FROM {each}";
+
+/// Relay, SHA-256, `$3` now, `$4` operator. The first emission stays.
+pub const MARK_EMITTED: &str = "
+UPDATE webhook_dead_letters SET emitted_at = $3, emitted_by = $4
+WHERE relay = $1 AND sha256 = $2 AND emitted_at IS NULL";
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn record_request(
@@ -42,20 +55,62 @@ impl<D: Dialect> Sql<D> {
         {
             return Ok(RequestRecorded::TokenOfAnotherBody);
         }
-        let mut messages = Vec::with_capacity(request.events.len());
-        for event in &request.events {
+        let recorded = Self::record_events(&mut *tx, &request.events, soft_bounces, now).await?;
+        Self::bury(tx, request, now).await?;
+        Ok(RequestRecorded::Events(recorded))
+    }
+
+    /// For each event its effect; `None` if no relay was given such a message.
+    async fn record_events(
+        tx: &mut D::Connection,
+        events: &[Reported],
+        soft_bounces: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Option<Recorded>>> {
+        let mut messages = Vec::with_capacity(events.len());
+        for event in events {
             messages.push(Self::find_reported(&mut *tx, event).await?);
         }
         Self::lock_all(&mut *tx, &messages).await?;
         let mut recorded = Vec::with_capacity(messages.len());
-        for (event, message) in request.events.iter().zip(messages) {
+        for (event, message) in events.iter().zip(messages) {
             recorded.push(match message {
                 Some(message) => Some(Self::record_event(&mut *tx, message, event, soft_bounces, now).await?),
                 None => None,
             });
         }
-        Self::bury(tx, request, now).await?;
-        Ok(RequestRecorded::Events(recorded))
+        Ok(recorded)
+    }
+
+    /// Records the events first: every transaction locks messages before letters. The caller must not commit unless the answer is
+    /// [`LetterEmitted::Now`].
+    pub(super) async fn emit_letter(
+        tx: &mut D::Connection,
+        id: &WebhookLetterId,
+        events: &[Reported],
+        soft_bounces: u32,
+        entry: &AuditEntry,
+    ) -> Result<LetterEmitted> {
+        let recorded = Self::record_events(&mut *tx, events, soft_bounces, entry.at).await?;
+        let Some(letter) = Self::webhook_letter_record(&mut *tx, id).await? else { return Ok(LetterEmitted::Unknown) };
+        let mark = query(MARK_EMITTED).bind(letter.relay).bind(letter.sha256).bind(entry.at.as_millisecond());
+        if D::rows(&mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?) == 0 {
+            let letter = Self::webhook_letter_record(tx, id).await?;
+            return Ok(letter.and_then(|letter| letter.emitted).map_or(LetterEmitted::Unknown, LetterEmitted::Before));
+        }
+        let messages: BTreeSet<Uuid> = recorded.iter().flatten().map(|recorded| recorded.message).collect();
+        if messages.is_empty() {
+            // No key's business.
+            let key = Key { tenant: String::new(), digest_type: String::new(), user: String::new() };
+            Self::audit_change(&mut *tx, &key, None, entry).await?;
+        }
+        for message in messages {
+            match Self::reported_message(&mut *tx, message).await?.origin {
+                Origin::Digest(key) => Self::audit_change(&mut *tx, &key, Some(message), entry).await?,
+                Origin::Single { key, .. } => Self::audit_single(&mut *tx, &key, entry.clone()).await?,
+            }
+        }
+        Ok(LetterEmitted::Now(recorded))
     }
 
     /// Answers `false` if the token came with another body.
@@ -92,10 +147,15 @@ impl<D: Dialect> Sql<D> {
     async fn bury(tx: &mut D::Connection, request: &WebhookRequest, now: Timestamp) -> Result<()> {
         let mut letters: Vec<&Unusable> = request.unusable.iter().collect();
         letters.sort_unstable_by(|a, b| a.sha256.cmp(&b.sha256));
-        for Unusable { reason, size, sha256, head } in letters {
+        for Unusable { reason, size, sha256, head, whole, ids } in letters {
             let put = query(PUT_WEBHOOK_LETTER).bind(request.relay.clone()).bind(sha256.clone()).bind(no_nul(reason));
             let put = put.bind(i64::try_from(*size).unwrap_or(i64::MAX)).bind(no_nul(head)).bind(now.as_millisecond());
-            put.execute(&mut *tx).await?;
+            let put = put.bind(*whole).execute(&mut *tx).await?;
+            if D::rows(&put) > 0 && !ids.is_empty() {
+                let ids: Vec<_> = ids.iter().map(|id| [id.to_string()]).collect();
+                let put = query(Self::each(PUT_LETTER_IDS)).bind(json(&ids)?).bind(request.relay.clone());
+                put.bind(sha256.clone()).execute(&mut *tx).await?;
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::presentable::assert_presentable;
 const NOW: Timestamp = Timestamp::MAX;
 /// Characters of a reason and of a head, with the room that `<address>` takes.
 const REASON: usize = 4 * 300 + 20;
-const HEAD: usize = 4 * 4_000 + 20;
+const HEAD: usize = 4 * 65_536 + 20;
 
 fn keeps_the_rules(parsed: Parsed) {
     assert!(parsed.unusable.len() <= 100 && parsed.unusable.len() <= parsed.unreadable);
@@ -84,7 +84,7 @@ pub fn resend(bytes: &[u8]) {
         let secret = Secret::parse("whsec_dGlkaW5ncyBmdXp6aW5nIG9ubHk=").expect("a secret");
         assert!(resend::verify(&headers, bytes, &[secret], NOW).is_err());
     }
-    keeps_the_rules(resend::parse(bytes, "id", NOW));
+    keeps_the_rules(resend::parse(bytes, Some("id"), NOW));
 }
 
 /// # Panics

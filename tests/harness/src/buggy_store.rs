@@ -20,7 +20,7 @@ use tidings_model::{
     Event, Key, MessageKey, Retract,
     api_token::TokenRecord,
     breaker::VersionedBreaker,
-    delivery_events::{Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
+    delivery_events::{LetterEmitted, Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
     inbox::{Depth, Found, Item, Lease, Waiting},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
@@ -28,10 +28,12 @@ use tidings_model::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
         Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
-        KeptLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part, Person, PersonId,
-        Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace, RenderedClaim, RowPlace,
-        Suppression, SuppressionFilter, Unattempted,
+        KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
+        Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
+        RenderedClaim, RowPlace, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter, WebhookLetterId,
+        WebhookLetterPlace, WebhookLetterRecord,
     },
+    report::{Counts, Question},
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
@@ -238,6 +240,7 @@ forward! { Outbox {
 forward! { Reports {
     fn put_delivery_event(event: &Reported, soft_bounces: u32, now: Timestamp) -> Option<Recorded>;
     fn put_webhook_request(request: &WebhookRequest, soft_bounces: u32, now: Timestamp) -> RequestRecorded;
+    fn emit_webhook_letter(id: &WebhookLetterId, events: &[Reported], soft_bounces: u32, entry: &AuditEntry) -> LetterEmitted;
     fn delivery_events(message: Uuid) -> Vec<ReportRecord>;
 } }
 
@@ -266,12 +269,15 @@ forward! { Listings {
     fn audit_entries(filter: &AuditFilter) -> Listed<AuditRecord, AuditPlace>;
     fn dead_letters(filter: &DeadLetterFilter) -> Listed<DeadLetterRecord, DeadLetterPlace>;
     fn dead_letter(id: &DeadLetterId) -> Option<KeptLetter>;
+    fn webhook_letters(filter: &WebhookLetterFilter) -> Listed<WebhookLetterRecord, WebhookLetterPlace>;
+    fn webhook_letter(id: &WebhookLetterId) -> Option<KeptWebhookLetter>;
 } }
 
 forward! { Statistics {
     fn statistics(scope: &statistics::Scope) -> LedgerStatistics;
     fn undelivered(most: u32, now: Timestamp) -> Vec<Undelivered>;
     fn reported(after: Timestamp, until: Timestamp) -> Vec<ReportedByKind>;
+    fn report(question: &Question) -> Vec<(String, Counts)>;
     fn suppressed_addresses(most: u32) -> Vec<Suppressed>;
 } }
 

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod env;
 pub mod interrupted_future;
 pub mod message_env;
+pub mod outbox;
 pub mod port;
 pub mod postfix;
 pub mod postgres;

@@ -100,7 +100,8 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
         assert!(value.is_some_and(|at| at > 1.7e9), "{source} {value:?} in\n{told}");
     }
     // The first look asks for every figure, so that nothing that a query reads can still be absent.
-    let queries = metric_queries::all()?;
+    // A gateway exports what it counts of webhooks.
+    let queries: Vec<_> = metric_queries::all()?.into_iter().filter(|query| !query.contains("_webhook_")).collect();
     let missing: Vec<_> = queries.iter().flat_map(|query| metric_queries::missing(query, &told)).collect();
     assert!(queries.len() > 30 && missing.is_empty(), "{} queries lack {missing:?} in\n{told}", queries.len());
     assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");

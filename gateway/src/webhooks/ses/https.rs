@@ -44,9 +44,7 @@ impl Https {
     /// Trusts the certificate authorities of the system.
     #[must_use]
     pub fn new() -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Self { tls: connector(roots), server: None }
+        Self { tls: system_tls(), server: None }
     }
 
     /// Connects to one server instead of any host, and trusts `roots`: for tests.
@@ -97,6 +95,13 @@ impl Default for Https {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Trusts the certificate authorities of the system.
+pub(crate) fn system_tls() -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    connector(roots)
 }
 
 fn connector(roots: RootCertStore) -> TlsConnector {

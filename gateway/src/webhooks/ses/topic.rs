@@ -54,6 +54,12 @@ impl Topic {
         &self.arn
     }
 
+    /// The root of the server that has the certificates of the topic. SNS answers something there.
+    #[must_use]
+    pub fn server(&self) -> Address {
+        Address { host: self.host.clone(), path: "/".to_owned() }
+    }
+
     /// The address of the certificate that `url` names, or `None` if SNS has no certificate for this topic there.
     pub(crate) fn certificate(&self, url: &str) -> Option<Address> {
         let name = url.strip_prefix("https://")?.strip_prefix(&self.host)?.strip_prefix(CERTIFICATE)?;

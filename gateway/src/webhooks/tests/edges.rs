@@ -73,7 +73,7 @@ fn an_id_that_moves_into_the_body_is_not_json() {
     let answer = verified(&svix("a", &NOW.to_string(), &signature), &moved, &secrets(), at(NOW));
     // The signed text is the same. The body is no JSON then, as its first part is a time.
     assert!(answer.is_ok());
-    assert_eq!(resend::parse(&moved, "a", now()).unreadable, 1);
+    assert_eq!(resend::parse(&moved, Some("a"), now()).unreadable, 1);
 }
 
 #[test]
@@ -215,7 +215,7 @@ proptest! {
     fn no_body_stops_a_parser(body in proptest::collection::vec(any::<u8>(), 0..300)) {
         for parsed in [
             ses::parse(&String::from_utf8_lossy(&body), None, now()), sendgrid::parse(&body, now()), mailgun::parse(&body, now()),
-            postmark::parse(&body, now()), resend::parse(&body, "id", now()), mailjet::parse(&body, now()), generic::parse(&body, now()),
+            postmark::parse(&body, now()), resend::parse(&body, Some("id"), now()), mailjet::parse(&body, now()), generic::parse(&body, now()),
         ] {
             prop_assert_eq!(parsed.events.len(), 0);
         }

@@ -27,6 +27,10 @@ SELECT COUNT(*) FROM digests d JOIN delivery_events e ON e.message = d.digest_id
 WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND (e.diagnostic <> '' OR e.url IS NOT NULL
      OR e.address_lower NOT LIKE 'erased:%')";
 pub const COUNT_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE workflow_id = $1";
+pub const COUNT_WEBHOOK_LETTERS: &str = "
+SELECT COUNT(*) FROM webhook_dead_letters WHERE (relay, sha256) IN
+    (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
+     WHERE m.tenant = $1 AND m.user_id = $2)";
 pub const COUNT_SINGLE: &str =
     "SELECT COUNT(*) FROM messages WHERE erased_at IS NULL AND id IN (SELECT value->>0 FROM {each})";
 pub const COUNT_REPORTS_AMONG: &str = "
@@ -48,6 +52,7 @@ impl<D: Dialect> Sql<D> {
             recipients: Self::counted(&mut *connection, COUNT_RECIPIENTS, who()).await?,
             preferences: Self::counted(&mut *connection, COUNT_PREFERENCES, who()).await?,
             consents: Self::counted(&mut *connection, COUNT_CONSENTS, who()).await?,
+            dead_letters: Self::counted(&mut *connection, COUNT_WEBHOOK_LETTERS, who()).await?,
             ..Erased::default()
         };
         for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {

@@ -133,6 +133,8 @@ pub struct WebhookLetterRow {
     size: i64,
     head: String,
     buried_at: Timestamp,
+    emitted_at: Option<Timestamp>,
+    emitted_by: Option<String>,
 }
 }
 
@@ -140,7 +142,8 @@ impl From<WebhookLetterRow> for Line {
     fn from(row: WebhookLetterRow) -> Self {
         let json = json!({
             "kind": "webhook_dead_letter", "relay": row.relay, "reason": row.reason, "size": row.size,
-            "sha256": row.sha256, "head": row.head, "buried_at": row.buried_at,
+            "sha256": row.sha256, "head": row.head, "buried_at": row.buried_at, "emitted_at": row.emitted_at,
+            "emitted_by": row.emitted_by,
         });
         Self { key: json!([row.relay, row.sha256]), json, since: row.buried_at }
     }

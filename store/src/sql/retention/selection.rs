@@ -62,7 +62,7 @@ SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, h
 FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
 
 pub const OLD_WEBHOOK_LETTERS: &str = "
-SELECT relay, sha256, reason, size, head, buried_at
+SELECT relay, sha256, reason, size, head, buried_at, emitted_at, emitted_by
 FROM webhook_dead_letters WHERE buried_at < $1 ORDER BY buried_at, relay, sha256 LIMIT $2";
 
 pub const COUNT_OLD_DEAD_LETTERS: &str = "

@@ -51,9 +51,10 @@ fn span(stats: &Stats) -> Vec<String> {
         .map(|of| format!("  {}/{}  {} {}", of.tenant, of.digest_type, of.digests, of.outcome.name()))
         .collect();
     lines.push(format!(
-        "  {} in these digests, {}",
+        "  {} in these digests, {}, {} of webhooks",
         counted(stats.event_count, "event"),
-        counted(ledger.dead_letters, "dead letter")
+        counted(ledger.dead_letters, "dead letter"),
+        ledger.webhook_dead_letters
     ));
     lines.extend(ledger.reported.iter().map(|of| {
         let provider = stats.providers.get(&of.relay).copied().unwrap_or("unknown");
@@ -117,6 +118,7 @@ pub(super) mod tests {
                 }],
                 ended: vec![ended(Outcome::Failed, 1, 1), ended(Outcome::Sent, 400, 1_200)],
                 dead_letters: 1,
+                webhook_dead_letters: 2,
                 reported: vec![ReportedByRelay { relay: "ses".into(), bounces: 2, complaints: 1 }],
                 suppressed: vec![Suppressed { reason: Reason::HardBounce, addresses: 7 }],
             },
@@ -147,7 +149,7 @@ pub(super) mod tests {
 in the last 24h:
   acme/activity  1 failed
   acme/activity  400 sent
-  1201 events in these digests, 1 dead letter
+  1201 events in these digests, 1 dead letter, 2 of webhooks
   relay ses (ses)  2 bounces, 1 complaint
 suppressed addresses:
   hard_bounce    7
@@ -169,7 +171,7 @@ relay ses is left alone: outage: connection refused";
                              "oldestDueAt": "2027-01-15T08:00:00Z"}],
             "ended": [{"tenant": "acme", "type": "activity", "outcome": "failed", "digests": 1, "events": 1},
                       {"tenant": "acme", "type": "activity", "outcome": "sent", "digests": 400, "events": 1200}],
-            "deadLetters": 1, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
+            "deadLetters": 1, "webhookDeadLetters": 2, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
             "suppressed": [{"reason": "hard_bounce", "addresses": 7}], "providers": {"ses": "ses"},
             "taskQueues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlogSeconds": 61.5, "pollers": 0}],
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",

@@ -1,0 +1,96 @@
+//! Dead letters that are read again, after an upgrade that knows more events.
+
+use jiff::Timestamp;
+use tidings_model::{Provider, delivery_events::Reported};
+
+use super::{generic, mailgun, mailjet, postmark, resend, sendgrid, ses};
+
+/// Reads a dead letter as a webhook of the provider would today.
+///
+/// # Errors
+/// Says why the letter cannot be used.
+pub fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Reported>, String> {
+    let bytes = letter.as_bytes();
+    let parsed = match provider {
+        Provider::Ses => ses::parse(letter, None, now),
+        // A letter is one element of the array, or the whole body.
+        Provider::SendGrid if letter.trim_start().starts_with('{') => {
+            sendgrid::parse(format!("[{letter}]").as_bytes(), now)
+        }
+        Provider::SendGrid => sendgrid::parse(bytes, now),
+        Provider::Mailgun => mailgun::parse(bytes, now),
+        Provider::Postmark => postmark::parse(bytes, now),
+        Provider::Resend => resend::parse(bytes, None, now),
+        Provider::Mailjet => mailjet::parse(bytes, now),
+        Provider::Other => generic::parse(bytes, now),
+    };
+    match parsed.unusable.into_iter().next() {
+        Some(unusable) => Err(unusable.reason),
+        None if parsed.nameless > 0 => Err("names no message".to_owned()),
+        None => Ok(parsed.events),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tidings_model::delivery_events::{Kind, Which};
+
+    use super::*;
+    use crate::webhooks::letter::keep;
+
+    const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
+
+    /// A parser that knows the event reads it from the letter as from the request.
+    #[test]
+    fn a_letter_of_each_provider_is_read_like_its_request() {
+        let now = Timestamp::from_second(1_795_262_460).unwrap();
+        let read = |provider, part: &Value| {
+            let letter = keep("a former version did not know it", part.to_string().as_bytes());
+            read_again(provider, &letter.head, now)
+        };
+        let at = 1_795_262_400;
+        for (provider, part) in [
+            (
+                Provider::Ses,
+                json!({"eventType": "Open", "open": {"timestamp": "2026-11-21T12:00:00Z"},
+                                   "mail": {"tags": {"tidings_message": [ID]}}}),
+            ),
+            (Provider::SendGrid, json!({"event": "open", "timestamp": at, "tidings_message": ID})),
+            (
+                Provider::Mailgun,
+                json!({"event-data": {"event": "opened", "timestamp": at,
+                                       "user-variables": {"tidings_message": ID}}}),
+            ),
+            (
+                Provider::Postmark,
+                json!({"RecordType": "Open", "ReceivedAt": "2026-11-21T12:00:00Z",
+                                        "Metadata": {"tidings-message": ID}}),
+            ),
+            (Provider::Mailjet, json!({"event": "open", "time": at, "CustomID": ID})),
+            (Provider::Other, json!({"kind": "opened", "occurred_at": "2026-11-21T12:00:00Z", "message": ID})),
+        ] {
+            let events = read(provider, &part).unwrap();
+            assert_eq!((events[0].report.kind, &events[0].of), (Kind::Opened, &vec![Which::Id(ID.parse().unwrap())]));
+        }
+        let resend = json!({"type": "email.opened", "created_at": "2026-11-21T12:00:00Z",
+                            "data": {"message_id": format!("<{ID}@acme.example>"), "to": ["ann@example.com"]}});
+        let events = read(Provider::Resend, &resend).unwrap();
+        assert_eq!(events[0].of, [Which::MessageId(format!("{ID}@acme.example"))]);
+    }
+
+    #[test]
+    fn a_letter_that_still_cannot_be_used_says_why() {
+        let now = Timestamp::from_second(1_795_262_460).unwrap();
+        for (letter, says) in [
+            ("{\"event\":\"eaten\",\"timestamp\":1}", "event \"eaten\" is not one that Tidings knows"),
+            ("{\"event\":\"open\",\"timestamp\":1}", "names no message"),
+            ("no JSON", "is no array of events"),
+        ] {
+            let said = read_again(Provider::SendGrid, letter, now).unwrap_err();
+            assert!(said.starts_with(says), "{said}");
+        }
+        let nothing = "{\"event\":\"processed\",\"timestamp\":1}";
+        assert_eq!(read_again(Provider::SendGrid, nothing, now), Ok(vec![]));
+    }
+}

@@ -1,0 +1,64 @@
+//! Each sample through the hook that it is made for.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::*;
+use crate::webhooks::{
+    Hook,
+    hook::{Authentic, Denied},
+    ses::{Certificates, Https},
+};
+
+const STANDARD: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
+const BASIC: &str = "tidings:0123456789abcdef";
+
+fn headers(sample: &Sample) -> HeaderMap {
+    let header =
+        |(name, value): &(&'static str, String)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+    sample.headers.iter().map(header).collect()
+}
+
+#[tokio::test]
+async fn each_sample_is_read_as_the_kind_that_it_names() {
+    let (message, now) = (Uuid::from_u128(7), Timestamp::now());
+    for (provider, secret, events) in [
+        (Provider::Mailgun, "TEST_WEBHOOK_SIGNING_KEY", 10),
+        (Provider::Postmark, BASIC, 9),
+        (Provider::Resend, STANDARD, 9),
+        (Provider::Mailjet, BASIC, 10),
+        (Provider::Other, STANDARD, 10),
+    ] {
+        let mut hook = Hook::new(provider);
+        hook.add(secret).unwrap();
+        // The second secret is one that is going to be replaced.
+        let samples = samples(provider, Some(&format!("{secret} {BASIC}")), message, now);
+        assert_eq!(samples.len(), events + 4, "{provider:?}");
+        for sample in samples {
+            let certificates = Certificates::new(Https::new());
+            let read = hook.read(&headers(&sample), &sample.body, &certificates, now).await;
+            let name = format!("{} {}", provider.name(), sample.name);
+            match (sample.expected, read) {
+                (Expected::Event(kind), Ok(Authentic::Events(parsed, _))) => {
+                    assert_eq!((parsed.events.len(), parsed.unreadable), (1, 0), "{name}");
+                    let event = &parsed.events[0];
+                    assert_eq!(event.report.kind, kind, "{name}");
+                    assert_eq!(event.report.never_sent, sample.name == "never sent", "{name}");
+                    assert_eq!(event.of, [tidings_model::delivery_events::Which::Id(message)], "{name}");
+                }
+                (Expected::DeadLetter, Ok(Authentic::Events(parsed, _))) => {
+                    assert_eq!((parsed.events.len(), parsed.unusable.len()), (0, 1), "{name}");
+                }
+                (Expected::Refused, Err(Denied::Refused(_))) => {}
+                _ => panic!("{name}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_secret_of_ours_only_an_unsigned_sample_is_left() {
+    for (provider, secret) in [(Provider::Ses, None), (Provider::SendGrid, Some("MFkw")), (Provider::Mailgun, None)] {
+        let samples = samples(provider, secret, Uuid::nil(), Timestamp::now());
+        assert_eq!(samples.iter().map(|sample| sample.name).collect::<Vec<_>>(), ["unsigned"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Counts of messages by the reports about them, for operators. A message counts once for each kind of report, on the day on which it
+//! was made. Neither the order of reports nor repeated ones nor the deletion of rows changes a count.
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use serde::Serialize;
+
+use crate::delivery_events::{Bounce, Kind, Report};
+
+closed_set! {
+    /// The property of messages by which the counts are divided.
+    pub enum By {
+        /// The digest type; empty for single messages.
+        Type = "type",
+        /// The template; empty for parts that came ready.
+        Template = "template",
+        /// The relay that was given the message last.
+        Relay = "relay",
+        /// The day on which the message was made, in UTC.
+        Day = "day",
+    }
+}
+
+closed_set! {
+    /// A kind of report that counts. The names are those of the columns.
+    pub enum Counted {
+        Delivered = "delivered",
+        Deferred = "deferred",
+        BouncedHard = "bounced_hard",
+        BouncedSoft = "bounced_soft",
+        BouncedPolicy = "bounced_policy",
+        /// The provider kept the message back, whatever else it says.
+        NeverSent = "never_sent",
+        Complained = "complained",
+        Unsubscribed = "unsubscribed",
+        OpenedPeople = "opened_people",
+        OpenedMachines = "opened_machines",
+        OpenedUnknown = "opened_unknown",
+        ClickedPeople = "clicked_people",
+        ClickedMachines = "clicked_machines",
+        ClickedUnknown = "clicked_unknown",
+    }
+}
+
+impl Counted {
+    /// Returns the kind that a report counts as.
+    #[must_use]
+    pub const fn of(report: &Report) -> Self {
+        match (report.kind, report.machine) {
+            _ if report.never_sent => Self::NeverSent,
+            (Kind::Delivered, _) => Self::Delivered,
+            (Kind::Deferred, _) => Self::Deferred,
+            (Kind::Bounced(Bounce::Hard), _) => Self::BouncedHard,
+            (Kind::Bounced(Bounce::Soft), _) => Self::BouncedSoft,
+            (Kind::Bounced(Bounce::Policy), _) => Self::BouncedPolicy,
+            (Kind::Complained, _) => Self::Complained,
+            (Kind::Unsubscribed, _) => Self::Unsubscribed,
+            (Kind::Opened, Some(false)) => Self::OpenedPeople,
+            (Kind::Opened, Some(true)) => Self::OpenedMachines,
+            (Kind::Opened, None) => Self::OpenedUnknown,
+            (Kind::Clicked, Some(false)) => Self::ClickedPeople,
+            (Kind::Clicked, Some(true)) => Self::ClickedMachines,
+            (Kind::Clicked, None) => Self::ClickedUnknown,
+        }
+    }
+
+    /// The bit of a message's row.
+    #[must_use]
+    pub const fn bit(self) -> i64 {
+        1 << self as u32
+    }
+}
+
+/// A question: messages that were made from the one day to before the other.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// One tenant; `None`: all of them.
+    pub tenant: Option<String>,
+    pub from: Date,
+    pub until: Date,
+    /// `None`: all messages together.
+    pub by: Option<By>,
+}
+
+impl Question {
+    /// The UTC days of two instants, both included.
+    #[must_use]
+    pub fn new(tenant: Option<String>, since: Timestamp, until: Timestamp, by: Option<By>) -> Self {
+        let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
+        Self { tenant, from: day(since), until: day(until).tomorrow().unwrap_or(Date::MAX), by }
+    }
+
+    /// The days as numbers since 1970.
+    #[must_use]
+    pub fn days(&self) -> [i64; 2] {
+        [self.from, self.until].map(|date| {
+            let midnight = date.to_zoned(TimeZone::UTC).map(|midnight| midnight.timestamp().as_second());
+            midnight.unwrap_or_default().div_euclid(86_400)
+        })
+    }
+}
+
+/// Messages that opened or clicked, by whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByWhom {
+    pub people: u64,
+    pub machines: u64,
+    /// The provider does not tell people from machines.
+    pub unknown: u64,
+}
+
+/// Messages that bounced, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bounced {
+    pub hard: u64,
+    pub soft: u64,
+    pub policy: u64,
+}
+
+/// Messages with at least one report of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// A relay accepted the message.
+    pub sent: u64,
+    pub delivered: u64,
+    pub deferred: u64,
+    pub bounced: Bounced,
+    /// The provider kept the message back because of a list of its own.
+    pub never_sent: u64,
+    pub complained: u64,
+    pub unsubscribed: u64,
+    pub opened: ByWhom,
+    pub clicked: ByWhom,
+}
+
+/// Shares of messages. `None`: there is no message to be a share of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rates {
+    pub delivered_of_sent: Option<f64>,
+    pub bounced_of_sent: Option<f64>,
+    pub complained_of_delivered: Option<f64>,
+    pub unsubscribed_of_delivered: Option<f64>,
+    /// By people.
+    pub opened_of_delivered: Option<f64>,
+    /// By people.
+    pub clicked_of_delivered: Option<f64>,
+}
+
+/// One line of a report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// The type, template, relay or day; empty for all messages together.
+    pub of: String,
+    #[serde(flatten)]
+    pub counts: Counts,
+    pub rates: Rates,
+}
+
+impl Counts {
+    /// The shares. A message that bounced in two ways counts twice.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        let Self { sent, delivered, bounced: Bounced { hard, soft, policy }, .. } = *self;
+        Rates {
+            delivered_of_sent: share(delivered, sent),
+            bounced_of_sent: share(hard + soft + policy, sent),
+            complained_of_delivered: share(self.complained, delivered),
+            unsubscribed_of_delivered: share(self.unsubscribed, delivered),
+            opened_of_delivered: share(self.opened.people, delivered),
+            clicked_of_delivered: share(self.clicked.people, delivered),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of messages needs no more than 52 bits")]
+fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_report_has_a_bit_of_its_own() {
+        let bits: Vec<_> = Counted::ALL.into_iter().map(Counted::bit).collect();
+        assert_eq!(bits, (0..14).map(|n| 1 << n).collect::<Vec<i64>>());
+        let at = Timestamp::UNIX_EPOCH;
+        let of = |kind, machine, never_sent| Counted::of(&Report { never_sent, machine, ..Report::new(kind, at) });
+        for (kind, machine, never_sent, counted) in [
+            (Kind::Opened, Some(true), false, Counted::OpenedMachines),
+            (Kind::Clicked, None, false, Counted::ClickedUnknown),
+            (Kind::Bounced(Bounce::Hard), None, false, Counted::BouncedHard),
+            (Kind::Bounced(Bounce::Hard), None, true, Counted::NeverSent),
+            (Kind::Complained, None, true, Counted::NeverSent),
+        ] {
+            assert_eq!(of(kind, machine, never_sent), counted);
+        }
+    }
+
+    #[test]
+    fn a_question_has_whole_days_of_utc() {
+        let at = |text: &str| text.parse().unwrap();
+        let question = Question::new(None, at("1970-01-02T23:59:59Z"), at("1970-01-04T00:00:00Z"), None);
+        assert_eq!(question.days(), [1, 4]);
+    }
+
+    #[test]
+    fn a_rate_without_its_denominator_is_none() {
+        let counts = Counts {
+            sent: 4,
+            delivered: 2,
+            bounced: Bounced { hard: 1, soft: 0, policy: 1 },
+            opened: ByWhom { people: 1, machines: 2, unknown: 0 },
+            ..Counts::default()
+        };
+        let rates = counts.rates();
+        assert_eq!((rates.delivered_of_sent, rates.bounced_of_sent), (Some(0.5), Some(0.5)));
+        assert_eq!((rates.opened_of_delivered, rates.complained_of_delivered), (Some(0.5), Some(0.0)));
+        assert_eq!(Counts::default().rates(), Rates::default());
+    }
+}

@@ -1,0 +1,272 @@
+//! The report about messages is exact against a model of its own, whatever is purged and in whatever order reports come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{Timestamp, civil::date};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use sqlx::Executor as _;
+use tidings_model::{
+    attempt::AttemptClass,
+    delivery_events::{Kind, Report, Reported},
+    records::{AttemptStart, Message, PersonId},
+    report::{By, Counted, Counts, Question},
+    retention::{Cutoff, Kind as Kept},
+    settings::StreamName,
+    step::Outcome,
+};
+use uuid::Uuid;
+
+use super::{
+    Bench,
+    bench::Behind,
+    delivery_events::{MOST, reported, single},
+    ends,
+    statistics::plan,
+};
+use crate::sql::report::report;
+
+const DAY: i64 = 86_400;
+
+fn second(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+/// A message as the model knows it.
+struct Known {
+    tenant: String,
+    day: i64,
+    template: String,
+    relay: String,
+    sent: bool,
+    reports: BTreeSet<Counted>,
+    stored: bool,
+}
+
+/// A store next to the model.
+#[derive(Default)]
+struct Model {
+    messages: BTreeMap<Uuid, Known>,
+}
+
+/// The column of a count, as the store has it.
+fn column(counts: &Counts, counted: Counted) -> u64 {
+    match counted {
+        Counted::Delivered => counts.delivered,
+        Counted::Deferred => counts.deferred,
+        Counted::BouncedHard => counts.bounced.hard,
+        Counted::BouncedSoft => counts.bounced.soft,
+        Counted::BouncedPolicy => counts.bounced.policy,
+        Counted::NeverSent => counts.never_sent,
+        Counted::Complained => counts.complained,
+        Counted::Unsubscribed => counts.unsubscribed,
+        Counted::OpenedPeople => counts.opened.people,
+        Counted::OpenedMachines => counts.opened.machines,
+        Counted::OpenedUnknown => counts.opened.unknown,
+        Counted::ClickedPeople => counts.clicked.people,
+        Counted::ClickedMachines => counts.clicked.machines,
+        Counted::ClickedUnknown => counts.clicked.unknown,
+    }
+}
+
+impl Model {
+    /// Stores the `n`th message, made on a day, and perhaps sent.
+    async fn add(&mut self, bench: &Bench, n: usize, day: i64, sent: bool) {
+        let (tenant, relay) = (["acme", "bolt", "zoo"][n % 3], ["ses", "own"][n / 3 % 2]);
+        let template = ["", "welcome", "invoice"][n / 2 % 3];
+        let at = second(day * DAY + 3_600);
+        let made = single(tenant, &format!("m{n}"), &format!("ann{n}@example.com"));
+        let message = Message { template: template.into(), created_at: at, stream: StreamName::Bulk, ..made };
+        let id = message.id;
+        bench.store.put_message(&message, None).await.unwrap();
+        let AttemptStart::Proceed { number, .. } = bench.store.begin_attempt(id, relay, at).await.unwrap() else {
+            panic!("it is fresh")
+        };
+        assert!(bench.store.past_the_dot(id, number, at).await.unwrap());
+        let end =
+            if sent { ends(AttemptClass::Sent, Outcome::Sent) } else { ends(AttemptClass::Failed, Outcome::Failed) };
+        bench.store.end_attempt(id, number, &end, at).await.unwrap();
+        let (tenant, template, relay) = (tenant.to_owned(), template.to_owned(), relay.to_owned());
+        self.messages.insert(id, Known { tenant, day, template, relay, sent, reports: BTreeSet::new(), stored: true });
+    }
+
+    /// Reports something of a message, and counts it if the message is stored.
+    async fn tell(&mut self, bench: &Bench, message: Uuid, report: &Report, at: Timestamp) {
+        let event = Reported { report: report.clone(), ..reported(message, report.kind, 0) };
+        let recorded = bench.store.put_delivery_event(&event, MOST, at).await.unwrap();
+        let known = self.messages.get_mut(&message).unwrap();
+        assert_eq!(recorded.is_some(), known.stored);
+        if known.stored {
+            known.reports.insert(Counted::of(report));
+        }
+    }
+
+    /// Deletes messages that ended before a day.
+    async fn purge(&mut self, bench: &Bench, day: i64) {
+        let cutoff = Cutoff { kind: Kept::Messages, before: second(day * DAY) };
+        while bench.store.purge(cutoff, 2, None, second(day * DAY)).await.unwrap().more {}
+        self.messages.values_mut().filter(|known| known.day < day).for_each(|known| known.stored = false);
+    }
+
+    /// Checks each report of the store, that of one tenant and that of a few days included.
+    async fn check(&self, bench: &Bench) {
+        let whole = [date(1970, 1, 1), date(1970, 2, 1)];
+        let part = [date(1970, 1, 3), date(1970, 1, 5)];
+        for by in [None].into_iter().chain(By::ALL.map(Some)) {
+            for tenant in [None, Some("bolt")] {
+                for [from, until] in [whole, part] {
+                    let question = Question { tenant: tenant.map(str::to_owned), from, until, by };
+                    let found = bench.store.report(&question).await.unwrap();
+                    assert_eq!(Self::shown(found), self.counted(&question), "{question:?}");
+                }
+            }
+        }
+    }
+
+    /// The counts by bucket and column, without zeros.
+    fn shown(found: Vec<(String, Counts)>) -> BTreeMap<(String, &'static str), u64> {
+        let mut shown = BTreeMap::new();
+        for (bucket, counts) in found {
+            for counted in Counted::ALL {
+                shown.insert((bucket.clone(), counted.name()), column(&counts, counted));
+            }
+            shown.insert((bucket, "sent"), counts.sent);
+        }
+        shown.retain(|_, count| *count > 0);
+        shown
+    }
+
+    fn counted(&self, question: &Question) -> BTreeMap<(String, &'static str), u64> {
+        let [from, until] = question.days();
+        let mut counted = BTreeMap::new();
+        for known in self.messages.values() {
+            let theirs = question.tenant.as_ref().is_none_or(|tenant| *tenant == known.tenant);
+            if !theirs || known.day < from || known.day >= until {
+                continue;
+            }
+            let bucket = match question.by {
+                None | Some(By::Type) => String::new(),
+                Some(By::Template) => known.template.clone(),
+                Some(By::Relay) => known.relay.clone(),
+                Some(By::Day) => known.day.to_string(),
+            };
+            for name in known.sent.then_some("sent").into_iter().chain(known.reports.iter().map(|of| of.name())) {
+                *counted.entry((bucket.clone(), name)).or_default() += 1;
+            }
+        }
+        counted
+    }
+}
+
+/// A step of a story: a report of the `n`th message, or a purge.
+#[derive(Clone, Debug)]
+enum Step {
+    Tell { message: usize, kind: usize, machine: Option<bool>, second: i64 },
+    Purge { messages: bool, day: i64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let machine = prop_oneof![Just(None), any::<bool>().prop_map(Some)];
+    let tell = (0..12_usize, 0..Kind::ALL.len(), machine, 0..3_i64)
+        .prop_map(|(message, kind, machine, second)| Step::Tell { message, kind, machine, second });
+    let purge = (any::<bool>(), 1..7_i64).prop_map(|(messages, day)| Step::Purge { messages, day });
+    proptest::collection::vec(prop_oneof![12 => tell, 1 => purge], 1..60)
+}
+
+pub async fn a_report_is_the_same_in_any_order_and_after_any_purge(bench: &Bench) {
+    let mut runner = TestRunner::deterministic();
+    let mut model = Model::default();
+    let mut first = 0;
+    // Each round adds messages to those that are there.
+    for _ in 0..8 {
+        let ids: Vec<_> = {
+            for n in first..first + 12 {
+                // The end of a message that was not sent stays unless a report says otherwise.
+                model.add(bench, n, 1 + i64::try_from(n % 6).unwrap(), true).await;
+            }
+            (first..first + 12).map(|n| single(["acme", "bolt", "zoo"][n % 3], &format!("m{n}"), "x@y").id).collect()
+        };
+        first += 12;
+        for step in steps().new_tree(&mut runner).unwrap().current() {
+            match step {
+                Step::Tell { message, kind, machine, second: later } => {
+                    let kind = Kind::ALL[kind];
+                    let machine = machine.filter(|_| matches!(kind, Kind::Opened | Kind::Clicked));
+                    let report = Report { machine, ..Report::new(kind, second(8 * DAY + later)) };
+                    model.tell(bench, ids[message], &report, second(9 * DAY)).await;
+                }
+                Step::Purge { messages: true, day } => model.purge(bench, day).await,
+                // Reports go by their own age, and change no count.
+                Step::Purge { messages: false, .. } => {
+                    let cutoff = Cutoff { kind: Kept::DeliveryEvents, before: second(10 * DAY) };
+                    while bench.store.purge(cutoff, 3, None, second(10 * DAY)).await.unwrap().more {}
+                }
+            }
+        }
+        model.check(bench).await;
+    }
+    assert!(model.messages.values().any(|known| !known.stored) && model.messages.values().any(|known| known.stored));
+    model.purge(bench, 30).await;
+    model.check(bench).await;
+    let rows = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages").await;
+    assert_eq!(rows, "0", "all of it is in the counts of days");
+}
+
+pub async fn a_migration_counts_what_was_reported_before(bench: &Bench) {
+    let mut model = Model::default();
+    for n in 0..12 {
+        model.add(bench, n, 2, n % 4 != 3).await;
+    }
+    let ids: Vec<_> = model.messages.keys().copied().collect();
+    for (n, id) in ids.iter().enumerate().skip(1) {
+        for kind in [Kind::ALL[n % 9], Kind::ALL[n / 2 % 9]] {
+            let machine =
+                [None, Some(true), Some(false)][n % 3].filter(|_| matches!(kind, Kind::Opened | Kind::Clicked));
+            let never_sent = n % 5 == 0 && kind.fits_never_sent();
+            let report = Report { never_sent, machine, ..Report::new(kind, second(8 * DAY)) };
+            model.tell(bench, *id, &report, second(9 * DAY)).await;
+        }
+    }
+    // A report may make a message sent that was not.
+    let sent = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages WHERE sent_at IS NOT NULL").await;
+    let question = Question { tenant: None, from: date(1970, 1, 1), until: date(1970, 2, 1), by: None };
+    let before = bench.store.report(&question).await.unwrap();
+    assert_eq!(before[0].1.sent.to_string(), sent);
+    let migration = include_str!("../../migrations/postgres/0010_reports.sql");
+    let update = migration.split(';').find(|statement| statement.contains("UPDATE messages")).unwrap();
+    for statement in ["UPDATE messages SET reported = 0", update] {
+        match &bench.behind {
+            Behind::Sqlite { pool, .. } => drop(pool.execute(statement).await.unwrap()),
+            Behind::Postgres { pool, .. } => drop(pool.execute(statement).await.unwrap()),
+        }
+    }
+    assert_eq!(bench.store.report(&question).await.unwrap(), before);
+}
+
+pub async fn a_report_reads_an_index_and_the_erasure_of_a_person_changes_none(bench: &Bench) {
+    let index = match bench.behind {
+        Behind::Sqlite { .. } => "messages_by_age",
+        // While the table is empty, any index that begins with the tenant will do.
+        Behind::Postgres { .. } => "using messages_",
+    };
+    for (by, of_tenant) in [(None, true), (Some(By::Relay), true), (Some(By::Day), false)] {
+        let tenant = if of_tenant { "'acme'" } else { "''" };
+        let plan = plan(bench, &report(by, of_tenant), &[tenant, "0", "86400000", "0", "1"]).await;
+        assert!(plan.contains(index) && !plan.contains("Seq Scan on messages"), "{plan}");
+    }
+    let mut model = Model::default();
+    for n in 0..6 {
+        model.add(bench, n, 2, true).await;
+    }
+    let ids: Vec<_> = model.messages.keys().copied().collect();
+    for id in ids {
+        model.tell(bench, id, &Report::new(Kind::Opened, second(8 * DAY)), second(9 * DAY)).await;
+    }
+    let (person, page) = (
+        PersonId { tenant: "acme".into(), user: "ann".into() },
+        tidings_model::records::Page { limit: 9, after: None },
+    );
+    let addresses = (0..6).map(|n| format!("ann{n}@example.com")).collect();
+    let (erased, _) = bench.store.erase_messages(&person, &addresses, &page, second(9 * DAY)).await.unwrap();
+    assert_eq!(erased.messages, 2);
+    model.check(bench).await;
+}
