@@ -204,9 +204,13 @@ impl Config {
         warnings
     }
 
-    /// Sends all messages through this relay, unsigned.
+    /// Sends all messages through this relay, unsigned. The webhooks of all relays stay.
     pub fn send_by(&mut self, relay: Relay) {
-        self.relays = BTreeMap::from([(relay::DEFAULT.to_owned(), relay)]);
+        let relay = match self.relays.get(relay::DEFAULT) {
+            Some(former) => relay.with_webhook_of(former),
+            None => relay,
+        };
+        self.relays.insert(relay::DEFAULT.to_owned(), relay);
         self.dkim = None;
         for stream in [&mut self.streams.bulk, &mut self.streams.transactional] {
             stream.settings.relays = vec![relay::DEFAULT.to_owned()];
@@ -233,6 +237,11 @@ impl Config {
             }
         }
         if problems.is_empty() { Ok(hooks) } else { Err(Error::Wrong(problems)) }
+    }
+
+    /// Removes the webhooks whose secrets are not set, and returns the problem of each.
+    pub fn remove_unready_webhooks(&mut self) -> Vec<Problem> {
+        self.relays.values_mut().filter_map(Relay::remove_unready_webhook).collect()
     }
 
     /// Loads `path`, or [`DEFAULT_PATH`] if that file exists, and the environment of the process.

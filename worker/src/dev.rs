@@ -184,7 +184,7 @@ async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Resul
         println!("The mails are in {FOLDER}/mail.");
         return Ok(());
     }
-    say_where(args);
+    say_where(args, config);
     std::future::pending().await
 }
 
@@ -243,7 +243,7 @@ async fn interrupted() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn say_where(args: &Args) {
+fn say_where(args: &Args, config: &Config) {
     match &args.smtp_url {
         None => println!("\nInbox        {}", args.inbox_url()),
         Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
@@ -251,6 +251,9 @@ fn say_where(args: &Args) {
     println!("Temporal UI  {}", args.temporal_ui_url());
     println!("Gateway      {}", args.gateway_url());
     println!("Api          {}", args.api_url());
+    for name in config.webhooks().unwrap_or_default().keys() {
+        println!("Webhook      {}/webhooks/{name}", args.gateway_url());
+    }
     println!("Next, an event of your own, from another terminal:");
     println!("  {}{}", args.temporal_address(), example());
     println!("Ctrl-C stops everything.");

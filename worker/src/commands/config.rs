@@ -25,6 +25,7 @@ use crate::{
 mod gateway;
 mod next_slots;
 mod streams;
+mod webhooks;
 
 use next_slots::NextSlots;
 
@@ -139,6 +140,8 @@ struct ConfigView<'a> {
     stream: streams::StreamsView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<gateway::GatewayView<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    webhook: BTreeMap<&'a str, webhooks::WebhookView>,
     recipients: RecipientsView,
     retention: RetentionView<'a>,
     digest: DigestsView<'a>,
@@ -251,6 +254,7 @@ impl<'a> ConfigView<'a> {
             relay: streams::relays(config),
             stream,
             gateway: gateway::GatewayView::new(&config.gateway),
+            webhook: webhooks::webhooks(config),
             recipients: RecipientsView {
                 cap: config.cap.map(|cap| cap.to_string()),
                 capped: config.cap.map(|_| config.capped.name()),

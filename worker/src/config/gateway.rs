@@ -122,7 +122,8 @@ impl Gateway {
         self.address_problem().is_some() || self.pages != Pages::default()
     }
 
-    pub(super) fn missing_address(&self) -> Problem {
+    /// Returns the problem that the public address is missing.
+    pub(crate) fn missing_address(&self) -> Problem {
         Problem {
             place: self.place.clone().unwrap_or_else(|| "default".to_owned()),
             key: "gateway.public_url".to_owned(),

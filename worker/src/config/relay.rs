@@ -47,6 +47,8 @@ pub struct Relay {
     per_connection: Option<u32>,
     pool: Option<String>,
     webhook: Option<Result<Hook, Problem>>,
+    /// The variable with the webhook's secrets.
+    webhook_secret_env: Option<String>,
 }
 
 impl Relay {
@@ -54,7 +56,27 @@ impl Relay {
     #[must_use]
     pub fn at(address: Address) -> Self {
         let provider = Provider::default();
-        Self { address: Ok(address), provider, rate: None, per_connection: None, pool: None, webhook: None }
+        Self {
+            address: Ok(address),
+            provider,
+            rate: None,
+            per_connection: None,
+            pool: None,
+            webhook: None,
+            webhook_secret_env: None,
+        }
+    }
+
+    /// Returns the relay with the webhook of another one.
+    pub(super) fn with_webhook_of(self, other: &Self) -> Self {
+        let (webhook, webhook_secret_env) = (other.webhook.clone(), other.webhook_secret_env.clone());
+        Self { webhook, webhook_secret_env, ..self }
+    }
+
+    /// The provider of the relay.
+    #[must_use]
+    pub const fn provider(&self) -> Provider {
+        self.provider
     }
 
     /// Returns the webhook, if the relay has one.
@@ -63,6 +85,17 @@ impl Relay {
     /// The environment variable with the secret is not set.
     pub fn webhook(&self) -> Result<Option<Hook>, Problem> {
         self.webhook.clone().transpose()
+    }
+
+    /// The name of the environment variable with the secrets of the webhook, if the webhook has secrets.
+    #[must_use]
+    pub fn webhook_secret_env(&self) -> Option<&str> {
+        self.webhook_secret_env.as_deref()
+    }
+
+    /// Removes a webhook whose secret is not set, and returns the problem.
+    pub(super) fn remove_unready_webhook(&mut self) -> Option<Problem> {
+        self.webhook.take_if(|webhook| webhook.is_err()).and_then(Result::err)
     }
 
     /// Returns the settings for sending through the relay.
@@ -105,7 +138,8 @@ pub(super) fn check(
     };
     let webhook = webhook.check(provider, checks);
     let address = address(&table, name, &header, raw, smtp_url, checks)?;
-    Some(Relay { address, provider, rate, per_connection, pool, webhook })
+    let webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
+    Some(Relay { address, provider, rate, per_connection, pool, webhook, webhook_secret_env })
 }
 
 /// Checks `smtp_url`, without a table of its own.

@@ -24,13 +24,16 @@ const CADENCE: &str = "after 5s";
 /// The digest types where none are configured, and those of the demo. Each has an embedded template of its name.
 const DIGESTS: [&str; 2] = ["activity", "alerts"];
 
-/// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. If no digest
-/// type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
+/// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. Webhooks whose
+/// secrets are set stay. If no digest type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
     let mut config = Config::load(path)?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
     config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
+    for unready in config.remove_unready_webhooks() {
+        eprintln!("warning: {unready}; the webhook is not served here");
+    }
     let connection = &mut config.temporal.connection;
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
@@ -63,4 +66,35 @@ fn link_keys(path: &Path) -> anyhow::Result<LinkKeys> {
 fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
     let digest = |name: &str| Ok((name.to_owned(), DigestSettings::new(name, CADENCE.parse()?)));
     DIGESTS.into_iter().map(digest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn webhooks_of_configured_relays_are_served_if_their_secrets_are_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidings.toml");
+        let text = "[relay.ses]\nurl_env = \"TIDINGS_TEST_UNSET_URL\"\nprovider = \"ses\"\n\
+                    topic_arn = \"arn:aws:sns:eu-west-1:123456789012:tidings-events\"\n\
+                    [relay.default]\nurl = \"smtp://192.0.2.1\"\nprovider = \"ses\"\n\
+                    topic_arn = \"arn:aws:sns:eu-west-1:123456789012:tidings-events\"\n\
+                    [relay.m]\nurl_env = \"TIDINGS_TEST_UNSET_URL\"\nprovider = \"mailgun\"\n\
+                    webhook_secret_env = \"TIDINGS_TEST_UNSET_WEBHOOK\"\n\
+                    [stream.bulk]\nrelays = [\"ses\", \"m\"]\n[stream.transactional]\nrelays = [\"default\"]\n";
+        fs::write(&path, text).unwrap();
+        let config = config(Some(&path), &Options::parse_from(["dev"]).args, folder.path()).unwrap();
+        assert_eq!(config.webhooks().unwrap().keys().collect::<Vec<_>>(), ["default", "ses"]);
+        let relays: Vec<_> = config.named_relays().map(|(_, relay)| relay.settings().unwrap().relay).collect();
+        assert_eq!(relays.iter().map(ToString::to_string).collect::<Vec<_>>(), ["smtp://127.0.0.1:1025"]);
+    }
 }

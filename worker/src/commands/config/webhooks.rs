@@ -1,0 +1,127 @@
+//! The webhooks of the relays: the address that each provider reports to, and what is missing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidings_model::Provider;
+
+use crate::{
+    Config,
+    config::{Problem, Relay},
+};
+
+/// The webhook of a relay.
+#[derive(Serialize)]
+pub(super) struct WebhookView {
+    /// The address for the provider's settings; the path alone where the gateway has no public address.
+    route: String,
+    provider: &'static str,
+    /// Secrets, or topics of SNS.
+    #[serde(flatten)]
+    proofs: Proofs,
+    /// Each with its remedy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Proofs {
+    Secrets(usize),
+    Topics(usize),
+}
+
+/// The webhooks by the names of their relays. A relay of a provider without a webhook is listed where the gateway has a public
+/// address.
+pub(super) fn webhooks(config: &Config) -> BTreeMap<&str, WebhookView> {
+    let views = config.named_relays().filter_map(|(name, relay)| Some((name.as_str(), view(config, name, relay)?)));
+    views.collect()
+}
+
+fn view(config: &Config, name: &str, relay: &Relay) -> Option<WebhookView> {
+    let public_url = config.gateway.pages.public_url.as_deref();
+    let (proofs, problem) = match relay.webhook() {
+        Ok(Some(hook)) => (hook.secrets(), None),
+        Ok(None) if public_url.is_none() || relay.provider() == Provider::Other => return None,
+        Ok(None) => (0, Some(without_webhook(name, relay.provider()))),
+        Err(unset) => (0, Some(unset)),
+    };
+    let missing = problem.into_iter().chain(public_url.is_none().then(|| config.gateway.missing_address()));
+    Some(WebhookView {
+        route: format!("{}/webhooks/{name}", public_url.unwrap_or_default()),
+        provider: relay.provider().name(),
+        proofs: if relay.provider() == Provider::Ses { Proofs::Topics(proofs) } else { Proofs::Secrets(proofs) },
+        missing: missing.map(|problem| problem.to_string()).collect(),
+    })
+}
+
+/// Bounces and complaints of the relay stay unknown.
+fn without_webhook(name: &str, provider: Provider) -> Problem {
+    let (key, right) = match provider {
+        Provider::Ses => ("topic_arn", "the topic of SNS to which SES publishes its events"),
+        _ => ("webhook_secret_env", "the name of the variable with the secret of the webhook"),
+    };
+    Problem {
+        place: format!("[relay.{name}]"),
+        key: key.to_owned(),
+        value: String::new(),
+        problem: format!("is missing; write {right}, or {} reports nothing", provider.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    const GATEWAY: &str = "[gateway]\npublic_url = \"https://mail.acme.example\"\n";
+    const MAILGUN: &str = "TEST_WEBHOOK_SIGNING_KEY";
+
+    /// The webhooks of a relay with these keys, in JSON. The variable `M_WEBHOOK` has two secrets.
+    fn shown(keys: &str, gateway: &str) -> serde_json::Value {
+        let text = format!(
+            "{gateway}[relay.m]\nurl = \"smtp://127.0.0.1\"\n{keys}\n[stream.bulk]\nrelays = [\"m\"]\n\
+             [stream.transactional]\nrelays = [\"m\"]\n"
+        );
+        let environment = |name: &str| (name == "M_WEBHOOK").then(|| format!("{MAILGUN} {MAILGUN}"));
+        serde_json::to_value(webhooks(&Config::read(Path::new("tidings.toml"), &text, &environment).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn a_webhook_shows_its_route_and_the_number_of_its_secrets() {
+        let mailgun = "provider = \"mailgun\"\nwebhook_secret_env = \"M_WEBHOOK\"";
+        let route = "https://mail.acme.example/webhooks/m";
+        let expected = json!({"m": {"route": route, "provider": "mailgun", "secrets": 2}});
+        assert_eq!(shown(mailgun, GATEWAY), expected);
+        let topics = "provider = \"ses\"\ntopic_arn = \"arn:aws:sns:eu-west-1:123456789012:tidings-events\"";
+        assert_eq!(shown(topics, GATEWAY), json!({"m": {"route": route, "provider": "ses", "topics": 1}}));
+        assert_eq!(shown("provider = \"other\"", GATEWAY), json!({}));
+        assert_eq!(shown("provider = \"mailgun\"", ""), json!({}));
+    }
+
+    #[test]
+    fn missing_parts_of_a_webhook_are_listed_with_their_remedy() {
+        for (keys, gateway, missing) in [
+            (
+                "provider = \"postmark\"\nwebhook_secret_env = \"P_WEBHOOK\"",
+                GATEWAY,
+                &["tidings.toml:6: relay.m.webhook_secret_env = \"P_WEBHOOK\": is not set; set it to USER:PASSWORD"][..],
+            ),
+            (
+                "provider = \"mailgun\"\nwebhook_secret_env = \"M_WEBHOOK\"",
+                "",
+                &["default: gateway.public_url: is missing; write the address"],
+            ),
+            ("provider = \"ses\"", GATEWAY, &["[relay.m]: topic_arn: is missing; write the topic of SNS"]),
+            ("provider = \"resend\"", GATEWAY, &["[relay.m]: webhook_secret_env: is missing; write the name"]),
+        ] {
+            let shown = shown(keys, gateway);
+            let said: Vec<_> = shown["m"]["missing"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
+            assert_eq!(said.len(), missing.len(), "{said:?}");
+            assert!(said.iter().zip(missing).all(|(said, expected)| said.starts_with(expected)), "{said:?}");
+        }
+    }
+}
