@@ -6,4 +6,5 @@ mod delivery;
 mod delivery_events;
 mod one_click;
 mod pause;
+mod webhook_commands;
 mod webhooks;

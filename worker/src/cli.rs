@@ -8,8 +8,8 @@ use tidings_model::Key;
 use crate::{
     commands::{
         audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, inbox, keys, messages,
-        migrate, pauses, preferences, recipients, recover, relays, retention, retract, send, stats, status,
-        suppressions, template, tokens, worker,
+        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, send, stats, status,
+        suppressions, template, tokens, webhooks, worker,
     },
     config::Config,
     dev, log,
@@ -70,6 +70,9 @@ enum Command {
     /// Counts open, undelivered and overdue digests, outcomes, bounces and the backlog
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::Options),
+    /// Counts what became of messages: delivered, bounced, opened, with rates
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Options),
     /// Shows a key's pending events, their deadline and its reason
     #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25. In JSON, `null` means that nothing is pending.")]
@@ -84,7 +87,7 @@ enum Command {
     /// Lists digests of the ledger, and shows one with its events, plan, audit and attempts
     #[command(subcommand)]
     Digests(digests::Command),
-    /// Lists and shows signals that could not be decoded, and emits them again
+    /// Lists and shows signals and webhooks that could not be read, and emits them again
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
     /// Lists who did what, when and why, the latest first
@@ -124,6 +127,9 @@ enum Command {
     /// Reads bounces and complaints that came back by mail
     #[command(subcommand)]
     Bounces(bounces::Command),
+    /// Tests the webhooks of relays
+    #[command(subcommand)]
+    Webhooks(webhooks::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
     /// Hands events that the api accepted to Temporal again
@@ -168,6 +174,7 @@ impl Arguments {
             Command::Retract(options) => retract::run(options, &load()?).await,
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
             Command::Stats(options) => stats::run(options, &load()?).await,
+            Command::Report(options) => report::run(options, &load()?).await,
             Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
             Command::Digests(command) => digests::run(command, &load()?).await,
@@ -189,6 +196,7 @@ impl Arguments {
             Command::Bounces(command) => bounces::run(command, load).await,
             Command::Inbox(command) => inbox::run(command, &load()?).await,
             Command::Tokens(command) => tokens::run(command, &load()?).await,
+            Command::Webhooks(command) => webhooks::run(command, &load()?).await,
             Command::Keys(command) => keys::run(&command),
             Command::Config(command) => config::run(&command, load),
             Command::Template(command) => template::run(command, &load()?),

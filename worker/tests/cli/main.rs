@@ -16,10 +16,16 @@ mod pauses;
 mod people;
 mod template;
 mod tokens;
+mod webhooks;
 mod worker;
 
 /// Starts `tidings` in `folder`, with nothing of the surrounding configuration.
 fn start(folder: &Path, arguments: &[&str]) -> Child {
+    start_with(folder, arguments, &[])
+}
+
+/// The same with these environment variables.
+fn start_with(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tidings"))
         .args(arguments)
         .current_dir(folder)
@@ -27,6 +33,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
         // No server listens on that port.
         .env("TEMPORAL_ADDRESS", "127.0.0.1:1")
         .env("HOME", folder)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -89,6 +96,9 @@ fn help_teaches_by_example() {
         (&["preferences", "import", "--help"], "acme,activity,ann,weekly mon 08:00,Europe/Berlin"),
         (&["consent", "--help"], "tidings consent withdraw acme/activity/ann --by carol"),
         (&["config", "check", "--help"], "tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin"),
+        (&["report", "--help"], "tidings report --by type --since 7d"),
+        (&["webhooks", "test", "--help"], "tidings webhooks test own --url http://127.0.0.1:8080 --json"),
+        (&["dead-letters", "emit", "--help"], "tidings dead-letters emit sendgrid/9f86d081884c7d65"),
         (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),
     ] {
         let (code, out, _) = run(folder.path(), arguments, "");

@@ -2,16 +2,17 @@
 
 use serde_json::json;
 use tidings_activities::operations::dead_letters::{self, Error, Sent};
-use tidings_model::records::DeadLetterId;
+use tidings_model::{command::Order, records::DeadLetterId};
 
+use super::{id::LetterId, webhook};
 use crate::{Config, Storage, args::Reason, client, phrases::counted};
 
 /// The letter, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The letter
-    #[arg(value_name = "RUN_ID.SEQ")]
-    id: DeadLetterId,
+    #[arg(value_name = "ID")]
+    id: LetterId,
     #[command(flatten)]
     reason: Reason,
     /// Answer in JSON
@@ -25,9 +26,16 @@ pub struct Options {
 /// `by` or `why` will not do, or the store or Temporal does not answer.
 pub(super) async fn run(Options { id, reason, json: as_json }: Options, config: &Config) -> anyhow::Result<bool> {
     let order = reason.order()?;
+    match id {
+        LetterId::Events(id) => emit(&id, &order, as_json, config).await,
+        LetterId::Webhook(id) => webhook::emit(&id, &order, as_json, config).await,
+    }
+}
+
+async fn emit(id: &DeadLetterId, order: &Order, as_json: bool, config: &Config) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let client = client::connect(config).await?;
-    match dead_letters::emit(&*store, &client, &id, &order).await {
+    match dead_letters::emit(&*store, &client, id, order).await {
         Ok(Sent { events, retracts, keys }) => {
             let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
             let text = if as_json {

@@ -2,13 +2,40 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::records::{Cursor, DeadLetterFilter, DeadLetterPlace, DeadLetterRecord, Emitted, Page};
+use tidings_activities::operations::dead_letters::list::{EventsOf, Filter, Letter, Place, list};
+use tidings_model::records::{Cursor, DeadLetterRecord, Emitted, Page, WebhookLetterRecord};
 
-use crate::{Config, Storage, args::moment, commands::page, phrases::local};
+use crate::{
+    Config, Storage,
+    args::{moment, one_of},
+    commands::page,
+    phrases::local,
+};
+
+/// The source of dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Events,
+    Webhook,
+}
+
+impl Source {
+    const ALL: [Self; 2] = [Self::Events, Self::Webhook];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Webhook => "webhook",
+        }
+    }
+}
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
 pub struct Options {
+    /// Only letters of this source
+    #[arg(long, value_name = "SOURCE", value_parser = one_of(Source::ALL, Source::name))]
+    source: Option<Source>,
     /// Only letters to keys of this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
@@ -29,7 +56,7 @@ pub struct Options {
     limit: u32,
     /// Continues after the page that ended with this cursor
     #[arg(long, value_name = "CURSOR")]
-    after: Option<Cursor<DeadLetterPlace>>,
+    after: Option<Cursor<Place>>,
     /// Answer in JSON, one line each; the last line has the cursor, if another page follows
     #[arg(long)]
     json: bool,
@@ -40,19 +67,30 @@ pub struct Options {
 /// # Errors
 /// The store does not answer.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { tenant, digest_type, user, since, until, limit, after, json: as_json } = options;
-    let filter = DeadLetterFilter { tenant, digest_type, user, since, until, page: Page { limit, after } };
+    let Options { source, tenant, digest_type, user, since, until, limit, after, json: as_json } = options;
+    // A letter of a webhook names no key.
+    let of_keys = tenant.is_some() || digest_type.is_some() || user.is_some();
+    let events = (source != Some(Source::Webhook)).then_some(EventsOf { tenant, digest_type, user });
+    let webhooks = source != Some(Source::Events) && !of_keys;
+    let filter = Filter { events, webhooks, since, until, page: Page { limit, after } };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let listed = store.dead_letters(&filter).await?;
+    let listed = list(&*store, &filter).await?;
     page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
     Ok(true)
 }
 
-fn in_words(letter: &DeadLetterRecord) -> String {
-    let DeadLetterRecord { id, buried_at, reason, emitted, .. } = letter;
+fn in_words(letter: &Letter) -> String {
+    let (id, to, at, reason, emitted) = match letter {
+        Letter::Events(letter) => {
+            let DeadLetterRecord { id, buried_at, reason, emitted, .. } = letter;
+            (id.to_string(), letter.receiver(), *buried_at, reason, emitted)
+        }
+        Letter::Webhook(WebhookLetterRecord { id, relay, buried_at, reason, emitted, .. }) => {
+            (id.to_string(), format!("webhook of {relay}"), *buried_at, reason, emitted)
+        }
+    };
     let emitted = emitted.as_ref().map(|Emitted { at, by }| format!(", emitted by {by} at {}", local(*at)));
-    let to = letter.receiver();
-    format!("{id}  {}  {to}  {reason}{}", local(*buried_at), emitted.unwrap_or_default())
+    format!("{id}  {}  {to}  {reason}{}", local(at), emitted.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -72,11 +110,11 @@ mod tests {
             sha256: String::new(),
             emitted: None,
         };
-        let line = in_words(&letter);
+        let line = in_words(&Letter::Events(letter.clone()));
         assert!(line.starts_with("0192f0c1.7  ") && line.ends_with("  acme/activity/ann  is not JSON"), "{line}");
         letter.workflow_id = "order\u{1b}[2J".to_owned();
         letter.emitted = Some(Emitted { at: Timestamp::UNIX_EPOCH, by: "carol".to_owned() });
-        let line = in_words(&letter);
+        let line = in_words(&Letter::Events(letter));
         assert!(line.contains("  \"order\\u{1b}[2J\"  is not JSON, emitted by carol at "), "{line}");
     }
 }

@@ -1,17 +1,19 @@
 //! `tidings dead-letters show`: one dead letter.
 
-use std::{
-    fmt::Write as _,
-    io::{Write as _, stdout},
-};
+use std::io::{Write as _, stdout};
 
 use serde_json::json;
 use tidings_model::{
     decode::{Again, decode_again},
-    records::{DeadLetterId, DeadLetterRecord, Emitted, KeptLetter},
+    records::{DeadLetterRecord, Emitted, KeptLetter},
     without_addresses,
 };
 
+use super::{
+    id::LetterId,
+    lines::{BOLD, line},
+    webhook,
+};
 use crate::{
     Config, Storage,
     phrases::{counted, local},
@@ -21,8 +23,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The letter
-    #[arg(value_name = "RUN_ID.SEQ")]
-    id: DeadLetterId,
+    #[arg(value_name = "ID")]
+    id: LetterId,
     /// Print the kept bytes of the payload and nothing else; they may contain addresses
     #[arg(long)]
     payload: bool,
@@ -37,6 +39,10 @@ pub struct Options {
 /// The store does not answer, or standard output is closed.
 pub(super) async fn run(Options { id, payload, json: as_json }: Options, config: &Config) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let id = match id {
+        LetterId::Events(id) => id,
+        LetterId::Webhook(id) => return webhook::show(&*store, &id, payload, as_json, config).await,
+    };
     let Some(letter) = store.dead_letter(&id).await? else {
         anstream::eprintln!("there is no dead letter {id}; see tidings dead-letters list");
         return Ok(false);
@@ -62,12 +68,7 @@ fn in_json(letter: &KeptLetter) -> serde_json::Value {
 fn in_words(letter: &KeptLetter) -> String {
     let DeadLetterRecord { id, buried_at, reason, encoding, message_type, size, sha256, emitted, .. } = &letter.record;
     let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
-    let mut line = |name: &str, value: &str| {
-        if !value.is_empty() {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n  {name:<9} {value}");
-        }
-    };
+    let mut line = |name: &str, value: &str| line(&mut text, name, value);
     line("to", &letter.record.receiver());
     line("buried", &local(*buried_at));
     line("encoding", encoding);
@@ -88,5 +89,3 @@ fn contents(Again { events, retracts, keys }: &Again) -> String {
     let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
     format!("{events} and {retracts} to {}", keys.join(", "))
 }
-
-const BOLD: anstyle::Style = anstyle::Style::new().bold();

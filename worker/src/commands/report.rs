@@ -1,0 +1,164 @@
+//! `tidings report`: what became of messages, by type, template, relay or day.
+
+use jiff::{Timestamp, civil::Date};
+use serde_json::json;
+use tidings_model::report::{Bounced, By, ByWhom, Counts, Line, Question, Rates};
+
+use crate::{
+    Config, Storage,
+    args::{moment, one_of},
+};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tidings report                                the last 30 days, all together
+  tidings report --by type --since 7d
+  tidings report --by day --tenant acme --since 2026-11-01T00:00:00Z --until 2026-11-30T00:00:00Z --json
+
+A message counts on the day of UTC on which it was made, once for each kind of report. Messages that retention has deleted are
+counted, too. Delivered and bounced are shares of sent; complained, unsubscribed, opened and clicked are shares of delivered.
+Opens and clicks are those by people; +m are machines, and +? those of which the provider does not say.";
+
+/// The span, the tenant and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// A line for each of these
+    #[arg(long, value_name = "WHAT", value_parser = one_of(By::ALL, By::name))]
+    by: Option<By>,
+    /// Only this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// From the day of UTC of this time: RFC 3339, or a span before now as in `7d`
+    #[arg(long, value_name = "TIME", value_parser = moment, default_value = "30d")]
+    since: Timestamp,
+    /// Until the end of the day of this time [default: today]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// Answer in JSON, one line each
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let Options { by, tenant, since, until, json: as_json } = options;
+    let question = Question::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let counted = store.report(&question).await?;
+    let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| line(by, bucket, counts)).collect();
+    if !as_json && !lines.is_empty() {
+        anstream::println!("{}", row("", &HEADER.map(str::to_owned)));
+    }
+    for line in &lines {
+        anstream::println!("{}", if as_json { json!(line).to_string() } else { in_words(by, line) });
+    }
+    if lines.is_empty() {
+        anstream::eprintln!("no message was made in these days");
+    }
+    Ok(true)
+}
+
+/// The store has days as numbers since 1970.
+fn line(by: Option<By>, bucket: String, counts: Counts) -> Line {
+    let date = |days: &str| Timestamp::from_second(days.parse::<i64>().ok()?.checked_mul(86_400)?).ok();
+    let of = match by {
+        Some(By::Day) => date(&bucket).map_or(bucket, |midnight| utc_date(midnight).to_string()),
+        _ => bucket,
+    };
+    Line { of, counts, rates: counts.rates() }
+}
+
+fn utc_date(at: Timestamp) -> Date {
+    at.to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
+const HEADER: [&str; 8] =
+    ["sent", "delivered", "bounced", "never sent", "complained", "unsubscribed", "opened", "clicked"];
+
+fn in_words(by: Option<By>, Line { of, counts, rates }: &Line) -> String {
+    let name = match by {
+        Some(By::Type) if of.is_empty() => "(single messages)",
+        Some(By::Template) if of.is_empty() => "(ready parts)",
+        Some(By::Relay) if of.is_empty() => "(no relay)",
+        None => "all",
+        Some(_) => of,
+    };
+    let Counts { sent, delivered, bounced, never_sent, complained, unsubscribed, opened, clicked, .. } = *counts;
+    let Bounced { hard, soft, policy } = bounced;
+    let Rates { delivered_of_sent, bounced_of_sent, complained_of_delivered, .. } = *rates;
+    row(
+        name,
+        &[
+            sent.to_string(),
+            share(delivered, delivered_of_sent),
+            share(hard + soft + policy, bounced_of_sent),
+            never_sent.to_string(),
+            share(complained, complained_of_delivered),
+            share(unsubscribed, rates.unsubscribed_of_delivered),
+            by_whom(opened, rates.opened_of_delivered),
+            by_whom(clicked, rates.clicked_of_delivered),
+        ],
+    )
+}
+
+fn row(name: &str, cells: &[String; 8]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| format!(" {cell:>17}")).collect();
+    format!("{name:<24}{}", cells.concat()).trim_end().to_owned()
+}
+
+/// `12 3.4%`
+fn share(count: u64, rate: Option<f64>) -> String {
+    rate.map_or_else(|| count.to_string(), |rate| format!("{count} {:.1}%", 100.0 * rate))
+}
+
+/// `12 3.4% +5m +1?`
+fn by_whom(ByWhom { people, machines, unknown }: ByWhom, rate: Option<f64>) -> String {
+    let more = |count: u64, of: char| if count > 0 { format!(" +{count}{of}") } else { String::new() };
+    format!("{}{}{}", share(people, rate), more(machines, 'm'), more(unknown, '?'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts() -> Counts {
+        Counts {
+            sent: 200,
+            delivered: 190,
+            deferred: 1,
+            bounced: Bounced { hard: 4, soft: 1, policy: 1 },
+            never_sent: 2,
+            complained: 1,
+            unsubscribed: 0,
+            opened: ByWhom { people: 38, machines: 80, unknown: 1 },
+            clicked: ByWhom::default(),
+        }
+    }
+
+    #[test]
+    fn a_line_has_counts_with_their_shares() {
+        let shown = in_words(Some(By::Type), &line(Some(By::Type), String::new(), counts()));
+        let words: Vec<_> = shown.split_whitespace().collect();
+        let expected = "(single messages) 200 190 95.0% 6 3.0% 2 1 0.5% 0 0.0% 38 20.0% +80m +1? 0 0.0%";
+        assert_eq!(words.join(" "), expected);
+    }
+
+    #[test]
+    fn a_day_is_a_date_and_the_json_names_each_denominator() {
+        let line = line(Some(By::Day), "20411".to_owned(), counts());
+        assert_eq!(line.of, "2025-11-19");
+        let expected = json!({
+            "of": "2025-11-19", "sent": 200, "delivered": 190, "deferred": 1,
+            "bounced": {"hard": 4, "soft": 1, "policy": 1}, "never_sent": 2, "complained": 1, "unsubscribed": 0,
+            "opened": {"people": 38, "machines": 80, "unknown": 1}, "clicked": {"people": 0, "machines": 0, "unknown": 0},
+            "rates": {
+                "delivered_of_sent": 0.95, "bounced_of_sent": 0.03, "complained_of_delivered": 1.0 / 190.0,
+                "unsubscribed_of_delivered": 0.0, "opened_of_delivered": 0.2, "clicked_of_delivered": 0.0,
+            },
+        });
+        assert_eq!(json!(line), expected);
+    }
+}
