@@ -6,5 +6,6 @@ mod error;
 pub mod mime;
 pub mod render;
 pub mod smtp;
+pub mod words;
 
 pub use error::Error;

@@ -64,7 +64,7 @@ impl Sources {
     }
 
     fn embed(&mut self, folder: &Dir<'_>) {
-        for file in folder.files() {
+        for file in folder.files().filter(|file| is_read(file.path())) {
             if let (Some(name), Some(text)) = (file.path().to_str(), file.contents_utf8()) {
                 let source = Source { text: text.to_owned(), path: Path::new("embedded").join(name) };
                 self.0.insert(name.replace('\\', "/"), source);
@@ -83,7 +83,7 @@ impl Sources {
             let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if path.is_dir() && prefix.is_empty() && !file.starts_with('.') {
                 self.add_folder(&path, &format!("{file}/"))?;
-            } else if [".html", ".txt", ".json"].iter().any(|end| file.ends_with(end)) {
+            } else if is_read(&path) {
                 let text = fs::read_to_string(&path).map_err(failed(&path))?;
                 self.0.insert(format!("{prefix}{file}"), Source { text, path: path.clone() });
             }
@@ -95,4 +95,9 @@ impl Sources {
         let mut wanted = self.names().into_iter().flat_map(|name| PARTS.map(|part| format!("{name}/{part}")));
         wanted.find(|file| !self.0.contains_key(file))
     }
+}
+
+/// Reports if a file is of a template. The folder `words` has other files.
+fn is_read(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ["html", "txt", "json"].iter().any(|read| end == *read))
 }
