@@ -9,10 +9,10 @@ use temporalio_common::data_converters::RawValue;
 use tidings_model::{
     Key, MessageKey,
     command::Order,
-    delivery_events::WITHDRAW,
+    delivery_events::{GRANT, WITHDRAW},
     limits::Invalid,
     names::PREFERENCES_SIGNAL,
-    records::{AuditEntry, Preferences, PreferencesPut},
+    records::{AuditEntry, Preferences, PreferencesPut, Wish},
     rules::preference_check,
     settings::{DigestSettings, Settings},
 };
@@ -109,6 +109,27 @@ async fn put(
     }
 }
 
+/// Carries out all wishes of a recipient as one atomic step. Returns the keys that changed, or `None` and changes nothing if one of
+/// them is no longer as the recipient saw it. [`tell`] comes next for each key that changed.
+///
+/// # Errors
+/// Names the first field that is wrong, and what would be right; a digest type is not configured; or the store cannot answer.
+pub async fn wish(
+    store: &dyn Store,
+    settings: &Settings,
+    wishes: &[Wish],
+    why: &str,
+    now: Timestamp,
+) -> Result<Option<Vec<Key>>, Error> {
+    for Wish { key, preferences, .. } in wishes {
+        let (settings, before) = (digest(settings, key)?, store.facts(key).await?.preferences);
+        if before != *preferences {
+            preference_check::preferences(settings, &before, preferences, now)?;
+        }
+    }
+    Ok(store.put_wishes(wishes, now, why).await?)
+}
+
 /// Records whether the recipient wants this digest at all. [`tell`] comes next.
 ///
 /// # Errors
@@ -122,7 +143,7 @@ pub async fn consent(
     now: Timestamp,
 ) -> Result<(), Error> {
     digest(settings, key)?;
-    let action = if wanted { "grant consent" } else { WITHDRAW };
+    let action = if wanted { GRANT } else { WITHDRAW };
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
 

@@ -12,10 +12,12 @@ use uuid::Uuid;
 use crate::Error;
 use tidings_model::settings::{RecipientLinks, StreamName};
 
+mod body;
 mod header;
 #[cfg(test)]
 mod tests;
 
+pub use self::body::Body;
 use self::header::{address, host, label, one_line, opaque, raw};
 
 /// Limits of a subject and of a display name, in characters. They bound the header lines.

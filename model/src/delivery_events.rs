@@ -9,7 +9,7 @@ mod event;
 mod report;
 mod request;
 
-pub use effects::{Effects, Known, WITHDRAW, effects};
+pub use effects::{Effects, GRANT, Known, WITHDRAW, effects};
 pub use event::{DeliveryEvent, Reported, Which};
 pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
 pub use request::{LetterEmitted, OneTimeToken, RequestRecorded, Unusable, WebhookRequest};

@@ -36,23 +36,20 @@ impl Link {
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         let key = keys.first()?;
-        let purpose = self.purpose();
-        let head = [VERSION, key.id, purpose as u8];
-        let said = self.said();
-        let rest = match self {
-            Self::Unsubscribe { .. } => {
-                let mac = key.sign(purpose, &[&head, &said]);
-                [&said, &mac.as_ref()[..MAC_BYTES]].concat()
+        match self {
+            Self::Unsubscribe { .. } => signed_token(keys, Purpose::Unsubscribe, &self.said()),
+            Self::Suppress { .. } => {
+                let head = [VERSION, key.id, Purpose::Suppress as u8];
+                let sealed = key.seal(Purpose::Suppress, &head, &self.said())?;
+                Some(URL_SAFE_NO_PAD.encode([&head, &sealed[..]].concat()))
             }
-            Self::Suppress { .. } => key.seal(purpose, &head, &said)?,
-        };
-        Some(URL_SAFE_NO_PAD.encode([&head, &rest[..]].concat()))
+        }
     }
 
     /// Reads a token. `None` if none of the keys signed exactly these characters; nothing tells why.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let bytes = (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())??;
+        let bytes = decoded(token)?;
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let &[VERSION, id, purpose] = head else { return None };
         match purpose {
@@ -79,22 +76,53 @@ impl Link {
         }
     }
 
-    fn purpose(&self) -> Purpose {
+    fn said(&self) -> Vec<u8> {
         match self {
-            Self::Unsubscribe { .. } => Purpose::Unsubscribe,
-            Self::Suppress { .. } => Purpose::Suppress,
+            Self::Unsubscribe { key, message } => said(*message, &[&key.tenant, &key.digest_type, &key.user]),
+            Self::Suppress { tenant, address, message } => said(*message, &[tenant, address]),
         }
     }
+}
 
-    fn said(&self) -> Vec<u8> {
-        let texts = match self {
-            Self::Unsubscribe { key: Key { tenant, digest_type, user }, .. } => {
-                format!("{tenant}{SEPARATOR}{digest_type}{SEPARATOR}{user}")
-            }
-            Self::Suppress { tenant, address, .. } => format!("{tenant}{SEPARATOR}{address}"),
-        };
-        [self.message().as_bytes(), texts.as_bytes()].concat()
-    }
+/// Returns the bytes that say a message and texts.
+pub(crate) fn said(message: Uuid, texts: &[&str]) -> Vec<u8> {
+    [message.as_bytes(), texts.join(&SEPARATOR.to_string()).as_bytes()].concat()
+}
+
+/// Returns a token that says `said` in the clear. `None`: there is no key that signs.
+pub(crate) fn signed_token(keys: &LinkKeys, purpose: Purpose, said: &[u8]) -> Option<String> {
+    let key = keys.first()?;
+    let head = [VERSION, key.id, purpose as u8];
+    let mac = key.sign(purpose, &[&head, said]);
+    Some(URL_SAFE_NO_PAD.encode([&head, said, &mac.as_ref()[..MAC_BYTES]].concat()))
+}
+
+/// Reads a token that says a message and `N` texts in the clear. `None` if none of the keys signed exactly these characters for
+/// this purpose.
+pub(crate) fn verified_token<const N: usize>(
+    keys: &LinkKeys,
+    purpose: Purpose,
+    token: &str,
+) -> Option<(Uuid, [String; N])> {
+    let bytes = decoded(token)?;
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let &[VERSION, id, byte] = head else { return None };
+    let mut keys = keys.with_id(id).filter(|_| byte == purpose as u8);
+    keys.find_map(|key| verified(key, purpose, head, rest))
+}
+
+fn decoded(token: &str) -> Option<Vec<u8>> {
+    (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())?
+}
+
+fn verified<const N: usize>(
+    key: &link_keys::Key,
+    purpose: Purpose,
+    head: &[u8],
+    rest: &[u8],
+) -> Option<(Uuid, [String; N])> {
+    let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
+    if key.signed(purpose, &[head, said], mac) { texts(said) } else { None }
 }
 
 /// Never shows an address.
@@ -108,11 +136,7 @@ impl fmt::Debug for Link {
 }
 
 fn unsubscription(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
-    let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
-    if !key.signed(Purpose::Unsubscribe, &[head, said], mac) {
-        return None;
-    }
-    let (message, [tenant, digest_type, user]) = texts(said)?;
+    let (message, [tenant, digest_type, user]) = verified(key, Purpose::Unsubscribe, head, rest)?;
     Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message })
 }
 

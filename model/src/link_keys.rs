@@ -47,6 +47,10 @@ pub enum Purpose {
     Unsubscribe = b'u',
     /// An unsubscription of an address from single bulk messages: in a link.
     Suppress = b's',
+    /// The page on which a recipient chooses: in a link.
+    Preferences = b'p',
+    /// A message in the browser: in a link.
+    View = b'v',
 }
 
 /// The keys: the first one signs, and all verify.

@@ -98,6 +98,18 @@ pub struct Preferences {
     pub paused_until: Option<Timestamp>,
 }
 
+/// A recipient's choices for one digest type, and the facts on which the recipient chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub key: Key,
+    /// [`Facts::revision`] as the recipient saw it.
+    pub seen_revision: u64,
+    /// [`Facts::consent`] as the recipient saw it.
+    pub seen_consent: bool,
+    pub preferences: Preferences,
+    pub consent: bool,
+}
+
 /// All that plan and admission ask about a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Facts {

@@ -8,6 +8,7 @@ pub mod effective;
 pub mod frequency;
 mod in_force;
 pub(crate) mod offered_cadences;
+pub mod open_window;
 pub mod pause;
 pub mod plan;
 pub mod preference_check;

@@ -8,16 +8,18 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    Cadence, Key, Link, Quiet,
+    Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
     link_keys::{LinkKeys, Purpose},
     rules::offered_cadences::Choices,
 };
 
+mod brand;
 pub(crate) mod cap;
 pub(crate) mod frequency;
 mod pages;
 pub(crate) mod streams;
 
+pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
@@ -34,6 +36,8 @@ pub struct Settings {
     pub digests: BTreeMap<String, DigestSettings>,
     /// By tenant and digest type: settings that replace those of `digests`.
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
+    /// The looks of recipients' pages, by tenant.
+    pub brands: BTreeMap<String, Brand>,
     /// Limit on a recipient's digests over all digest types (rule 13).
     pub cap: Option<Cap>,
     /// Treatment of a window that the cap holds back.
@@ -59,6 +63,7 @@ impl Settings {
         Self {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            brands: BTreeMap::new(),
             cap: None,
             capped: OverLimit::default(),
             soft_bounces: Self::SOFT_BOUNCES,
@@ -85,9 +90,17 @@ impl Settings {
             let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
             format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
         });
-        let chooses = matches!(link, Link::Unsubscribe { .. });
-        let preferences_url = preferences.as_ref().filter(|_| chooses).map(|page| page.filled(link, user, &token));
-        RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url }
+        let preferences_url = match link {
+            Link::Unsubscribe { key, message } => {
+                let own = preferences.as_ref().map(|page| page.filled(link, user, &token));
+                let page = PreferencesLink { key: key.clone(), message: *message };
+                own.or_else(|| Some(format!("{}/p/{}", public_url.as_ref()?, page.token(keys)?)))
+            }
+            Link::Suppress { .. } => None,
+        };
+        let view = ViewLink { tenant: link.tenant().to_owned(), message: link.message() };
+        let view_url = public_url.as_ref().and_then(|url| Some(format!("{url}/v/{}", view.token(keys)?)));
+        RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url, view_url }
     }
 
     /// Default of `soft_bounces`.
@@ -171,6 +184,12 @@ pub struct DigestSettings {
     pub max_events: Option<u32>,
     /// Target of the link "and N more".
     pub more_url: Option<String>,
+    /// The name that recipients read; `None`: the digest type's own.
+    pub title: Option<String>,
+    /// A sentence for recipients about what the digest has.
+    pub description: Option<String>,
+    /// Categories that recipients may turn off, each with the name that they read.
+    pub categories: BTreeMap<String, String>,
 }
 
 impl DigestSettings {
@@ -195,6 +214,9 @@ impl DigestSettings {
             max_items: Self::MAX_ITEMS,
             max_events: None,
             more_url: None,
+            title: None,
+            description: None,
+            categories: BTreeMap::new(),
         }
     }
 }

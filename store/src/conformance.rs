@@ -94,6 +94,8 @@ conformance! {
         of_two_editors_the_second_hears_of_the_first,
         of_many_changes_of_preferences_at_once_each_has_a_revision_of_its_own,
         consent_is_per_key_and_audited_when_it_changes,
+        wishes_of_a_recipient_come_true_together_or_not_at_all,
+        of_two_wishes_at_once_one_comes_true,
         a_command_is_audited_once_however_often_it_is_told,
         a_suppression_ignores_spelling_and_stays_within_its_tenant,
         an_operators_suppression_is_audited_once_without_the_address,

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient},
+    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient, Wish},
 };
 
 use crate::Result;
@@ -24,6 +24,11 @@ pub trait Directory: Send + Sync + 'static {
         expected: Option<u64>,
         entry: &AuditEntry,
     ) -> Result<PreferencesPut>;
+
+    /// Carries out all wishes of a recipient in one transaction, and audits each change. Returns the
+    /// keys whose preferences or consent changed, or `None` and writes nothing if one of them is no longer as the recipient saw it. A
+    /// wish that is true already changes nothing and never conflicts, so that a repeated call answers like the first.
+    async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
 
     /// Records the recipient's consent to a digest type. A change is audited.
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;

@@ -36,6 +36,9 @@ pub trait Outbox: Send + Sync + 'static {
     /// Reads a message of a digest or a single one.
     async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
 
+    /// Reads the bytes of a tenant's message; `None` if the tenant has no such message, or no longer.
+    async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>>;
+
     /// Lists messages, the latest first.
     async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>>;
 }

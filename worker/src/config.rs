@@ -13,9 +13,10 @@ use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::Signers;
 use tidings_model::{
     inbox::Limits,
-    settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
+    settings::{self, Brand, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
 };
 
+mod brand;
 mod digest;
 mod dkim;
 mod file;
@@ -78,6 +79,8 @@ pub struct Config {
     pub digests: BTreeMap<String, DigestSettings>,
     /// The digest types that differ for a tenant, by tenant.
     pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
+    /// The looks of recipients' pages, by tenant.
+    pub brands: BTreeMap<String, Brand>,
     /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
     /// The treatment of a window that the cap holds back.
@@ -150,6 +153,7 @@ impl Config {
         Settings {
             digests: self.digests.clone(),
             tenants: self.tenants.clone(),
+            brands: self.brands.clone(),
             cap: self.cap,
             capped: self.capped,
             soft_bounces: self.soft_bounces,

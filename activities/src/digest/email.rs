@@ -108,8 +108,8 @@ impl Email<'_> {
         let settings = deps.digest(&window.key)?;
         let Effective { cadence, zone, .. } = Effective::new(settings, facts);
         let cadence = cadence.to_string();
-        let RecipientLinks { unsubscribe_url, preferences_url, .. } = links.clone();
-        let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url };
+        let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
+        let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
         let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
         deps.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
     }

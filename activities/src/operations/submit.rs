@@ -280,7 +280,8 @@ impl Making<'_> {
         match &self.submission.content {
             Content::Template { name, variables } => {
                 at_most("variables", Value::Object(variables.clone()).to_string().len(), VARIABLES_BYTES)?;
-                let links = Links { unsubscribe_url: links.unsubscribe_url.clone(), ..Links::default() };
+                let RecipientLinks { unsubscribe_url, view_url, .. } = links.clone();
+                let links = Links { unsubscribe_url, view_url, ..Links::default() };
                 let mail = self.renderer.message(name, variables, recipient, &links)?;
                 Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
             }

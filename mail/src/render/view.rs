@@ -44,6 +44,9 @@ pub struct Links {
     /// The page on which the recipient changes the cadence.
     #[serde(default)]
     pub preferences_url: Option<String>,
+    /// The message in the browser.
+    #[serde(default)]
+    pub view_url: Option<String>,
 }
 
 impl Links {
@@ -54,6 +57,7 @@ impl Links {
             more_url: safe(&self.more_url),
             unsubscribe_url: safe(&self.unsubscribe_url),
             preferences_url: safe(&self.preferences_url),
+            view_url: safe(&self.view_url),
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::{
 
 /// Action in the audit trail: the recipient no longer wants a digest type.
 pub const WITHDRAW: &str = "withdraw consent";
+/// The action of the audit trail when a recipient wants a digest type again.
+pub const GRANT: &str = "grant consent";
 
 /// The context of a new delivery event.
 pub struct Known<'a> {

@@ -16,7 +16,7 @@ pub struct Pages {
     pub public_url: Option<String>,
     /// A page of the team's own on which recipients unsubscribe, instead of the gateway's.
     pub unsubscribe: Option<PageUrl>,
-    /// A page of the team's own on which recipients choose.
+    /// A page of the team's own on which recipients choose, instead of the gateway's.
     pub preferences: Option<PageUrl>,
 }
 
@@ -38,6 +38,8 @@ pub struct RecipientLinks {
     pub unsubscribe_mailto: Option<String>,
     /// The page on which the recipient chooses.
     pub preferences_url: Option<String>,
+    /// The message in the browser.
+    pub view_url: Option<String>,
 }
 
 impl PageUrl {
@@ -86,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Key,
+        Key, PreferencesLink, ViewLink,
         link_keys::{Purpose, Token},
         settings::{ReturnPath, Sender, Settings, Stream, StreamName, Streams},
     };
@@ -142,6 +144,13 @@ mod tests {
         let token = url.strip_prefix("https://mail.example/u/").unwrap();
         assert!(Link::read(ours.link_keys.as_ref().unwrap(), token) == Some(ann.clone()));
         assert_eq!(links(&ours, &ann).unsubscribe_mailto, None);
+        let keys = ours.link_keys.as_ref().unwrap();
+        let url = links(&ours, &ann).preferences_url.unwrap();
+        let page = PreferencesLink::read(keys, url.strip_prefix("https://mail.example/p/").unwrap()).unwrap();
+        assert!(page.key.user == "ann" && page.message == ann.message());
+        let url = links(&ours, &ann).view_url.unwrap();
+        let view = ViewLink::read(keys, url.strip_prefix("https://mail.example/v/").unwrap()).unwrap();
+        assert!(view.tenant == "acme" && view.message == ann.message());
         let unsigned = Settings { link_keys: None, ..ours };
         assert!(links(&unsigned, &ann) == RecipientLinks::default());
         assert!(links(&settings(Pages::default(), true), &ann) == RecipientLinks::default());

@@ -1,6 +1,7 @@
 use futures::future::join_all;
 use tidings_model::{
-    records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter},
+    Key,
+    records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
     step::{AuditInput, Note},
 };
 
@@ -112,6 +113,50 @@ pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
     let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
                 WHERE user_id = 'ann' AND actor = 'recipient' AND action = 'unsubscribe' AND why = 'one click'";
     assert_eq!(bench.value(rows).await, "3");
+}
+
+fn wish(digest_type: &str, seen_revision: u64, category: &str, consent: bool) -> Wish {
+    let key = Key { digest_type: digest_type.into(), ..key("ann") };
+    Wish { key, seen_revision, seen_consent: true, preferences: off(category), consent }
+}
+
+pub async fn wishes_of_a_recipient_come_true_together_or_not_at_all(bench: &Bench) {
+    let put =
+        async |wishes: &[Wish], seconds| bench.store.put_wishes(wishes, at(seconds), "from a page").await.unwrap();
+    let first = [wish("activity", 0, "share", true), wish("alerts", 0, "low", false)];
+    let keys: Vec<_> = first.iter().map(|wish| wish.key.clone()).collect();
+    for changed in [keys.clone(), Vec::new()] {
+        assert_eq!(put(&first, 1).await, Some(changed), "again nothing changes");
+    }
+    let facts = async |key| bench.store.facts(key).await.unwrap();
+    let (activity, alerts) = (facts(&keys[0]).await, facts(&keys[1]).await);
+    assert!(activity.preferences == off("share") && activity.consent && activity.revision == 1);
+    assert!(alerts.preferences == off("low") && !alerts.consent && alerts.revision == 1);
+    // The second tab saw neither change.
+    let stale = [
+        [wish("activity", 1, "like", true), wish("alerts", 0, "high", false)],
+        [wish("activity", 1, "like", true), wish("alerts", 1, "high", true)],
+    ];
+    for wishes in stale {
+        assert_eq!(put(&wishes, 2).await, None);
+        assert!(facts(&keys[0]).await == activity && facts(&keys[1]).await == alerts);
+    }
+    let again = Wish { seen_consent: false, ..wish("alerts", 1, "low", true) };
+    assert_eq!(put(&[again], 3).await, Some(vec![keys[1].clone()]));
+    assert!(facts(&keys[1]).await.consent);
+    let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
+                WHERE user_id = 'ann' AND actor = 'recipient' AND why = 'from a page'";
+    assert_eq!(bench.value(rows).await, "4", "two of preferences and two of consent");
+}
+
+pub async fn of_two_wishes_at_once_one_comes_true(bench: &Bench) {
+    for revision in 0..5 {
+        let wishes =
+            ["one", "two"].map(|category| [wish("activity", revision, &format!("{category} {revision}"), true)]);
+        let puts = wishes.iter().map(|wishes| bench.store.put_wishes(wishes, at(1), "from a page"));
+        let answers: Vec<_> = join_all(puts).await.into_iter().map(|answer| answer.unwrap().is_some()).collect();
+        assert!(answers == [true, false] || answers == [false, true], "{answers:?}");
+    }
 }
 
 pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {

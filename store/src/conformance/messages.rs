@@ -110,6 +110,8 @@ pub async fn the_first_message_of_a_key_wins_within_its_tenant(bench: &Bench) {
         let expected = single(tenant, "k", body);
         let record = bench.store.message(expected.id).await.unwrap().unwrap();
         assert_eq!(record.origin, expected.origin);
+        let bytes = async |tenant| bench.store.message_bytes(tenant, expected.id).await.unwrap();
+        assert_eq!((bytes(tenant).await, bytes("nobody").await), (Some(expected.bytes.clone()), None));
         match bench.store.begin_attempt(expected.id, "relay", at(200)).await.unwrap() {
             AttemptStart::Proceed { message, .. } => assert!(*message == expected),
             AttemptStart::Closed(closed) => panic!("{closed:?}"),

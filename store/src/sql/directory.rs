@@ -11,9 +11,12 @@ use serde::Serialize;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::Key;
+use tidings_model::delivery_events::{GRANT, WITHDRAW};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
-use tidings_model::records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reason, Recipient};
+use tidings_model::records::{
+    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reason, Recipient, Wish,
+};
 use tracing::instrument;
 
 /// `$1` JSON array of recipients, `$2` now.
@@ -154,6 +157,25 @@ impl<D: Dialect> Directory for Sql<D> {
         .await
     }
 
+    #[instrument(level = "debug", skip_all, fields(count = wishes.len()), err(level = "debug"))]
+    async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            let mut changed = Vec::new();
+            for wish in wishes {
+                match Self::make_true(&mut tx, wish, now, why).await? {
+                    Some(true) => changed.push(wish.key.clone()),
+                    Some(false) => {}
+                    // The transaction ends without a commit.
+                    None => return Ok(None),
+                }
+            }
+            tx.commit().await?;
+            Ok(Some(changed))
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
         within_timeout(async {
@@ -207,6 +229,35 @@ impl<D: Dialect> Sql<D> {
             Self::audit_change(connection, key, None, entry).await?;
         }
         Ok(changed)
+    }
+
+    /// Reports if the wish changed something; `None`: the recipient saw other facts.
+    async fn make_true(connection: &mut D::Connection, wish: &Wish, now: Timestamp, why: &str) -> Result<Option<bool>> {
+        let Wish { key, seen_revision, seen_consent, preferences, consent } = wish;
+        let entry = |action: &str| AuditEntry {
+            at: now,
+            actor: Actor::Recipient,
+            action: action.to_owned(),
+            why: why.to_owned(),
+        };
+        let row = Self::expected_row(connection, key, Some(*seen_revision)).await?;
+        let seen = Self::facts_of(connection, key).await?;
+        if (&seen.preferences, seen.consent) == (preferences, *consent) {
+            return Ok(Some(false));
+        }
+        if (seen.revision, seen.consent) != (*seen_revision, *seen_consent) {
+            return Ok(None);
+        }
+        let Some(row) = row else { return Ok(None) };
+        let chooses = seen.preferences != *preferences;
+        if chooses && !Self::write_preferences(connection, key, preferences, row, &entry("preferences")).await? {
+            return Ok(None);
+        }
+        if consent != seen_consent {
+            let action = if *consent { GRANT } else { WITHDRAW };
+            Self::change_consent(connection, key, *consent, Timestamp::MAX, &entry(action)).await?;
+        }
+        Ok(Some(chooses || consent != seen_consent))
     }
 
     /// Unless it changed after `since`.

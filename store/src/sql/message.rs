@@ -35,6 +35,9 @@ macro_rules! message_columns {
 
 pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
 
+/// `$1` tenant, `$2` id.
+pub const MESSAGE_BYTES: &str = "SELECT bytes FROM messages WHERE tenant = $1 AND id = $2";
+
 /// `$1` tenant and `$2` state, or empty for all; `$3` limit.
 pub const MESSAGES: &str = concat!(
     message_columns!(),

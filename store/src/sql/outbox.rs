@@ -1,7 +1,7 @@
 //! Messages, each with its final bytes.
 
 use super::dialect::Dialect;
-use super::message::{MESSAGE_RECORD, MESSAGES, OriginRow, RecordRow};
+use super::message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, OriginRow, RecordRow};
 use super::{Sql, no_nul, within_timeout};
 use crate::{Outbox, Result};
 use async_trait::async_trait;
@@ -111,6 +111,16 @@ impl<D: Dialect> Outbox for Sql<D> {
             let statement = query_as(MESSAGE_RECORD).bind(message.to_string());
             let row: Option<RecordRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(MessageRecord::from))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant, message = %message), err(level = "debug"))]
+    async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>> {
+        within_timeout(async {
+            let statement = query_as(MESSAGE_BYTES).bind(tenant.to_owned()).bind(message.to_string());
+            let row: Option<(Vec<u8>,)> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
+            Ok(row.map(|(bytes,)| bytes))
         })
         .await
     }

@@ -31,7 +31,7 @@ use tidings_model::{
         KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
         Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
         RenderedClaim, RowPlace, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter, WebhookLetterId,
-        WebhookLetterPlace, WebhookLetterRecord,
+        WebhookLetterPlace, WebhookLetterRecord, Wish,
     },
     report::{Counts, Question},
     retention::{Cutoff, Purged},
@@ -191,6 +191,7 @@ impl Breakers for BuggyStore {
 forward! { Directory {
     fn put_recipients(recipients: &[Recipient], now: Timestamp) -> Vec<PersonId>;
     fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
+    fn put_wishes(wishes: &[Wish], now: Timestamp, why: &str) -> Option<Vec<Key>>;
     fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();
     fn facts(key: &Key) -> Facts;
 } }
@@ -234,6 +235,7 @@ forward! { Outbox {
     fn shrink_message(message: &Message, number: u32) -> bool;
     fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
     fn message(message: Uuid) -> Option<MessageRecord>;
+    fn message_bytes(tenant: &str, message: Uuid) -> Option<Vec<u8>>;
     fn messages(filter: &MessageFilter) -> Vec<MessageRecord>;
 } }
 

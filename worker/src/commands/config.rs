@@ -171,9 +171,18 @@ struct RetentionView<'a> {
     archive: Option<&'a Path>,
 }
 
-/// All that is in force for a tenant's digest types, taken over or not.
+/// The looks of a tenant's pages, and all that is in force for its digest types, taken over or not.
 #[derive(Serialize)]
 struct TenantView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logo_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    colour: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locale: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     digest: DigestsView<'a>,
 }
 
@@ -227,9 +236,15 @@ struct DigestView<'a> {
     max_events: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
     choices: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     delay: BTreeMap<&'a str, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    categories: BTreeMap<&'a str, &'a str>,
 }
 
 /// Not of `tidings.toml`, but of Temporal's environment variables and file.
@@ -262,11 +277,7 @@ impl<'a> ConfigView<'a> {
             },
             retention: RetentionView::new(&config.retention),
             digest: digest_views(&config.digests),
-            tenant: config
-                .tenants
-                .iter()
-                .map(|(name, own)| (name.as_str(), TenantView { digest: digest_views(own) }))
-                .collect(),
+            tenant: tenant_views(config),
             temporal: TemporalView {
                 address: config.temporal.address(),
                 namespace: config.temporal.namespace(),
@@ -288,6 +299,23 @@ impl<'a> RetentionView<'a> {
             archive: settings.archive.as_ref().map(Archive::folder),
         }
     }
+}
+
+fn tenant_views(config: &Config) -> BTreeMap<&str, TenantView<'_>> {
+    let names = config.tenants.keys().chain(config.brands.keys());
+    names
+        .map(|name| {
+            let brand = config.brands.get(name);
+            let view = TenantView {
+                name: brand.and_then(|brand| brand.name.as_deref()),
+                logo_url: brand.and_then(|brand| brand.logo_url.as_deref()),
+                colour: brand.and_then(|brand| brand.colour).map(|colour| colour.to_string()),
+                locale: brand.and_then(|brand| brand.locale.as_deref()),
+                digest: config.tenants.get(name).map(digest_views).unwrap_or_default(),
+            };
+            (name.as_str(), view)
+        })
+        .collect()
 }
 
 fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> DigestsView<'_> {
@@ -331,8 +359,11 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             max_items: digest.max_items,
             max_events: digest.max_events,
             more_url: digest.more_url.as_deref(),
+            title: digest.title.as_deref(),
+            description: digest.description.as_deref(),
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
+            categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
         }
     }
 }

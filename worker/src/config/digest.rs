@@ -14,6 +14,7 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
+    brand,
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
     suggest::nearest,
@@ -41,6 +42,10 @@ pub(super) struct RawDigest {
     max_items: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
     more_url: Option<Spanned<String>>,
+    title: Option<Spanned<String>>,
+    description: Option<Spanned<String>>,
+    #[serde(default)]
+    categories: BTreeMap<String, Spanned<String>>,
 }
 
 impl RawDigest {
@@ -67,6 +72,9 @@ impl RawDigest {
             max_items: self.max_items.or(base.max_items),
             max_events: self.max_events.or(base.max_events),
             more_url: self.more_url.or(base.more_url),
+            title: self.title.or(base.title),
+            description: self.description.or(base.description),
+            categories: base.categories.into_iter().chain(self.categories).collect(),
         }
     }
 
@@ -90,6 +98,13 @@ impl RawDigest {
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
         let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
         let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
+        let title = checks.value(&key("title"), self.title.as_ref(), brand::name);
+        let description = checks.value(&key("description"), self.description.as_ref(), brand::sentence);
+        let categories = self.categories.iter().map(|(category, title)| {
+            let key = key(&format!("categories.{category}"));
+            Some((category.clone(), checks.value(&key, Some(title), brand::name)?))
+        });
+        let categories = categories.collect::<Vec<_>>();
         Some(DigestSettings {
             cadence: cadence?,
             delay: delay.into_iter().collect::<Option<_>>()?,
@@ -105,6 +120,9 @@ impl RawDigest {
             max_items: max_items.unwrap_or(DigestSettings::MAX_ITEMS),
             max_events,
             more_url,
+            title,
+            description,
+            categories: categories.into_iter().collect::<Option<_>>()?,
         })
     }
 }

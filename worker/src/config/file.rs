@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use tidings_model::{
     names,
-    settings::{Cap, Settings},
+    settings::{Brand, Cap, Settings},
     words,
 };
 use toml::Spanned;
@@ -96,6 +96,8 @@ impl RawConfig {
         let tenants =
             self.tenant.iter().map(|(name, raw)| Some((name.clone(), raw.check(name, &self.digest, checks)?)));
         let tenants: Vec<_> = tenants.collect();
+        let brands = self.tenant.iter().map(|(name, raw)| (name.clone(), raw.brand(name, checks)));
+        let brands = brands.filter(|(_, brand)| *brand != Brand::default()).collect();
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
@@ -115,6 +117,7 @@ impl RawConfig {
             dkim: dkim?,
             digests: digests.into_iter().collect::<Option<_>>()?,
             tenants: tenants.into_iter().collect::<Option<_>>()?,
+            brands,
             cap,
             capped: capped.unwrap_or_default(),
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),

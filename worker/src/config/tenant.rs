@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tidings_model::settings::DigestSettings;
+use tidings_model::settings::{Brand, DigestSettings};
 use toml::Spanned;
 
 use super::{
+    brand,
     digest::{self, RawDigest},
     list::SpannedList,
     problem::{Checks, Problem},
@@ -22,11 +23,26 @@ pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 pub(super) struct RawTenant {
     zone: Option<Spanned<String>>,
     quiet: Option<SpannedList>,
+    name: Option<Spanned<String>>,
+    logo_url: Option<Spanned<String>>,
+    colour: Option<Spanned<String>>,
+    locale: Option<Spanned<String>>,
     #[serde(default)]
     digest: RawDigests,
 }
 
 impl RawTenant {
+    /// Checks how the tenant's pages look.
+    pub fn brand(&self, tenant: &str, checks: &mut Checks<'_>) -> Brand {
+        let key = |key: &str| format!("tenant.{tenant}.{key}");
+        Brand {
+            name: checks.value(&key("name"), self.name.as_ref(), brand::name),
+            logo_url: checks.value(&key("logo_url"), self.logo_url.as_ref(), brand::logo_url),
+            colour: checks.value(&key("colour"), self.colour.as_ref(), brand::colour),
+            locale: checks.value(&key("locale"), self.locale.as_ref(), brand::locale),
+        }
+    }
+
     /// Checks the tenant's digest types and returns those that differ from the general ones.
     pub fn check(
         &self,

@@ -1,0 +1,131 @@
+//! Links to pages about a recipient or a message. Each has a purpose of its own: a token of one page opens no other, and a
+//! token that unsubscribes opens none (rule 42).
+
+use uuid::Uuid;
+
+use crate::{
+    Key,
+    limits::id,
+    link::{said, signed_token, verified_token},
+    link_keys::{LinkKeys, Purpose},
+};
+
+/// A link to the page on which a recipient chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreferencesLink {
+    /// The recipient, and the digest type of the message with the link.
+    pub key: Key,
+    /// The message with the link.
+    pub message: Uuid,
+}
+
+/// A link to a message in the browser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewLink {
+    /// The tenant of the message.
+    pub tenant: String,
+    /// The message, which has the link itself.
+    pub message: Uuid,
+}
+
+impl PreferencesLink {
+    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        let Key { tenant, digest_type, user } = &self.key;
+        signed_token(keys, Purpose::Preferences, &said(self.message, &[tenant, digest_type, user]))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant, digest_type, user]) = verified_token(keys, Purpose::Preferences, token)?;
+        Some(Self { key: Key::new(tenant, digest_type, user).ok()?, message })
+    }
+}
+
+impl ViewLink {
+    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        signed_token(keys, Purpose::View, &said(self.message, &[&self.tenant]))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant]) = verified_token(keys, Purpose::View, token)?;
+        id("tenant", &tenant).ok()?;
+        Some(Self { tenant, message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
+    use super::*;
+    use crate::Link;
+
+    const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+
+    fn keys(text: &str) -> LinkKeys {
+        text.parse().unwrap()
+    }
+
+    fn ann() -> Key {
+        Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
+    }
+
+    fn preferences() -> PreferencesLink {
+        PreferencesLink { key: ann(), message: Uuid::from_u128(7) }
+    }
+
+    fn view() -> ViewLink {
+        ViewLink { tenant: "acme".into(), message: Uuid::from_u128(7) }
+    }
+
+    #[test]
+    fn a_token_opens_only_the_page_it_was_signed_for() {
+        let keys = keys(OLD);
+        let unsubscribe = Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+        let (preferences, view) = (preferences().token(&keys).unwrap(), view().token(&keys).unwrap());
+        for (token, opens) in
+            [(&unsubscribe, [true, false, false]), (&preferences, [false, true, false]), (&view, [false, false, true])]
+        {
+            let read = [
+                Link::read(&keys, token).is_some(),
+                PreferencesLink::read(&keys, token).is_some(),
+                ViewLink::read(&keys, token).is_some(),
+            ];
+            assert_eq!(read, opens);
+        }
+    }
+
+    #[test]
+    fn every_key_verifies_and_another_does_not() {
+        let both = keys(&format!("{NEW} {OLD}"));
+        let (old, new) = (preferences().token(&keys(OLD)).unwrap(), preferences().token(&both).unwrap());
+        for token in [&old, &new] {
+            assert_eq!(PreferencesLink::read(&both, token), Some(preferences()));
+        }
+        assert_eq!(PreferencesLink::read(&keys(NEW), &old), None);
+        assert_eq!(ViewLink::read(&keys(NEW), &view().token(&both).unwrap()), Some(view()));
+    }
+
+    #[test]
+    fn every_changed_bit_and_every_cut_is_refused() {
+        let keys = keys(OLD);
+        let token = preferences().token(&keys).unwrap();
+        let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(PreferencesLink::read(&keys, &URL_SAFE_NO_PAD.encode(changed)), None, "bit {bit}");
+        }
+        for cut in 0..token.len() {
+            assert_eq!(PreferencesLink::read(&keys, &token[..cut]), None, "cut {cut}");
+        }
+    }
+}
