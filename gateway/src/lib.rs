@@ -10,12 +10,14 @@ pub mod inbox;
 pub mod metrics;
 mod one_click;
 mod page;
+mod preferences;
 pub mod problem;
 pub mod request_body;
 pub mod routes;
 pub mod server;
 mod state;
 mod unsubscribe;
+mod view;
 pub mod webhooks;
 
 pub use client_address::Networks;

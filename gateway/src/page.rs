@@ -1,75 +1,130 @@
-//! The pages of an unsubscribe link. They work without script, in light and dark, and at any width.
+//! The pages of recipients. They work without script, in light and dark, at any width, and in either direction.
 
 use std::sync::LazyLock;
 
 use axum::{
+    extract::RawQuery,
     http::{HeaderValue, StatusCode, header},
     response::{Html, IntoResponse as _, Response},
 };
 use serde::Serialize;
 use tera::{Context, Tera};
+use tidings_mail::words::Phrases;
+use tidings_model::settings::Colour;
+use url::Url;
 
-use crate::problem::Problem;
+use crate::{State, problem::Problem};
 
-/// The policy of a page: its own stylesheet and its own form.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-);
+/// The policy of a page: its own stylesheet and its own form. The origin of a logo comes on top.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// Browsers may keep the stylesheet for an hour.
 const STYLE_AGE: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+/// Seconds after which a page that cannot be made may be asked for again.
+const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("60");
 
 static TEMPLATES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
     let mut tera = Tera::default();
     tera.add_raw_templates([
         ("frame.html", include_str!("pages/frame.html")),
         ("unsubscribe.html", include_str!("pages/unsubscribe.html")),
-        ("unsubscribed.html", include_str!("pages/unsubscribed.html")),
+        ("text.html", include_str!("pages/text.html")),
+        ("preferences.html", include_str!("pages/preferences.html")),
     ])?;
     Ok(tera)
 });
 
-/// The subject of a page.
+/// The parts that all pages of a tenant's recipients have.
 #[derive(Debug, Serialize)]
-pub(crate) struct About {
+pub(crate) struct Frame {
+    /// The tag of the language.
+    lang: String,
+    /// `ltr` or `rtl`.
+    dir: String,
     /// The name of the sender; may be empty.
     pub sender: String,
-    /// The digest type; `None`: single bulk messages.
-    pub digest_type: Option<String>,
-    /// The recipient's address in part, if it is known.
-    pub address: Option<String>,
+    logo_url: Option<String>,
+    /// Six digits.
+    colour: Option<String>,
 }
 
-/// The page with the form.
-pub(crate) fn unsubscribe(about: &About) -> Response {
-    page("unsubscribe.html", about)
+/// A heading and a text.
+#[derive(Serialize)]
+struct Text {
+    title: String,
+    text: String,
 }
 
-/// The page after the click.
-pub(crate) fn unsubscribed(about: &About) -> Response {
-    page("unsubscribed.html", about)
+#[derive(Serialize)]
+struct Page<'a, V> {
+    #[serde(flatten)]
+    frame: &'a Frame,
+    #[serde(flatten)]
+    view: &'a V,
 }
 
-/// The stylesheet of all pages.
-pub(crate) async fn style() -> Response {
+impl Frame {
+    /// The frame of a tenant's pages in this language.
+    pub fn new(state: &State, tenant: &str, phrases: Phrases<'_>) -> Self {
+        let brand = state.settings.brands.get(tenant);
+        let sender = brand.and_then(|brand| brand.name.clone());
+        Self {
+            lang: phrases.tag().to_owned(),
+            dir: phrases.say("direction"),
+            sender: sender.unwrap_or_else(|| state.settings.streams.bulk.sender.name.clone()),
+            logo_url: brand.and_then(|brand| brand.logo_url.clone()),
+            colour: brand.and_then(|brand| brand.colour).map(|colour| colour.to_string().replace('#', "")),
+        }
+    }
+
+    /// The policy of a page with this frame: pictures come from the origin of the logo and from no other.
+    fn policy(&self) -> HeaderValue {
+        let origin =
+            self.logo_url.as_deref().and_then(|url| Some(Url::parse(url).ok()?.origin().ascii_serialization()));
+        let policy = origin.map(|origin| format!("{POLICY}; img-src {origin}"));
+        policy.and_then(|policy| HeaderValue::from_str(&policy).ok()).unwrap_or(HeaderValue::from_static(POLICY))
+    }
+}
+
+/// Makes a page of a template.
+pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &impl Serialize) -> Response {
+    let rendered = TEMPLATES.as_ref().map_err(ToString::to_string).and_then(|templates| {
+        let context = Context::from_serialize(&Page { frame, view }).map_err(|error| error.to_string())?;
+        templates.render(template, &context).map_err(|error| error.to_string())
+    });
+    match rendered {
+        Ok(html) => (status, [(header::CONTENT_SECURITY_POLICY, frame.policy())], Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(error, template, "a page cannot be made: please report that");
+            Problem::Failed.into_response()
+        }
+    }
+}
+
+/// Makes a page of a heading and a text.
+pub(crate) fn text(status: StatusCode, frame: &Frame, title: String, text: String) -> Response {
+    page(status, "text.html", frame, &Text { title, text })
+}
+
+/// The page while the database does not answer.
+pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
+    let phrases = state.phrases(tenant, "");
+    let frame = Frame::new(state, tenant, phrases);
+    let (title, said) = (phrases.say("unavailable"), phrases.say("unavailable_text"));
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, &frame, title, said);
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_SECONDS);
+    response
+}
+
+/// The stylesheet of all pages, with the colour of a tenant's buttons if the query names one.
+pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
+    let colour = query.and_then(|colour| format!("#{colour}").parse::<Colour>().ok());
+    let of_tenant = colour.map(|colour| format!(":root {{ --button: {colour}; --on-button: #ffffff; }}\n"));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8")),
         (header::CACHE_CONTROL, STYLE_AGE),
     ];
-    (headers, include_str!("pages/page.css")).into_response()
-}
-
-fn page(name: &str, about: &About) -> Response {
-    let rendered = TEMPLATES.as_ref().map_err(ToString::to_string).and_then(|templates| {
-        let context = Context::from_serialize(about).map_err(|error| error.to_string())?;
-        templates.render(name, &context).map_err(|error| error.to_string())
-    });
-    match rendered {
-        Ok(html) => (StatusCode::OK, [(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
-        Err(error) => {
-            tracing::error!(error, name, "a page cannot be made: please report that");
-            Problem::Failed.into_response()
-        }
-    }
+    (headers, format!("{}{}", include_str!("pages/page.css"), of_tenant.unwrap_or_default())).into_response()
 }
 
 /// Shows an address in part: whoever a message was forwarded to learns no address.
@@ -77,32 +132,4 @@ pub(crate) fn masked(address: &str) -> String {
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
     let first = local.chars().next().map(String::from).unwrap_or_default();
     format!("{first}…@{domain}")
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::body::to_bytes;
-
-    use super::*;
-
-    async fn html(response: Response) -> String {
-        assert_eq!(response.status(), StatusCode::OK);
-        String::from_utf8(to_bytes(response.into_body(), 100_000).await.unwrap().to_vec()).unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_page_shows_an_address_in_part_and_escapes_everything() {
-        let about = About {
-            sender: "Acme <&> Sons".into(),
-            digest_type: Some("<script>alert(1)</script>".into()),
-            address: Some(masked("ann@example.net")),
-        };
-        for page in [unsubscribe(&about), unsubscribed(&about)] {
-            let html = html(page).await;
-            assert!(html.contains("a…@example.net") && html.contains("Acme &lt;&amp;&gt; Sons"), "{html}");
-            assert!(!html.contains("<script"), "{html}");
-        }
-        let nothing = About { sender: String::new(), digest_type: None, address: None };
-        assert!(html(unsubscribe(&nothing)).await.contains("method=\"post\""));
-    }
 }

@@ -16,9 +16,9 @@ use crate::{
     Networks, State,
     concurrency::{self, Concurrency},
     health::Health,
-    metrics, page,
+    metrics, page, preferences,
     problem::Problem,
-    unsubscribe,
+    unsubscribe, view,
     webhooks::{self, Webhooks},
 };
 
@@ -29,6 +29,7 @@ pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
 pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
     let routes = webhooks::routes(Arc::new(webhooks)).merge(unsubscribe::routes(state.clone()));
+    let routes = routes.merge(preferences::routes(state.clone())).merge(view::routes(state.clone()));
     let routes = routes.route("/page.css", get(page::style));
     shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
 }

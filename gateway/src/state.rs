@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use temporalio_client::Client;
+use tidings_mail::words::{Phrases, Words};
 use tidings_model::settings::Settings;
 use tidings_store::Store;
 use tokio::sync::watch;
@@ -14,6 +15,8 @@ pub struct State {
     pub store: Arc<dyn Store>,
     /// The configuration.
     pub settings: Arc<Settings>,
+    /// The words of pages, by language.
+    pub words: Arc<Words>,
     /// The connection to Temporal; `None` until Temporal has answered once. Links and webhooks work without Temporal.
     pub temporal: watch::Receiver<Option<Client>>,
 }
@@ -23,5 +26,11 @@ impl State {
     #[must_use]
     pub fn temporal(&self) -> Option<Client> {
         self.temporal.borrow().clone()
+    }
+
+    /// Returns the words for a recipient of a tenant: in the recipient's language, else in the tenant's, else in English.
+    pub(crate) fn phrases(&self, tenant: &str, locale: &str) -> Phrases<'_> {
+        let tenants = self.settings.brands.get(tenant).and_then(|brand| brand.locale.as_deref());
+        self.words.choose([locale].into_iter().chain(tenants))
     }
 }

@@ -13,13 +13,15 @@ use axum::{
     routing::get,
 };
 use jiff::Timestamp;
+use serde::Serialize;
 use tidings_activities::{choices, unsubscribe::unsubscribe};
+use tidings_mail::words::Phrases;
 use tidings_model::{Key, Link};
 use tokio::time::timeout;
 
 use crate::{
     State, one_click,
-    page::{self, About},
+    page::{self, Frame},
     problem::Problem,
     request_body::{self, BodyLimit},
 };
@@ -42,7 +44,7 @@ pub(crate) fn routes(state: State) -> Router {
 /// Shows the form.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     match link(&state, token) {
-        Some(link) => page::unsubscribe(&about(&state, &link).await),
+        Some(link) => about(&state, &link).await.question(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -66,7 +68,7 @@ async fn click(
     if let Link::Unsubscribe { key, .. } = &link {
         tell(&state, key).await;
     }
-    page::unsubscribed(&about(&state, &link).await)
+    about(&state, &link).await.done()
 }
 
 /// Reads the token. Nothing tells why a token is wrong.
@@ -88,18 +90,62 @@ async fn tell(state: &State, key: &Key) {
     }
 }
 
+/// The subject of a page.
+struct About<'a> {
+    frame: Frame,
+    phrases: Phrases<'a>,
+    /// The title of the digest type; `None`: single bulk messages.
+    digest: Option<String>,
+    /// The recipient's address in part, or `unknown`.
+    address: String,
+}
+
+/// The page with the form.
+#[derive(Serialize)]
+struct Question {
+    title: String,
+    heading: String,
+    text: String,
+}
+
+impl About<'_> {
+    fn question(&self) -> Response {
+        let title = self.phrases.say("unsubscribe");
+        let heading = self.phrases.say("unsubscribe_question");
+        let text = self.text("unsubscribe_digest", "unsubscribe_bulk");
+        page::page(StatusCode::OK, "unsubscribe.html", &self.frame, &Question { title, heading, text })
+    }
+
+    fn done(&self) -> Response {
+        let text = self.text("unsubscribed_digest", "unsubscribed_bulk");
+        page::text(StatusCode::OK, &self.frame, self.phrases.say("unsubscribed"), text)
+    }
+
+    fn text(&self, of_digest: &str, of_bulk: &str) -> String {
+        let address = ("address", self.address.as_str().into());
+        match &self.digest {
+            Some(digest) => self.phrases.with(of_digest, [address, ("digest", digest.as_str().into())]),
+            None => self.phrases.with(of_bulk, [address]),
+        }
+    }
+}
+
 /// Returns what a page says about the link. The page works without the database.
-async fn about(state: &State, link: &Link) -> About {
-    let sender = state.settings.streams.bulk.sender.name.clone();
-    match link {
+async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
+    let unknown = || "unknown".to_owned();
+    let (digest, address, locale) = match link {
         Link::Unsubscribe { key, .. } => {
             let facts = timeout(LOOK_UP, state.store.facts(key)).await;
             let recipient = facts.ok().and_then(Result::ok).and_then(|facts| facts.recipient);
-            let address = recipient.map(|recipient| page::masked(&recipient.address));
-            About { sender, digest_type: Some(key.digest_type.clone()), address }
+            let address = recipient.as_ref().map_or_else(unknown, |recipient| page::masked(&recipient.address));
+            let title = state.settings.digest(key).and_then(|digest| digest.title.clone());
+            let title = title.unwrap_or_else(|| key.digest_type.clone());
+            (Some(title), address, recipient.map(|recipient| recipient.locale).unwrap_or_default())
         }
-        Link::Suppress { address, .. } => About { sender, digest_type: None, address: Some(page::masked(address)) },
-    }
+        Link::Suppress { address, .. } => (None, page::masked(address), String::new()),
+    };
+    let phrases = state.phrases(link.tenant(), &locale);
+    About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, address }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod commands;
 mod delivery;
 mod delivery_events;
 mod one_click;
+mod pages;
 mod pause;
 mod webhook_commands;
 mod webhooks;

@@ -249,7 +249,7 @@ fn say_where(args: &Args, config: &Config) {
         Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
     }
     println!("Temporal UI  {}", args.temporal_ui_url());
-    println!("Gateway      {}", args.gateway_url());
+    println!("Gateway      {}: the links at the end of each mail lead to it", args.gateway_url());
     println!("Api          {}", args.api_url());
     for name in config.webhooks().unwrap_or_default().keys() {
         println!("Webhook      {}/webhooks/{name}", args.gateway_url());

@@ -14,6 +14,7 @@ use tidings_gateway::{
         ses::{Certificates, Https},
     },
 };
+use tidings_mail::words::Words;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +67,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let inbox = Inbox::new(store.clone(), config.inbox);
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
-    let state = State { store, settings: Arc::new(config.unsigned()), temporal };
+    let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
+    let state = State { store, settings: Arc::new(config.unsigned()), words: Arc::new(words), temporal };
     let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
     tracing::info!(
         listen = %public.local_addr()?,

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{State, inbox::Inbox};
+use crate::{State, inbox::Inbox, routes::tests::words};
 
 /// An api with a store of its own, without Temporal.
 struct Env {
@@ -36,7 +36,7 @@ impl Env {
         store.migrate().await.unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let settings = Arc::new(crate::routes::tests::settings());
-        let state = State { store: store.clone(), settings, temporal: watch::channel(None).1 };
+        let state = State { store: store.clone(), settings, words: words(), temporal: watch::channel(None).1 };
         let inbox = Inbox::new(store.clone(), limits);
         let router = router(Api { state, task_queue: "tidings".into(), inbox }, Networks::default());
         Self { store, router, _folder: folder }
@@ -182,6 +182,7 @@ async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
     let state = State {
         store: env.store.clone(),
         settings: Arc::new(crate::routes::tests::settings()),
+        words: words(),
         temporal: watch::channel(None).1,
     };
     let certificates = crate::webhooks::ses::Certificates::new(crate::webhooks::ses::Https::new());

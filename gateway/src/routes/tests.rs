@@ -7,6 +7,7 @@ use axum::{
     extract::Request,
     routing::post,
 };
+use tidings_mail::words::Words;
 use tidings_model::settings::{Sender, Settings, Stream, Streams};
 use tidings_store::Sqlite;
 use tokio::sync::{Notify, watch};
@@ -25,12 +26,17 @@ pub(crate) fn settings() -> Settings {
     Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) })
 }
 
+/// The words that are embedded.
+pub(crate) fn words() -> Arc<Words> {
+    Arc::new(Words::new(None).unwrap())
+}
+
 async fn state(folder: &std::path::Path, migrated: bool) -> State {
     let store = Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap();
     if migrated {
         store.migrate().await.unwrap();
     }
-    State { store: Arc::new(store), settings: Arc::new(settings()), temporal: watch::channel(None).1 }
+    State { store: Arc::new(store), settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 }
 }
 
 async fn answer(router: &Router, request: Request) -> (StatusCode, header::HeaderMap, String) {

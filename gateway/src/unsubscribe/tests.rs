@@ -25,7 +25,10 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     Networks,
-    routes::{router, tests::settings},
+    routes::{
+        router,
+        tests::{settings, words},
+    },
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
@@ -52,7 +55,7 @@ async fn store(folder: &FilePath) -> Arc<Sqlite> {
 
 fn serving(store: Arc<dyn Store>) -> Router {
     let settings = Settings { link_keys: Some(format!("{NEW} {OLD}").parse().unwrap()), ..settings() };
-    let state = State { store, settings: Arc::new(settings), temporal: watch::channel(None).1 };
+    let state = State { store, settings: Arc::new(settings), words: words(), temporal: watch::channel(None).1 };
     let certificates = Certificates::new(Https::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
     router(state, webhooks, Networks::default())

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
+use temporalio_client::Client;
 use tidings_activities::{
     bounces::{self, Taken},
     choices,
@@ -17,7 +18,7 @@ use tidings_gateway::{
     },
 };
 use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
-use tidings_mail::bounce;
+use tidings_mail::{bounce, words::Words};
 use tidings_model::{
     Key,
     settings::{ReturnPath, Settings},
@@ -29,13 +30,14 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::watch,
+    task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A key's first event goes out at once, and later ones wait for a day. Links lead to this address.
-fn with_links(address: &str) -> Result<Settings> {
+pub(super) fn with_links(address: &str) -> Result<Settings> {
     let mut settings = settings("after 1d", "after 1d");
     for digest in settings.digests.values_mut() {
         digest.first_now = Some(Duration::from_hours(1));
@@ -64,7 +66,25 @@ async fn opened(env: &Env, key: &Key) -> Result<(String, String)> {
     Ok((url, mailto))
 }
 
-async fn request(address: &str, method: &str, url: &str, body: &str) -> Result<String> {
+/// Serves a gateway over the store of `env` until the token is cancelled.
+pub(super) fn serve(
+    env: &Env,
+    listener: TcpListener,
+    settings: Settings,
+    temporal: Option<Client>,
+) -> Result<(CancellationToken, JoinHandle<()>)> {
+    let temporal = watch::channel(temporal).1;
+    let words = Arc::new(Words::new(None)?);
+    let state = State { store: env.store.clone(), settings: Arc::new(settings), words, temporal };
+    let certificates = Certificates::new(Https::new());
+    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    let router = routes::router(state, webhooks, Networks::default());
+    let shutdown = CancellationToken::new();
+    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
+    Ok((shutdown, serving))
+}
+
+pub(super) async fn request(address: &str, method: &str, url: &str, body: &str) -> Result<String> {
     let path = url.strip_prefix(&format!("http://{address}")).context("another address")?;
     let mut stream = TcpStream::connect(address).await?;
     let request = format!(
@@ -78,7 +98,7 @@ async fn request(address: &str, method: &str, url: &str, body: &str) -> Result<S
     Ok(answer)
 }
 
-async fn skipped(env: &Env, key: &Key) -> Result<()> {
+pub(super) async fn skipped(env: &Env, key: &Key) -> Result<()> {
     env.completed(key).await?;
     let closed = env.store.digests(key, 1).await?.pop().and_then(|digest| digest.closed).context("no digest")?;
     assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
@@ -92,13 +112,8 @@ async fn one_click_ends_the_open_window_and_a_scanner_changes_nothing() -> Resul
     let address = listener.local_addr()?.to_string();
     let settings = with_links(&address)?;
     let env = Env::start(settings.clone()).await?;
-    let temporal = watch::channel(Some(env.temporal.clone())).1;
-    let state = State { store: env.store.clone(), settings: Arc::new(settings), temporal };
-    let certificates = Certificates::new(Https::new());
-    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    let router = routes::router(state, webhooks, Networks::default());
-    let shutdown = CancellationToken::new();
-    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
+    let temporal = Some(env.temporal.clone());
+    let (shutdown, serving) = serve(&env, listener, settings, temporal)?;
     let ready = request(&address, "GET", &format!("http://{address}/readyz"), "").await?;
     assert!(ready.contains("{\"store\":\"ok\",\"temporal\":\"ok\"}"), "{ready}");
 

@@ -13,6 +13,7 @@ use tidings_gateway::{
     },
 };
 use tidings_harness::env::{Env, event, eventually, key, settings};
+use tidings_mail::words::Words;
 use tidings_model::{
     Provider,
     records::{MessageState, Reason},
@@ -37,7 +38,12 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
     let mut hook = Hook::new(Provider::Other);
     hook.add(SECRET).map_err(anyhow::Error::msg)?;
     let temporal = watch::channel(Some(env.temporal.clone())).1;
-    let state = State { store: env.store.clone(), settings: Arc::new(env.settings.clone()), temporal };
+    let state = State {
+        store: env.store.clone(),
+        settings: Arc::new(env.settings.clone()),
+        words: Arc::new(Words::new(None)?),
+        temporal,
+    };
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: [("default".to_owned(), hook)].into(),

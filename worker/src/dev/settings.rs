@@ -21,8 +21,29 @@ use crate::{
 
 /// Short enough to watch.
 const CADENCE: &str = "after 5s";
-/// The digest types where none are configured, and those of the demo. Each has an embedded template of its name.
-const DIGESTS: [&str; 2] = ["activity", "alerts"];
+/// A digest type with the names that its recipients read. An embedded template has its name.
+struct Digest {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    categories: &'static [(&'static str, &'static str)],
+}
+
+/// The digest types where none are configured, and those of the demo.
+const DIGESTS: [Digest; 2] = [
+    Digest {
+        name: "activity",
+        title: "Activity",
+        description: "Changes in the repositories that you follow.",
+        categories: &[("change", "Changes"), ("fix", "Fixes"), ("revert", "Reverts"), ("dependency", "Dependencies")],
+    },
+    Digest {
+        name: "alerts",
+        title: "Alerts",
+        description: "Problems of the services that you run.",
+        categories: &[("errors", "Errors"), ("latency", "Slow answers"), ("queue", "Queues"), ("disk", "Disks")],
+    },
+];
 
 /// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. Webhooks whose
 /// secrets are set stay. If no digest type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
@@ -64,7 +85,15 @@ fn link_keys(path: &Path) -> anyhow::Result<LinkKeys> {
 }
 
 fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
-    let digest = |name: &str| Ok((name.to_owned(), DigestSettings::new(name, CADENCE.parse()?)));
+    let digest = |Digest { name, title, description, categories }: Digest| {
+        let settings = DigestSettings {
+            title: Some(title.to_owned()),
+            description: Some(description.to_owned()),
+            categories: categories.iter().map(|(name, title)| ((*name).to_owned(), (*title).to_owned())).collect(),
+            ..DigestSettings::new(name, CADENCE.parse()?)
+        };
+        Ok((name.to_owned(), settings))
+    };
     DIGESTS.into_iter().map(digest).collect()
 }
 

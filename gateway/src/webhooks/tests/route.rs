@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     Networks, State,
-    routes::{router, tests::settings},
+    routes::{
+        router,
+        tests::{settings, words},
+    },
     server,
     webhooks::{
         Hook, Webhooks,
@@ -52,7 +55,7 @@ async fn serve(store: Arc<dyn Store>, https: Https) -> SocketAddr {
         ("postmark", hook(Provider::Postmark, &["tidings:0123456789abcdef"])),
         ("own", hook(Provider::Other, &[SECRET])),
     ];
-    let state = State { store, settings: Arc::new(settings()), temporal: watch::channel(None).1 };
+    let state = State { store, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 };
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: hooks.map(|(name, hook)| (name.to_owned(), hook)).into(),

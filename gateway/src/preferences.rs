@@ -1,0 +1,149 @@
+//! `/p/{token}`: the page on which a recipient chooses. GET shows what holds, and changes nothing: programs that scan messages
+//! fetch every link. POST stores all choices of the page in one transaction, then tells the open windows.
+//!
+//! The credential is the token in the path. A browser adds no cookie, so that another site cannot forge a request.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Path, State as Extracted, rejection::PathRejection},
+    http::StatusCode,
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use futures::future::join_all;
+use jiff::Timestamp;
+use tidings_activities::choices;
+use tidings_model::{Key, PreferencesLink, records::Wish};
+use tokio::time::timeout;
+
+use crate::{
+    State, page,
+    request_body::{self, BodyLimit},
+};
+
+mod form;
+mod often;
+mod spoken;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use form::{Action, Form};
+use subject::Subject;
+use view::{Notice, View};
+
+/// Bytes of a body.
+const BODY: BodyLimit = BodyLimit::of(64 * 1024);
+/// Time limit of a page. The request has a few seconds more.
+const ANSWER: Duration = Duration::from_secs(11);
+/// Time limit for telling the open windows.
+const TELL: Duration = Duration::from_secs(2);
+
+/// The route with its limits.
+pub(crate) fn routes(state: State) -> Router {
+    Router::new()
+        .route("/p/{token}", get(show).post(change))
+        .layer(from_fn_with_state(BODY, request_body::read))
+        .with_state(state)
+}
+
+/// Shows what holds.
+async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let page = async {
+        let now = Timestamp::now();
+        let subjects = Subject::all(&state, &link.key, now).await?;
+        Ok(View::new(&state, &link.key, &subjects, &subjects, now).response(None))
+    };
+    answer(&state, &link, page).await
+}
+
+/// Changes what the page says, and shows what holds then.
+///
+/// The answer is the page itself and no redirect: the button that undoes the change has the choices before it. A browser that
+/// sends the request again, as after a reload, changes nothing more.
+async fn change(
+    Extracted(state): Extracted<State>,
+    token: Result<Path<String>, PathRejection>,
+    body: Bytes,
+) -> Response {
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    answer(&state, &link, carry_out(&state, &link, &Form::read(&body))).await
+}
+
+/// Waits for a page, or makes the one that asks to come again.
+async fn answer(
+    state: &State,
+    link: &PreferencesLink,
+    page: impl Future<Output = Result<Response, tidings_store::Error>>,
+) -> Response {
+    match timeout(ANSWER, page).await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(error)) => tracing::error!(message = %link.message, %error, "a recipient cannot choose now"),
+        Err(_) => tracing::error!(message = %link.message, "a recipient cannot choose now: no answer in time"),
+    }
+    page::unavailable(state, &link.key.tenant)
+}
+
+async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result<Response, tidings_store::Error> {
+    let (key, now) = (&link.key, Timestamp::now());
+    let before = Subject::all(state, key, now).await?;
+    let wishes = form.wishes(key, &before, now);
+    let why = format!("chosen on the page of message {}", link.message);
+    let notice = match choices::wish(&*state.store, &state.settings, &wishes, &why, now).await {
+        Ok(Some(changed)) => {
+            tell(state, &changed).await;
+            done(form.action, &before, &wishes, &changed)
+        }
+        Ok(None) | Err(choices::Error::Conflict(_) | choices::Error::UnknownType(_)) => Notice::Conflict,
+        Err(choices::Error::Invalid(invalid)) => Notice::Wrong(invalid.field),
+        Err(choices::Error::Store(error)) => return Err(error),
+    };
+    let after = Subject::all(state, key, now).await?;
+    // The windows were asked before the change: what their workflows make of it is a function of both facts.
+    let after = after.into_iter().map(|subject| subject.with_window_of(&before)).collect::<Vec<_>>();
+    tracing::info!(message = %link.message, "a recipient chose");
+    Ok(View::new(state, key, &before, &after, now).response(Some(notice)))
+}
+
+/// The notice of a change that is stored. It can be undone, unless nothing changed or this was the undoing.
+fn done(action: Action, before: &[Subject<'_>], wishes: &[Wish], changed: &[Key]) -> Notice {
+    if changed.is_empty() {
+        return Notice::Unchanged;
+    }
+    let undo = form::undo(before, wishes, changed);
+    match action {
+        Action::Undo => Notice::Undone,
+        Action::Save => Notice::Saved { undo },
+        Action::None => Notice::AllOff { undo },
+    }
+}
+
+/// Tells the open windows. A window looks at the choices again when it is due, so that a failure delays only what it makes of them.
+async fn tell(state: &State, keys: &[Key]) {
+    let Some(client) = state.temporal() else {
+        tracing::warn!("Temporal has not answered yet: open windows learn of the choices at their deadlines");
+        return;
+    };
+    let client = &client;
+    let told = keys.iter().map(|key| async move {
+        match timeout(TELL, choices::tell(client, key)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%key, %error, "the open window learns of the choices at its deadline"),
+            Err(_) => {
+                tracing::warn!(%key, "Temporal does not answer: the open window learns of the choices at its deadline");
+            }
+        }
+    });
+    join_all(told).await;
+}
+
+/// Reads the token. Nothing tells why a token is wrong.
+fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<PreferencesLink> {
+    PreferencesLink::read(state.settings.link_keys.as_ref()?, &token.ok()?.0)
+}

@@ -1,0 +1,169 @@
+//! The form of the page, and the wishes that it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+use tidings_model::{
+    Key,
+    records::{Facts, Preferences, Wish},
+    rules::effective::Effective,
+};
+
+use super::{
+    often::{Often, Times},
+    subject::Subject,
+};
+
+/// The button that sent the form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Save,
+    /// No digests at all.
+    None,
+    Undo,
+}
+
+/// The fields of a form.
+pub(super) struct Form {
+    pub action: Action,
+    fields: BTreeMap<String, Vec<String>>,
+}
+
+/// The choices for a digest type before a change, and the facts after it.
+#[derive(Serialize, Deserialize)]
+struct Undo {
+    digest_type: String,
+    seen: Seen,
+    preferences: Preferences,
+    consent: bool,
+}
+
+/// The facts that the recipient saw.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Seen {
+    revision: u64,
+    consent: bool,
+}
+
+/// The field `seen` of these facts.
+pub(super) fn seen(facts: &Facts) -> String {
+    format!("{} {}", facts.revision, if facts.consent { "on" } else { "off" })
+}
+
+/// The field `undo` after a change, as JSON.
+pub(super) fn undo(before: &[Subject<'_>], wishes: &[Wish], changed: &[Key]) -> String {
+    let undo = |wish: &Wish| {
+        let before = before.iter().find(|subject| subject.key == wish.key)?;
+        let chose = u64::from(before.facts.preferences != wish.preferences);
+        Some(Undo {
+            digest_type: wish.key.digest_type.clone(),
+            seen: Seen { revision: wish.seen_revision + chose, consent: wish.consent },
+            preferences: before.facts.preferences.clone(),
+            consent: before.facts.consent,
+        })
+    };
+    let undo: Vec<_> = wishes.iter().filter(|wish| changed.contains(&wish.key)).filter_map(undo).collect();
+    serde_json::to_string(&undo).unwrap_or_default()
+}
+
+impl Form {
+    /// Reads a body of `application/x-www-form-urlencoded`.
+    pub fn read(body: &[u8]) -> Self {
+        let mut fields = BTreeMap::<String, Vec<String>>::new();
+        for (name, value) in url::form_urlencoded::parse(body) {
+            fields.entry(name.into_owned()).or_default().push(value.into_owned());
+        }
+        let action = match fields.get("action").and_then(|values| values.first()).map(String::as_str) {
+            _ if fields.contains_key("undo") => Action::Undo,
+            Some("none") => Action::None,
+            _ => Action::Save,
+        };
+        Self { action, fields }
+    }
+
+    /// The wishes of the recipient of `key`. A digest type that the form does not have is left alone.
+    pub fn wishes(&self, key: &Key, subjects: &[Subject<'_>], now: Timestamp) -> Vec<Wish> {
+        if self.action == Action::Undo {
+            return self.undone(key);
+        }
+        subjects.iter().filter_map(|subject| self.wish(subject, now)).collect()
+    }
+
+    fn undone(&self, key: &Key) -> Vec<Wish> {
+        let undo: Vec<Undo> = self.first("undo").and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+        let wish = |Undo { digest_type, seen, preferences, consent }| Wish {
+            key: Key { digest_type, ..key.clone() },
+            seen_revision: seen.revision,
+            seen_consent: seen.consent,
+            preferences,
+            consent,
+        };
+        undo.into_iter().map(wish).collect()
+    }
+
+    fn wish(&self, subject: &Subject<'_>, now: Timestamp) -> Option<Wish> {
+        let Subject { key, facts, .. } = subject;
+        let seen = self.seen(&key.digest_type)?;
+        let (preferences, consent) = match self.action {
+            Action::None => (facts.preferences.clone(), false),
+            Action::Save | Action::Undo => (self.preferences(subject, now), self.of(&key.digest_type, "on").is_some()),
+        };
+        Some(Wish { key: key.clone(), seen_revision: seen.revision, seen_consent: seen.consent, preferences, consent })
+    }
+
+    fn preferences(&self, subject: &Subject<'_>, now: Timestamp) -> Preferences {
+        let Subject { key, settings, facts, .. } = subject;
+        let name = &key.digest_type;
+        let mut preferences = facts.preferences.clone();
+        let present = Times::present(settings, facts);
+        let field = |field, present: &String| self.of(name, field).map_or_else(|| present.clone(), str::to_owned);
+        let often = self.of(name, "often").and_then(Often::read).unwrap_or_else(|| present.often.clone());
+        let times = Times { often, time: field("time", &present.time), day: field("day", &present.day) };
+        times.put(&present, &mut preferences);
+        let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
+        preferences.off.retain(|category| !shown.contains(category));
+        preferences.off.extend(shown.difference(&on).cloned());
+        if let Some(zone) = self.first("zone").filter(|zone| self.first("zone_was") != Some(zone)) {
+            preferences.zone = Some(zone.to_owned());
+        }
+        let shown = paused_date(facts, &subject.effective().zone, now);
+        if let Some(date) = self.of(name, "pause").filter(|date| *date != shown) {
+            let chosen = Facts { preferences: preferences.clone(), ..facts.clone() };
+            preferences.paused_until = until(date, &Effective::new(settings, &chosen).zone);
+        }
+        preferences
+    }
+
+    fn seen(&self, digest_type: &str) -> Option<Seen> {
+        let (revision, consent) = self.of(digest_type, "seen")?.split_once(' ')?;
+        Some(Seen { revision: revision.parse().ok()?, consent: consent == "on" })
+    }
+
+    fn first(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.first().map(String::as_str)
+    }
+
+    fn of(&self, digest_type: &str, field: &str) -> Option<&str> {
+        self.first(&format!("{digest_type}:{field}"))
+    }
+
+    fn all(&self, digest_type: &str, field: &str) -> BTreeSet<String> {
+        self.fields.get(&format!("{digest_type}:{field}")).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// The day on which the recipient's pause ends, `2026-12-01`; empty without one.
+pub(super) fn paused_date(facts: &Facts, zone: &TimeZone, now: Timestamp) -> String {
+    let until = facts.preferences.paused_until.filter(|until| *until > now);
+    until.map(|until| until.to_zoned(zone.clone()).strftime("%F").to_string()).unwrap_or_default()
+}
+
+/// The first instant of a day. A text that is no day becomes a time that is refused.
+fn until(date: &str, zone: &TimeZone) -> Option<Timestamp> {
+    if date.is_empty() {
+        return None;
+    }
+    let day = date.parse::<Date>().ok().and_then(|date| date.to_zoned(zone.clone()).ok());
+    Some(day.map_or(Timestamp::MIN, |day| day.timestamp()))
+}

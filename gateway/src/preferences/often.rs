@@ -1,0 +1,241 @@
+//! The cadences that the page offers. Times of day and days of the week are fields of their own.
+
+use jiff::civil::{Time, Weekday};
+use tidings_model::{
+    Cadence,
+    records::{Facts, Preferences},
+    rules::{Choice, effective::Effective},
+    settings::DigestSettings,
+};
+
+/// An entry of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Often {
+    /// The digest type's own cadence.
+    Default,
+    /// The present choice, which the list cannot say.
+    Kept,
+    Instant,
+    Hourly,
+    Daily,
+    Weekdays,
+    Weekly,
+    /// A cadence that is offered as a whole.
+    Exactly(Cadence),
+}
+
+/// The fields of a digest type about its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub often: Often,
+    /// `08:00`.
+    pub time: String,
+    /// `mon`.
+    pub day: String,
+}
+
+/// In the order of the week.
+pub(super) const DAYS: [(&str, Weekday); 7] = [
+    ("mon", Weekday::Monday),
+    ("tue", Weekday::Tuesday),
+    ("wed", Weekday::Wednesday),
+    ("thu", Weekday::Thursday),
+    ("fri", Weekday::Friday),
+    ("sat", Weekday::Saturday),
+    ("sun", Weekday::Sunday),
+];
+
+impl Often {
+    /// The entry's value in the form.
+    pub fn value(&self) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::Kept => "kept".to_owned(),
+            Self::Instant => "instant".to_owned(),
+            Self::Hourly => "hourly".to_owned(),
+            Self::Daily => "daily".to_owned(),
+            Self::Weekdays => "weekdays".to_owned(),
+            Self::Weekly => "weekly".to_owned(),
+            Self::Exactly(cadence) => format!("={cadence}"),
+        }
+    }
+
+    /// Reads a value.
+    pub fn read(value: &str) -> Option<Self> {
+        Some(match value {
+            "default" => Self::Default,
+            "kept" => Self::Kept,
+            "instant" => Self::Instant,
+            "hourly" => Self::Hourly,
+            "daily" => Self::Daily,
+            "weekdays" => Self::Weekdays,
+            "weekly" => Self::Weekly,
+            other => Self::Exactly(other.strip_prefix('=')?.parse().ok()?),
+        })
+    }
+
+    /// Reports if the time of day counts.
+    pub const fn has_time(&self) -> bool {
+        matches!(self, Self::Daily | Self::Weekdays | Self::Weekly)
+    }
+
+    /// Reports if the day of the week counts.
+    pub const fn has_day(&self) -> bool {
+        matches!(self, Self::Weekly)
+    }
+
+    /// The entries for a digest type where `present` is chosen. Kinds with a duration and schedules are left out: an operator can
+    /// set them.
+    pub fn offered(settings: &DigestSettings, present: &Self) -> Vec<Self> {
+        let entry = |choice: &Choice| match choice {
+            Choice::Kind("instant") => Some(Self::Instant),
+            Choice::Kind("hourly") => Some(Self::Hourly),
+            Choice::Kind("daily") => Some(Self::Daily),
+            Choice::Kind("weekdays") => Some(Self::Weekdays),
+            Choice::Kind("weekly") => Some(Self::Weekly),
+            Choice::Kind(_) | Choice::Whole(Cadence::Never) => None,
+            Choice::Whole(cadence) => Some(Self::Exactly(cadence.clone())),
+        };
+        let kept = (*present == Self::Kept).then_some(Self::Kept);
+        let offered = settings.choices.entries().iter().filter_map(entry);
+        [Self::Default].into_iter().chain(kept).chain(offered).collect()
+    }
+
+    /// The entry that says a cadence, if one of the offered does.
+    fn of(settings: &DigestSettings, cadence: &Cadence) -> Self {
+        let kind = match cadence {
+            Cadence::Instant => Self::Instant,
+            Cadence::Hourly(0) => Self::Hourly,
+            Cadence::Daily(_) => Self::Daily,
+            Cadence::Weekdays(_) => Self::Weekdays,
+            Cadence::Weekly(..) => Self::Weekly,
+            _ => Self::Kept,
+        };
+        let offered = Self::offered(settings, &Self::Default);
+        let whole = Self::Exactly(cadence.clone());
+        [whole, kind].into_iter().find(|entry| offered.contains(entry)).unwrap_or(Self::Kept)
+    }
+}
+
+impl Times {
+    /// The fields as they are now.
+    pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
+        let cadence = Effective::new(settings, facts).cadence;
+        let Preferences { cadence: chosen, at, .. } = &facts.preferences;
+        let often = match (chosen, at) {
+            (None, None) => Often::Default,
+            _ => Often::of(settings, &cadence),
+        };
+        let (time, day) = match &cadence {
+            Cadence::Daily(time) | Cadence::Weekdays(time) => (*time, Weekday::Monday),
+            Cadence::Weekly(day, time) => (*time, *day),
+            _ => (Time::constant(8, 0, 0, 0), Weekday::Monday),
+        };
+        let day = DAYS.iter().find(|(_, named)| *named == day).map_or("mon", |(name, _)| name);
+        Self { often, time: time.strftime("%H:%M").to_string(), day: day.to_owned() }
+    }
+
+    /// Puts what the fields say into preferences. Fields that are as before leave them alone.
+    pub fn put(&self, present: &Self, preferences: &mut Preferences) {
+        let Self { often, time, day } = self;
+        let same = often == &present.often
+            && (!often.has_time() || time == &present.time)
+            && (!often.has_day() || day == &present.day);
+        let cadence = match often {
+            _ if same => return,
+            Often::Kept => return,
+            Often::Default => None,
+            Often::Instant => Some("instant".to_owned()),
+            Often::Hourly => Some("hourly".to_owned()),
+            Often::Daily => Some(format!("daily {time}")),
+            Often::Weekdays => Some(format!("weekdays {time}")),
+            Often::Weekly => Some(format!("weekly {day} {time}")),
+            Often::Exactly(cadence) => Some(cadence.to_string()),
+        };
+        (preferences.cadence, preferences.at) = (cadence, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::rules::Choices;
+
+    use super::*;
+
+    fn settings(choices: &[&str]) -> DigestSettings {
+        let choices = choices.iter().map(|words| words.parse().unwrap()).collect();
+        DigestSettings {
+            choices: Choices::new(choices),
+            ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
+        }
+    }
+
+    fn facts(cadence: Option<&str>, at: Option<&str>) -> Facts {
+        let (cadence, at) = (cadence.map(str::to_owned), at.map(str::to_owned));
+        Facts {
+            recipient: None,
+            preferences: Preferences { cadence, at, ..Preferences::default() },
+            revision: 0,
+            changed_at: None,
+            consent: true,
+            suppressed: None,
+            last_sent_at: None,
+            pause: None,
+        }
+    }
+
+    #[test]
+    fn the_list_has_what_is_offered_and_the_present_choice() {
+        let values = |choices: &[&str], cadence| {
+            let settings = settings(choices);
+            let present = Times::present(&settings, &facts(cadence, None)).often;
+            let offered = Often::offered(&settings, &present).iter().map(Often::value).collect::<Vec<_>>().join(" | ");
+            (present.value(), offered)
+        };
+        for (choices, cadence, present, offered) in [
+            (&["instant", "daily", "after", "never"][..], None, "default", "default | instant | daily"),
+            (&["weekly mon 08:00"], Some("weekly mon 08:00"), "=weekly mon 08:00", "default | =weekly mon 08:00"),
+            (&["weekly", "daily"], Some("weekly tue 09:30"), "weekly", "default | weekly | daily"),
+            (&["daily"], Some("after 5m"), "kept", "default | kept | daily"),
+            (&["hourly"], Some("hourly at :30"), "kept", "default | kept | hourly"),
+            (&[], None, "default", "default"),
+        ] {
+            assert_eq!(values(choices, cadence), (present.to_owned(), offered.to_owned()));
+        }
+    }
+
+    #[test]
+    fn every_value_is_read_back() {
+        for often in Often::offered(
+            &settings(&["instant", "hourly", "daily", "weekdays", "weekly", "weekly mon 08:00"]),
+            &Often::Kept,
+        ) {
+            assert_eq!(Often::read(&often.value()), Some(often));
+        }
+        assert_eq!((Often::read(""), Often::read("=dayly")), (None, None));
+    }
+
+    #[test]
+    fn fields_that_stay_leave_the_preferences_alone() {
+        let settings = settings(&["daily", "weekly"]);
+        for (cadence, at) in
+            [(None, None), (Some("daily 09:00"), Some("10:00")), (None, Some("18:30")), (Some("cron 0 9 * * *"), None)]
+        {
+            let facts = facts(cadence, at);
+            let present = Times::present(&settings, &facts);
+            let mut preferences = facts.preferences.clone();
+            present.put(&present, &mut preferences);
+            assert_eq!(preferences, facts.preferences);
+        }
+        let facts = facts(None, Some("18:30"));
+        let present = Times::present(&settings, &facts);
+        assert_eq!((present.often.value(), present.time.as_str()), ("daily".to_owned(), "18:30"));
+        for (often, cadence) in [("weekly", Some("weekly fri 18:30")), ("default", None), ("instant", Some("instant"))]
+        {
+            let mut preferences = facts.preferences.clone();
+            Times { often: Often::read(often).unwrap(), day: "fri".into(), ..present.clone() }
+                .put(&present, &mut preferences);
+            assert_eq!((preferences.cadence.as_deref(), preferences.at), (cadence, None));
+        }
+    }
+}

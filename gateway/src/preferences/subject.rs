@@ -1,0 +1,106 @@
+//! A digest type of the recipient: what holds for it, and its open window.
+
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use jiff::Timestamp;
+use tidings_client::Commands;
+use tidings_model::{
+    Key,
+    command::Due,
+    names,
+    records::Facts,
+    rules::{InForce, effective::Effective, open_window::due_after_change},
+    settings::{DigestSettings, FrequencyLimits},
+};
+use tidings_store::Error;
+use tokio::time::timeout;
+
+use crate::State;
+
+/// Time limit for the open windows. Without them the page says what an event now would lead to.
+const WINDOWS: Duration = Duration::from_secs(1);
+
+/// A digest type of the recipient.
+pub(super) struct Subject<'a> {
+    pub key: Key,
+    pub settings: &'a DigestSettings,
+    pub facts: Facts,
+    limits: FrequencyLimits,
+    open: Option<Due>,
+    capped_until: Option<Timestamp>,
+}
+
+/// The time of the next digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Of the window that collects.
+    Due(Timestamp),
+    /// If an event came now.
+    IfNew(Timestamp),
+    /// None while this holds.
+    Never,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads every digest type of the tenant, for the recipient of `key`.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn all(state: &'a State, key: &Key, now: Timestamp) -> Result<Vec<Self>, Error> {
+        let settings = &state.settings;
+        let keys = settings.digest_types(&key.tenant).into_iter().map(|digest_type| Key { digest_type, ..key.clone() });
+        let keys: Vec<_> = keys.collect();
+        let facts = try_join_all(keys.iter().map(|key| state.store.facts(key))).await?;
+        let capped_until = match settings.cap {
+            Some(cap) => state.store.capped_until(key, cap, now).await?,
+            None => None,
+        };
+        let open = open(state, &keys).await;
+        let subjects = keys.into_iter().zip(facts).zip(open).filter_map(|((key, facts), open)| {
+            let digest = settings.digest(&key)?;
+            let limits = settings.frequency_limits(digest);
+            Some(Self { key, settings: digest, facts, limits, open, capped_until })
+        });
+        Ok(subjects.collect())
+    }
+
+    /// The name that the recipient reads.
+    pub fn title(&self) -> &str {
+        self.settings.title.as_deref().unwrap_or(&self.key.digest_type)
+    }
+
+    pub fn effective(&self) -> Effective {
+        Effective::new(self.settings, &self.facts)
+    }
+
+    /// With the window that was open before a change.
+    pub fn with_window_of(self, before: &[Subject<'_>]) -> Self {
+        let open = before.iter().find(|before| before.key == self.key).and_then(|before| before.open.clone());
+        Self { open, ..self }
+    }
+
+    /// The next digest. `before` are the facts from which the open window was planned.
+    pub fn next(&self, before: &Facts, now: Timestamp) -> Next {
+        let Self { key, settings, facts, limits, open, capped_until } = self;
+        let in_force = InForce::new(settings, limits, *capped_until, facts, key, now);
+        match (in_force.next, open) {
+            (None, _) => Next::Never,
+            (Some(next), None) => Next::IfNew(next.due_at),
+            (Some(_), Some(open)) => {
+                let limits = open.limits.unwrap_or(*limits);
+                Next::Due(due_after_change(settings, limits, before, facts, &open.window, *capped_until, now))
+            }
+        }
+    }
+}
+
+/// Asks the workflows of the keys for their open windows.
+async fn open(state: &State, keys: &[Key]) -> Vec<Option<Due>> {
+    let none = || keys.iter().map(|_| None).collect();
+    let Some(client) = state.temporal() else { return none() };
+    // The queue is that of a workflow that a command starts, and this one starts none.
+    let commands = Commands::new(client, names::TASK_QUEUE).with_patience(WINDOWS);
+    let asked = keys.iter().map(|key| async { commands.digest(key).due().await.ok().flatten() });
+    timeout(WINDOWS, join_all(asked)).await.unwrap_or_else(|_| none())
+}

@@ -1,0 +1,377 @@
+//! The page through its route and a real store. `tests/it` has the open windows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path as FilePath,
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderMap, Method, StatusCode, header},
+};
+use tempfile::TempDir;
+use tidings_model::{
+    Link,
+    link_keys::LinkKeys,
+    records::{Facts, Page, Part, Preferences, Recipient},
+    settings::{Brand, DigestSettings, Settings},
+};
+use tidings_store::{Sqlite, Store, prelude::*};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    Networks,
+    routes::{
+        router,
+        tests::{settings, words},
+    },
+    webhooks::{
+        Webhooks,
+        ses::{Certificates, Https},
+    },
+};
+
+const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+struct Bench {
+    _folder: TempDir,
+    store: Arc<Sqlite>,
+    router: Router,
+}
+
+fn configured() -> Settings {
+    let digest = |template: &str, words: &str| DigestSettings {
+        zone: Some("Europe/Berlin".into()),
+        ..DigestSettings::new(template, words.parse().unwrap())
+    };
+    let activity = DigestSettings {
+        title: Some("Activity <&> more".into()),
+        description: Some("What your team did.".into()),
+        categories: [("comment".to_owned(), "Comments".to_owned()), ("share".to_owned(), "Shares".to_owned())].into(),
+        ..digest("activity", "daily 08:00")
+    };
+    let brand = Brand {
+        name: Some("Acme".into()),
+        logo_url: Some("https://cdn.acme.example/logo.png".into()),
+        colour: Some("#8a1c4a".parse().unwrap()),
+        locale: None,
+    };
+    Settings {
+        digests: [("activity".to_owned(), activity), ("alerts".to_owned(), digest("alerts", "instant"))].into(),
+        brands: [("acme".to_owned(), brand)].into(),
+        link_keys: Some(KEY.parse().unwrap()),
+        ..settings()
+    }
+}
+
+async fn connect(folder: &FilePath) -> Arc<Sqlite> {
+    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
+}
+
+fn serving(store: Arc<dyn Store>) -> Router {
+    let state = State { store, settings: Arc::new(configured()), words: words(), temporal: watch::channel(None).1 };
+    let certificates = Certificates::new(Https::new());
+    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    router(state, webhooks, Networks::default())
+}
+
+async fn bench(locale: &str) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let store = connect(folder.path()).await;
+    store.migrate().await.unwrap();
+    let recipient = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.net".into(),
+        name: "Ann".into(),
+        zone: String::new(),
+        locale: locale.into(),
+    };
+    store.put_recipients(&[recipient], Timestamp::now()).await.unwrap();
+    Bench { router: serving(store.clone()), store, _folder: folder }
+}
+
+fn ann(digest_type: &str) -> Key {
+    Key::new("acme".into(), digest_type.into(), "ann".into()).unwrap()
+}
+
+fn token() -> String {
+    let link = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7) };
+    link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap()
+}
+
+/// Without the marks that isolate directions.
+fn plain(text: &str) -> String {
+    text.replace(['\u{2068}', '\u{2069}'], "")
+}
+
+/// The value of the hidden field `undo`, if the page has one.
+fn undo_of(page: &str) -> Option<String> {
+    let value = page.split("name=\"undo\" value=\"").nth(1)?.split('"').next()?;
+    Some(value.replace("&quot;", "\"").replace("&#34;", "\"").replace("&amp;", "&"))
+}
+
+impl Bench {
+    async fn send(&self, method: Method, token: &str, fields: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = Request::builder().method(method).uri(format!("/p/{token}"));
+        let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let response = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, 500_000).await.unwrap();
+        (parts.status, parts.headers, plain(std::str::from_utf8(&body).unwrap()))
+    }
+
+    async fn post(&self, fields: &[(&str, &str)]) -> (StatusCode, String) {
+        let (status, _, page) = self.send(Method::POST, &token(), fields).await;
+        (status, page)
+    }
+
+    async fn page(&self) -> String {
+        self.send(Method::GET, &token(), &[]).await.2
+    }
+
+    async fn facts(&self, digest_type: &str) -> Facts {
+        self.store.facts(&ann(digest_type)).await.unwrap()
+    }
+
+    /// The audit trail of Ann: actor, action and reason.
+    async fn audit(&self) -> Vec<String> {
+        let page = Page { limit: 50, after: None };
+        let held = self
+            .store
+            .held(&Key { digest_type: String::new(), ..ann("activity") }, &BTreeSet::new(), Part::Audit, &page)
+            .await
+            .unwrap();
+        let words = |row: &serde_json::Value| {
+            ["actor", "action", "why"].map(|name| row[name].as_str().unwrap_or_default().to_owned()).join(": ")
+        };
+        held.rows.iter().map(words).collect()
+    }
+}
+
+/// The fields of a page that was seen at revision 0, with these in their place.
+fn fields<'a>(changed: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let usual = [
+        ("activity:seen", "0 on"),
+        ("activity:on", "1"),
+        ("activity:often", "default"),
+        ("activity:day", "mon"),
+        ("activity:time", "08:00"),
+        ("activity:pause", ""),
+        ("alerts:seen", "0 on"),
+        ("alerts:on", "1"),
+        ("alerts:often", "default"),
+        ("alerts:pause", ""),
+        ("zone", "Europe/Berlin"),
+        ("zone_was", "Europe/Berlin"),
+        ("action", "save"),
+    ];
+    let kept = usual.into_iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    // A value of `-` stands for a box that is not ticked.
+    kept.chain(changed.iter().copied().filter(|(_, value)| *value != "-")).collect()
+}
+
+#[tokio::test]
+async fn the_page_shows_every_digest_type_and_reading_changes_nothing() {
+    let bench = bench("").await;
+    for method in [Method::GET, Method::HEAD] {
+        let (status, headers, _) = bench.send(method, &token(), &fields(&[("activity:on", "-")])).await;
+        assert_eq!(status, StatusCode::OK);
+        let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; ") && policy.ends_with("; img-src https://cdn.acme.example"));
+        for (name, value) in
+            [("referrer-policy", "no-referrer"), ("cache-control", "no-store"), ("x-robots-tag", "noindex")]
+        {
+            assert_eq!(headers[name], value);
+        }
+        assert!(!headers.contains_key(header::SET_COOKIE));
+    }
+    let page = bench.page().await;
+    for part in [
+        "Your emails from Acme",
+        "a…@example.net",
+        "Activity &lt;&amp;&gt; more",
+        "What your team did.",
+        "alerts",
+        "Comments",
+        "As usual: every day at 08:00",
+        "08:00 (Europe/Berlin), if there is something new.",
+        "Next digest: as soon as there is something new.",
+        "page.css?8a1c4a",
+        "https:&#x2F;&#x2F;cdn.acme.example",
+    ] {
+        let part = part.replace("&#x2F;", "/");
+        assert!(page.replace("&#x2F;", "/").contains(&part), "{part}: {page}");
+    }
+    assert!(!page.contains("nn@") && !page.contains("<script"), "{page}");
+    assert!(bench.audit().await.is_empty() && bench.facts("activity").await.consent);
+}
+
+#[tokio::test]
+async fn the_language_is_the_recipients() {
+    let page = bench("de-AT").await.page().await;
+    assert!(page.contains("<html lang=\"de\" dir=\"ltr\">") && page.contains("Ihre E-Mails von Acme"), "{page}");
+}
+
+#[tokio::test]
+async fn choices_are_stored_together_audited_and_undone() {
+    let bench = bench("").await;
+    let changed = [
+        ("activity:often", "weekly"),
+        ("activity:day", "fri"),
+        ("activity:time", "18:30"),
+        ("activity:shown", "comment"),
+        ("activity:shown", "share"),
+        ("activity:category", "comment"),
+        ("activity:pause", "2999-12-01"),
+        ("alerts:on", "-"),
+        ("zone", "Asia/Tokyo"),
+    ];
+    let (status, page) = bench.post(&fields(&changed)).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    assert!(page.contains("Your choices are saved.") && page.contains("You do not get this digest."), "{page}");
+    assert!(page.contains("Paused: nothing is sent before Sun 1 Dec 00:00 (Asia/Tokyo)."), "{page}");
+    let activity = bench.facts("activity").await;
+    let expected = Preferences {
+        cadence: Some("weekly fri 18:30".into()),
+        zone: Some("Asia/Tokyo".into()),
+        off: ["share".to_owned()].into(),
+        // The day begins in the zone that was chosen with it.
+        paused_until: Some("2999-11-30T15:00:00Z".parse().unwrap()),
+        ..Preferences::default()
+    };
+    assert_eq!((activity.preferences, activity.consent, activity.revision), (expected, true, 1));
+    let alerts = bench.facts("alerts").await;
+    assert!(!alerts.consent && alerts.preferences.zone.as_deref() == Some("Asia/Tokyo"));
+    let why = format!("chosen on the page of message {}", Uuid::from_u128(7));
+    let mut audit = bench.audit().await;
+    audit.sort();
+    let preferences = format!("recipient: preferences: {why}");
+    assert_eq!(audit, [preferences.clone(), preferences, format!("recipient: withdraw consent: {why}")]);
+
+    let undo = undo_of(&page).unwrap();
+    let (status, page) = bench.post(&[("undo", &undo)]).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    assert!(page.contains("The change is undone.") && undo_of(&page).is_none(), "{page}");
+    for digest_type in ["activity", "alerts"] {
+        let facts = bench.facts(digest_type).await;
+        assert!(facts.consent && facts.preferences == Preferences::default(), "{digest_type}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_again_changes_nothing_more() {
+    let bench = bench("").await;
+    let request = fields(&[("activity:often", "daily"), ("activity:time", "09:00"), ("alerts:on", "-")]);
+    for said in ["Your choices are saved.", "Nothing was changed."] {
+        let (status, page) = bench.post(&request).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(page.contains(said), "{page}");
+    }
+    assert_eq!((bench.facts("activity").await.revision, bench.audit().await.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn of_two_windows_the_second_hears_of_the_first() {
+    let bench = bench("").await;
+    bench.post(&fields(&[("activity:often", "instant")])).await;
+    let (status, page) = bench.post(&fields(&[("activity:often", "daily"), ("alerts:on", "-")])).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert!(page.contains("changed meanwhile") && page.contains("role=\"alert\""), "{page}");
+    assert!(page.contains("value=\"1 on\"") && undo_of(&page).is_none(), "{page}");
+    assert_eq!(bench.facts("activity").await.preferences.cadence.as_deref(), Some("instant"));
+    assert!(bench.facts("alerts").await.consent, "nothing of the second");
+    // A click on unsubscribe meanwhile is not taken back by a page that is older.
+    bench.store.put_consent(&ann("alerts"), false, &entry()).await.unwrap();
+    let stale = fields(&[("activity:seen", "1 on"), ("activity:often", "daily")]);
+    assert_eq!(bench.post(&stale).await.0, StatusCode::CONFLICT);
+    assert!(!bench.facts("alerts").await.consent);
+}
+
+fn entry() -> tidings_model::records::AuditEntry {
+    use tidings_model::records::{Actor, AuditEntry};
+    AuditEntry {
+        at: Timestamp::now(),
+        actor: Actor::Recipient,
+        action: "withdraw consent".into(),
+        why: "one click".into(),
+    }
+}
+
+#[tokio::test]
+async fn one_button_turns_everything_off_and_keeps_the_other_choices() {
+    let bench = bench("").await;
+    let none = fields(&[("activity:often", "instant"), ("action", "none")]);
+    let (status, page) = bench.post(&none).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(page.contains("You get no more digests."), "{page}");
+    for digest_type in ["activity", "alerts"] {
+        let facts = bench.facts(digest_type).await;
+        assert!(!facts.consent && facts.preferences == Preferences::default());
+    }
+    let undo = undo_of(&page).unwrap();
+    bench.post(&[("undo", &undo)]).await;
+    assert!(bench.facts("activity").await.consent && bench.facts("alerts").await.consent);
+    // The undo of an old page takes nothing back that came later.
+    bench.store.put_consent(&ann("activity"), false, &entry()).await.unwrap();
+    let (status, _) = bench.post(&fields(&[("alerts:on", "-")])).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn a_wrong_value_is_named_and_nothing_is_stored() {
+    let bench = bench("").await;
+    for (field, value, named) in [
+        ("activity:time", "25:00", "How often"),
+        ("zone", "Mars/Olympus", "Time zone"),
+        ("activity:pause", "2001-01-01", "Pause until"),
+        ("activity:pause", "soon", "Pause until"),
+    ] {
+        let (status, page) =
+            bench.post(&fields(&[("activity:often", "daily"), ("alerts:on", "-"), (field, value)])).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
+        assert!(page.contains(&format!("Nothing was saved: {named} is not possible.")), "{page}");
+    }
+    assert!(bench.audit().await.is_empty() && bench.facts("alerts").await.consent);
+    let (status, _, _) = bench.send(Method::POST, &token(), &[("x", &"x".repeat(70_000))]).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_token_of_another_purpose_or_key_is_not_found() {
+    let bench = bench("").await;
+    let keys: LinkKeys = KEY.parse().unwrap();
+    let unsubscribe = Link::Unsubscribe { key: ann("activity"), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+    let other: LinkKeys = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE".parse().unwrap();
+    let other = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7) }.token(&other).unwrap();
+    let good = token();
+    for wrong in ["x", &unsubscribe, &other, &good[1..], &format!("{good}A")] {
+        for method in [Method::GET, Method::POST] {
+            let (status, _, body) = bench.send(method, wrong, &fields(&[("activity:on", "-")])).await;
+            assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""), "{wrong}");
+        }
+    }
+    assert!(bench.facts("activity").await.consent);
+}
+
+#[tokio::test]
+async fn without_the_database_a_page_asks_to_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = connect(folder.path()).await;
+    let bench = Bench { router: serving(store.clone()), store, _folder: folder };
+    for method in [Method::GET, Method::POST] {
+        let (status, headers, page) = bench.send(method, &token(), &fields(&[])).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(
+            headers.contains_key(header::RETRY_AFTER) && page.contains("This does not work at the moment"),
+            "{page}"
+        );
+    }
+}

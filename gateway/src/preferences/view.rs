@@ -1,0 +1,259 @@
+//! The content of the page, in the recipient's words.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use axum::{http::StatusCode, response::Response};
+use jiff::{Timestamp, ToSpan as _, tz};
+use serde::Serialize;
+use tidings_mail::words::Phrases;
+use tidings_model::{Key, records::Facts};
+
+use super::{
+    form::{paused_date, seen},
+    often::{DAYS, Often, Times},
+    spoken,
+    subject::{Next, Subject},
+};
+use crate::{
+    State,
+    page::{self, Frame},
+};
+
+/// Messages without variables.
+const WORDS: [&str; 15] = [
+    "intro",
+    "on",
+    "how_often",
+    "day",
+    "time",
+    "categories",
+    "pause",
+    "pause_hint",
+    "zone",
+    "zone_hint",
+    "save",
+    "none",
+    "none_hint",
+    "undo",
+    "nothing_to_choose",
+];
+/// The areas of IANA zones that are places.
+const AREAS: [&str; 10] =
+    ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
+/// The address of a recipient whom the directory does not know.
+const UNKNOWN: &str = "unknown";
+
+static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let names = tz::db().available().map(|name| name.to_string());
+    let mut zones: Vec<_> =
+        names.filter(|name| name.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))).collect();
+    zones.push("UTC".to_owned());
+    zones
+});
+
+/// The result of a change.
+pub(super) enum Notice {
+    Saved {
+        undo: String,
+    },
+    AllOff {
+        undo: String,
+    },
+    Undone,
+    Unchanged,
+    /// Another change came first.
+    Conflict,
+    /// This field will not do.
+    Wrong(String),
+}
+
+/// The page.
+pub(super) struct View<'a> {
+    frame: Frame,
+    phrases: Phrases<'a>,
+    content: Content,
+}
+
+#[derive(Serialize)]
+struct Content {
+    title: String,
+    about: String,
+    words: BTreeMap<&'static str, String>,
+    notice: Option<Said>,
+    digests: Vec<DigestView>,
+    zones: Vec<String>,
+    zone: String,
+}
+
+#[derive(Serialize)]
+struct Said {
+    tone: &'static str,
+    text: String,
+    undo: Option<String>,
+}
+
+#[derive(Serialize)]
+struct DigestView {
+    name: String,
+    title: String,
+    description: Option<String>,
+    next: String,
+    seen: String,
+    on: bool,
+    often: Vec<Entry>,
+    has_time: bool,
+    time: String,
+    has_day: bool,
+    days: Vec<Entry>,
+    categories: Vec<Entry>,
+    pause: String,
+    /// The first day until which a pause is possible.
+    pause_from: String,
+}
+
+/// An option or a checkbox.
+#[derive(Serialize)]
+struct Entry {
+    value: String,
+    text: String,
+    selected: bool,
+    /// Classes: the fields that the option needs.
+    parts: &'static str,
+}
+
+impl<'a> View<'a> {
+    /// The page of the recipient of `key`. Open windows were planned from the facts of `before`.
+    pub fn new(state: &'a State, key: &Key, before: &[Subject<'_>], subjects: &[Subject<'_>], now: Timestamp) -> Self {
+        let recipient = subjects.iter().find_map(|subject| subject.facts.recipient.as_ref());
+        let locale = recipient.map(|recipient| recipient.locale.as_str()).unwrap_or_default();
+        let phrases = state.phrases(&key.tenant, locale);
+        let frame = Frame::new(state, &key.tenant, phrases);
+        let title = match frame.sender.as_str() {
+            "" => phrases.say("title"),
+            sender => phrases.with("title_of", [("sender", sender.into())]),
+        };
+        let address = recipient.map_or_else(|| UNKNOWN.to_owned(), |recipient| page::masked(&recipient.address));
+        let about = phrases.with("about", [("address", address.into())]);
+        let main = subjects.iter().find(|subject| subject.key == *key).or(subjects.first());
+        let zone = main.map_or_else(|| "UTC".to_owned(), |subject| subject.effective().zone_name);
+        let own = (!ZONES.contains(&zone)).then(|| zone.clone());
+        let digests = subjects.iter().map(|subject| {
+            let before = before.iter().find(|before| before.key == subject.key).map_or(&subject.facts, |s| &s.facts);
+            digest(phrases, subject, before, now)
+        });
+        let content = Content {
+            title,
+            about,
+            words: WORDS.into_iter().map(|id| (id, phrases.say(id))).collect(),
+            notice: None,
+            digests: digests.collect(),
+            zones: own.into_iter().chain(ZONES.iter().cloned()).collect(),
+            zone,
+        };
+        Self { frame, phrases, content }
+    }
+
+    /// The answer, after a change with its notice.
+    pub fn response(mut self, notice: Option<Notice>) -> Response {
+        let status = match &notice {
+            Some(Notice::Conflict) => StatusCode::CONFLICT,
+            Some(Notice::Wrong(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => StatusCode::OK,
+        };
+        self.content.notice = notice.map(|notice| notice.said(self.phrases));
+        page::page(status, "preferences.html", &self.frame, &self.content)
+    }
+}
+
+impl Notice {
+    fn said(self, phrases: Phrases<'_>) -> Said {
+        let say = |tone, id, undo| Said { tone, text: phrases.say(id), undo };
+        match self {
+            Self::Saved { undo } => say("done", "saved", Some(undo)),
+            Self::AllOff { undo } => say("done", "all_off", Some(undo)),
+            Self::Undone => say("done", "undone", None),
+            Self::Unchanged => say("done", "unchanged", None),
+            Self::Conflict => say("refused", "conflict", None),
+            Self::Wrong(field) => {
+                let field = match field.as_str() {
+                    "zone" => "zone",
+                    "paused_until" => "pause",
+                    "at" => "time",
+                    _ => "how_often",
+                };
+                let text = phrases.with("wrong", [("field", phrases.say(field).into())]);
+                Said { tone: "refused", text, undo: None }
+            }
+        }
+    }
+}
+
+fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> DigestView {
+    let Subject { key, settings, facts, .. } = subject;
+    let effective = subject.effective();
+    let present = Times::present(settings, facts);
+    let offered = Often::offered(settings, &present.often);
+    let option = |often: &Often| Entry {
+        value: often.value(),
+        text: spoken::often(phrases, often, &settings.cadence, &effective.cadence),
+        selected: *often == present.often,
+        parts: match (often.has_time(), often.has_day()) {
+            (true, true) => "timed dated",
+            (true, false) => "timed",
+            _ => "",
+        },
+    };
+    let day = |(name, _): (&str, _)| Entry {
+        value: name.to_owned(),
+        text: phrases.say(name),
+        selected: name == present.day,
+        parts: "",
+    };
+    // A category that was turned off elsewhere is there as well.
+    let unlisted = facts.preferences.off.iter().filter(|category| !settings.categories.contains_key(*category));
+    let categories = settings.categories.iter().chain(unlisted.map(|category| (category, category)));
+    let category = |(category, title): (&String, &String)| Entry {
+        value: category.clone(),
+        text: title.clone(),
+        selected: !facts.preferences.off.contains(category),
+        parts: "",
+    };
+    let tomorrow = effective.zone.to_datetime(now).date().saturating_add(1.day());
+    DigestView {
+        name: key.digest_type.clone(),
+        title: subject.title().to_owned(),
+        description: settings.description.clone(),
+        next: next(phrases, subject, before, now),
+        seen: seen(facts),
+        on: facts.consent,
+        has_time: offered.iter().any(Often::has_time),
+        has_day: offered.iter().any(Often::has_day),
+        often: offered.iter().map(option).collect(),
+        days: DAYS.into_iter().map(day).collect(),
+        time: present.time.clone(),
+        categories: categories.map(category).collect(),
+        pause: paused_date(facts, &effective.zone, now),
+        pause_from: tomorrow.to_string(),
+    }
+}
+
+/// Says when the next digest comes, or why none comes.
+fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> String {
+    let facts = &subject.facts;
+    let effective = subject.effective();
+    let when = |at| spoken::when(phrases, at, &effective.zone, &effective.zone_name, now);
+    let with = |id, at| phrases.with(id, [("when", when(at).into())]);
+    match subject.next(before, now) {
+        // Within the minute, which is all that the page shows of a time.
+        Next::IfNew(at) if at.duration_since(now).as_secs() < 60 => phrases.say("next_at_once"),
+        Next::IfNew(at) => with("next_if_new", at),
+        Next::Due(at) => with("next", at.max(now)),
+        Next::Never if !facts.consent => phrases.say("next_off"),
+        Next::Never if facts.suppressed.is_some() => phrases.say("next_suppressed"),
+        Next::Never if facts.pause.as_ref().is_some_and(|pause| pause.in_force(now)) => phrases.say("next_stopped"),
+        Next::Never => match facts.preferences.paused_until.filter(|until| *until > now) {
+            Some(until) => with("next_paused", until),
+            None => phrases.say("next_never"),
+        },
+    }
+}

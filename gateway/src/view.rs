@@ -1,0 +1,57 @@
+//! `/v/{token}`: a message in the browser, as it was sent, until the message is purged.
+//!
+//! The message's HTML is a stranger's: a sandbox gives it an origin of its own, without scripts and forms.
+
+use axum::{
+    Router,
+    extract::{Path, State as Extracted, rejection::PathRejection},
+    http::{HeaderValue, StatusCode, header},
+    response::{Html, IntoResponse as _, Response},
+    routing::get,
+};
+use tidings_mail::mime::Body;
+use tidings_model::ViewLink;
+
+use crate::{
+    State,
+    page::{self, Frame},
+};
+
+/// The policy of a message. Its links open, also in new windows, and its pictures load, as in an email program.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; \
+     img-src http: https: data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+);
+
+/// The route.
+pub(crate) fn routes(state: State) -> Router {
+    Router::new().route("/v/{token}", get(show)).with_state(state)
+}
+
+async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let bytes = match state.store.message_bytes(&link.tenant, link.message).await {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            tracing::error!(message = %link.message, %error, "a message cannot be shown now");
+            return page::unavailable(&state, &link.tenant);
+        }
+    };
+    match bytes.as_deref().and_then(Body::read) {
+        Some(Body::Html(html)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
+        Some(Body::Text(text)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], text).into_response(),
+        None => gone(&state, &link),
+    }
+}
+
+/// The page about a message that was purged.
+fn gone(state: &State, link: &ViewLink) -> Response {
+    let phrases = state.phrases(&link.tenant, "");
+    let frame = Frame::new(state, &link.tenant, phrases);
+    page::text(StatusCode::GONE, &frame, phrases.say("gone"), phrases.say("gone_text"))
+}
+
+/// Reads the token. Nothing tells why a token is wrong.
+fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<ViewLink> {
+    ViewLink::read(state.settings.link_keys.as_ref()?, &token.ok()?.0)
+}

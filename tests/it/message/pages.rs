@@ -1,0 +1,140 @@
+//! The pages of a real digest through the real gateway: the recipient's choices, and the message in the browser.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use mail_parser::MessageParser;
+use tidings_harness::env::{Env, event, key, wait_for_emails};
+use tidings_model::{Key, ViewLink};
+use tidings_needs::needs;
+use tidings_store::prelude::*;
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::one_click::{request, serve, skipped, with_links};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The HTML of a digest that was sent, while another window is open.
+async fn sent(env: &Env, key: &Key) -> Result<String> {
+    env.events.emit(event(key, "e1")).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    env.events.emit(event(key, "e2")).await?;
+    env.status_when(key, "planned", |status| status.due_at.is_some()).await?;
+    let mail = env.relay.mails().pop().context("no mail")?.bytes();
+    let parsed = MessageParser::default().parse(&mail).context("no message")?;
+    Ok(parsed.body_html(0).context("no HTML")?.into_owned())
+}
+
+/// The address in the footer that leads to a page.
+fn footer(html: &str, address: &str, page: &str) -> Result<String> {
+    let start = format!("href=\"http://{address}/{page}/");
+    let rest = html.split(&start).nth(1).with_context(|| format!("no /{page}/ in {html}"))?;
+    let token = rest.split('"').next().unwrap_or_default();
+    Ok(format!("http://{address}/{page}/{token}"))
+}
+
+/// Without the marks that isolate directions.
+fn plain(page: &str) -> String {
+    page.replace(['\u{2068}', '\u{2069}'], "")
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_on_the_page_moves_the_open_window_and_is_undone() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let settings = with_links(&address)?;
+    let env = Env::start(settings.clone()).await?;
+    let (shutdown, serving) = serve(&env, listener, settings, Some(env.temporal.clone()))?;
+    let ann = key("activity", "ann");
+    let url = footer(&sent(&env, &ann).await?, &address, "p")?;
+    let before = env.status(&ann).await?.due_at.context("no window")?;
+
+    let page = plain(&request(&address, "GET", &url, "").await?);
+    ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Next digest: "), "{page}");
+    assert!(request(&address, "HEAD", &url, "").await?.starts_with("HTTP/1.1 200 "));
+    assert_eq!(env.store.facts(&ann).await?.revision, 0);
+
+    let chosen =
+        [("activity:seen", "0 on"), ("activity:on", "1"), ("activity:often", "daily"), ("activity:time", "08:00")];
+    let page = plain(&request(&address, "POST", &url, &form(&chosen)).await?);
+    ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Your choices are saved."), "{page}");
+    let moved = env.status_when(&ann, "moved", |status| status.due_at != Some(before)).await?;
+    let due_at = moved.due_at.context("no window")?;
+    // The page said at once what the workflow makes of the choice.
+    let said = due_at.strftime("%H:%M (UTC).").to_string();
+    ensure!(page.contains(&format!(" {said}")) && due_at > Timestamp::now(), "{due_at}: {page}");
+    assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE actor = 'recipient' AND action = 'preferences'").await?, 1);
+
+    let undo =
+        page.split("name=\"undo\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).context("no undo")?;
+    let undo = undo.replace("&quot;", "\"").replace("&#34;", "\"");
+    let page = request(&address, "POST", &url, &form(&[("undo", &undo)])).await?;
+    ensure!(page.contains("The change is undone."), "{page}");
+    env.status_when(&ann, "moved back", |status| status.due_at == Some(before)).await?;
+
+    let none = [("activity:seen", "2 on"), ("alerts:seen", "0 on"), ("action", "none")];
+    let page = request(&address, "POST", &url, &form(&none)).await?;
+    ensure!(page.contains("You get no more digests."), "{page}");
+    skipped(&env, &ann).await?;
+    shutdown.cancel();
+    serving.await?;
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn while_temporal_is_away_a_choice_is_stored() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let settings = with_links(&address)?;
+    let env = Env::start(settings.clone()).await?;
+    let (shutdown, serving) = serve(&env, listener, settings, None)?;
+    let ann = key("activity", "ann");
+    let url = footer(&sent(&env, &ann).await?, &address, "p")?;
+    let chosen = [("activity:seen", "0 on"), ("activity:often", "default")];
+    let page = request(&address, "POST", &url, &form(&chosen)).await?;
+    ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Your choices are saved."), "{page}");
+    assert!(!env.store.facts(&ann).await?.consent);
+    shutdown.cancel();
+    serving.await?;
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_shown_as_it_was_sent_until_it_is_purged() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let settings = with_links(&address)?;
+    let purged = ViewLink { tenant: "acme".into(), message: Uuid::nil() };
+    let purged = purged.token(settings.link_keys.as_ref().context("no keys")?).context("no key")?;
+    let env = Env::start(settings.clone()).await?;
+    let (shutdown, serving) = serve(&env, listener, settings, None)?;
+    let ann = key("activity", "ann");
+    let html = sent(&env, &ann).await?;
+    let url = footer(&html, &address, "v")?;
+    let page = request(&address, "GET", &url, "").await?;
+    let (head, body) = page.split_once("\r\n\r\n").context("no body")?;
+    ensure!(head.starts_with("HTTP/1.1 200 ") && body == html, "{page}");
+    ensure!(
+        head.contains("content-security-policy: sandbox allow-popups ") && !head.contains("allow-scripts"),
+        "{head}"
+    );
+    for other in
+        [url.replace("/v/", "/p/"), url.replace("/v/", "/u/"), footer(&html, &address, "p")?.replace("/p/", "/v/")]
+    {
+        assert!(request(&address, "GET", &other, "").await?.starts_with("HTTP/1.1 404 "), "{other}");
+    }
+    let page = request(&address, "GET", &format!("http://{address}/v/{purged}"), "").await?;
+    ensure!(page.starts_with("HTTP/1.1 410 ") && page.contains("This message is no longer kept"), "{page}");
+    shutdown.cancel();
+    serving.await?;
+    Ok(())
+}
