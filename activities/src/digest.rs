@@ -16,6 +16,7 @@ use crate::{deps::Deps, heartbeat, metrics};
 mod audit;
 pub mod claim;
 mod close;
+mod counting;
 mod dead_letter;
 mod email;
 mod measure;

@@ -48,6 +48,11 @@ struct WebhookEvents {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Tracked {
+    outcome: &'static str,
+}
+
 struct Metrics {
     requests: Family<Answered, Counter>,
     durations: Family<OfRoute, Histogram, fn() -> Histogram>,
@@ -56,6 +61,7 @@ struct Metrics {
     inbox_events: Gauge<u64, AtomicU64>,
     inbox_bytes: Gauge<u64, AtomicU64>,
     inbox_oldest: Gauge<u64, AtomicU64>,
+    tracked: Family<Tracked, Counter>,
     registry: Registry,
 }
 
@@ -73,6 +79,8 @@ impl Metrics {
         registry.register("webhook_events", help, webhook_events.clone());
         let webhooks_refused = Family::default();
         registry.register("webhooks_refused", "Webhooks that were not authentic", webhooks_refused.clone());
+        let tracked = Family::default();
+        registry.register("tracked", "Openings and clicks: new, again, unknown or dropped", tracked.clone());
         let (inbox_events, inbox_bytes, inbox_oldest) = (Gauge::default(), Gauge::default(), Gauge::default());
         registry.register("inbox_events", "Accepted events that Temporal does not have yet", inbox_events.clone());
         registry.register("inbox_bytes", "Bytes of these events", inbox_bytes.clone());
@@ -86,6 +94,7 @@ impl Metrics {
             inbox_events,
             inbox_bytes,
             inbox_oldest,
+            tracked,
             registry,
         }
     }
@@ -112,6 +121,11 @@ pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 4]) {
         let events = WebhookEvents { relay: relay.to_owned(), outcome };
         METRICS.webhook_events.get_or_create(&events).inc_by(count as u64);
     }
+}
+
+/// Counts openings and clicks by what became of them.
+pub(crate) fn tracked(outcome: &'static str, count: usize) {
+    METRICS.tracked.get_or_create(&Tracked { outcome }).inc_by(count as u64);
 }
 
 /// Counts a webhook's request that is not authentic.

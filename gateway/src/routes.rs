@@ -18,7 +18,7 @@ use crate::{
     health::Health,
     metrics, page, preferences,
     problem::Problem,
-    unsubscribe, view,
+    tracking, unsubscribe, view,
     webhooks::{self, Webhooks},
 };
 
@@ -30,6 +30,7 @@ pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
     let routes = webhooks::routes(Arc::new(webhooks)).merge(unsubscribe::routes(state.clone()));
     let routes = routes.merge(preferences::routes(state.clone())).merge(view::routes(state.clone()));
+    let routes = routes.merge(tracking::routes(state.clone()));
     let routes = routes.route("/page.css", get(page::style));
     shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
 }

@@ -8,6 +8,8 @@ use tidings_model::settings::Settings;
 use tidings_store::Store;
 use tokio::sync::watch;
 
+use crate::tracking::Recorder;
+
 /// The dependencies of the routes.
 #[derive(Clone)]
 pub struct State {
@@ -17,6 +19,8 @@ pub struct State {
     pub settings: Arc<Settings>,
     /// The words of pages, by language.
     pub words: Arc<Words>,
+    /// Records openings and clicks.
+    pub recorder: Recorder,
     /// The connection to Temporal; `None` until Temporal has answered once. Links and webhooks work without Temporal.
     pub temporal: watch::Receiver<Option<Client>>,
 }

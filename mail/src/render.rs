@@ -11,6 +11,7 @@ mod message;
 mod renderer;
 mod source;
 mod sums;
+mod tracker;
 mod view;
 mod words;
 
@@ -21,4 +22,5 @@ pub use check::Problem;
 pub use error::Error;
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS};
 pub use sums::{Sum, Tone};
+pub use tracker::{Click, Tracker};
 pub use view::{Digest, Input, Links, More, Reader, Span, View};

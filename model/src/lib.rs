@@ -33,6 +33,7 @@ pub mod rules;
 pub mod settings;
 pub mod statistics;
 pub mod step;
+mod tracked_link;
 
 pub use alert::Alert;
 pub use event::Event;
@@ -49,3 +50,4 @@ pub use rules::{
     cadence::{Cadence, ParseError, Slide, words},
     quiet::{Quiet, QuietTime, WholeWeek},
 };
+pub use tracked_link::{ClickLink, OpenLink};

@@ -16,8 +16,8 @@ use crate::{
 const MAC_BYTES: usize = 16;
 /// Version, key id and purpose.
 const HEAD_BYTES: usize = 3;
-/// Characters of a token that are read. The longest ids and the longest address make some 750.
-const TOKEN_CHARS: usize = 1_000;
+/// Characters of a token that are read. The longest ids and the longest target of a click make some 3,050.
+const TOKEN_CHARS: usize = 3_200;
 /// Stands between texts, which have no control characters.
 const SEPARATOR: char = '\0';
 

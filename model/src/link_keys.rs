@@ -51,6 +51,10 @@ pub enum Purpose {
     Preferences = b'p',
     /// A message in the browser: in a link.
     View = b'v',
+    /// A picture that counts openings: in a link.
+    Open = b'o',
+    /// A click that is counted: in a link.
+    Click = b'c',
 }
 
 /// The keys: the first one signs, and all verify.

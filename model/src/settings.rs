@@ -18,12 +18,14 @@ pub(crate) mod cap;
 pub(crate) mod frequency;
 mod pages;
 pub(crate) mod streams;
+mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
+pub use track::{Counted, Track};
 
 /// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
 /// server limits each queue by itself.
@@ -190,6 +192,8 @@ pub struct DigestSettings {
     pub description: Option<String>,
     /// Categories that recipients may turn off, each with the name that they read.
     pub categories: BTreeMap<String, String>,
+    /// The counted actions of readers.
+    pub track: Track,
 }
 
 impl DigestSettings {
@@ -217,6 +221,7 @@ impl DigestSettings {
             title: None,
             description: None,
             categories: BTreeMap::new(),
+            track: Track::default(),
         }
     }
 }

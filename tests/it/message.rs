@@ -7,5 +7,6 @@ mod delivery_events;
 mod one_click;
 mod pages;
 mod pause;
+mod tracking;
 mod webhook_commands;
 mod webhooks;

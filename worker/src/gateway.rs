@@ -1,6 +1,6 @@
 //! The run loop of the gateway.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use temporalio_client::Client;
@@ -9,13 +9,14 @@ use tidings_gateway::{
     api::{self, Api},
     inbox::{Forwarder, Inbox},
     metrics, routes, server,
+    tracking::Recorder,
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
     },
 };
 use tidings_mail::words::Words;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,6 +25,9 @@ use crate::{
     storage::Storage,
     worker::{Background, connected, listen_for_metrics},
 };
+
+/// Time for openings and clicks that wait to be recorded when the gateway ends.
+const RECORDING: Duration = Duration::from_secs(5);
 
 /// The listeners of a gateway. They share no route (rule 38).
 pub(crate) struct Listeners {
@@ -68,7 +72,9 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
-    let state = State { store, settings: Arc::new(config.unsigned()), words: Arc::new(words), temporal };
+    let (recorder, recording) = Recorder::start(store.clone(), config.soft_bounces);
+    let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
+    let state = State { store, settings, words, recorder, temporal };
     let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
     tracing::info!(
         listen = %public.local_addr()?,
@@ -83,11 +89,16 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let serving = server::serve(public, router, limits, shutdown.clone());
     let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox }, trusted);
     let serving_api = async {
-        if let Some(listener) = api {
-            server::serve(listener, api_router, limits, shutdown.clone()).await;
+        match api {
+            Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,
+            // The recorder ends with the last router.
+            None => drop(api_router),
         }
     };
     tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()));
+    if timeout(RECORDING, recording).await.is_err() {
+        tracing::warn!("openings and clicks of the last seconds are not counted: the database does not answer");
+    }
     tracing::info!("the gateway stops");
     Ok(())
 }

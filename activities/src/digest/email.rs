@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_mail::{
     mime::{Draft, MessageKind, Party, Unsubscribe},
-    render::{Input, Links, Rendered, View},
+    render::{Input, Links, Rendered, Tracker, View},
 };
 use tidings_model::{
     Alert, Link,
@@ -13,6 +13,7 @@ use tidings_model::{
     step::Window,
 };
 
+use super::counting::Counting;
 use crate::{deps::Deps, error::Error};
 
 /// The email of a window, apart from the window's contents.
@@ -41,7 +42,8 @@ impl Email<'_> {
         let Self { window, recipient, date, .. } = *self;
         let settings = deps.digest(&window.key)?;
         let links = self.links(deps);
-        let rendered = self.render(deps, &links, contents)?;
+        let counting = Counting::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
+        let rendered = self.render(deps, &links, contents, &counting.tracker())?;
         if rendered.fallback.is_some() {
             // The reason may quote an event. `tidings template check` gives it for the sample.
             tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
@@ -103,7 +105,13 @@ impl Email<'_> {
     ///
     /// # Errors
     /// The digest type is not configured, or no template works.
-    pub fn render(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<Rendered, Error> {
+    pub fn render(
+        &self,
+        deps: &Deps,
+        links: &RecipientLinks,
+        contents: &Contents,
+        tracker: &Tracker<'_>,
+    ) -> Result<Rendered, Error> {
         let Self { window, facts, recipient, .. } = *self;
         let settings = deps.digest(&window.key)?;
         let Effective { cadence, zone, .. } = Effective::new(settings, facts);
@@ -111,6 +119,8 @@ impl Email<'_> {
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
         let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
         let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
-        deps.renderer.render(&settings.template, &view).map_err(|error| Error::Render(error.to_string()))
+        deps.renderer
+            .render_tracked(&settings.template, &view, tracker)
+            .map_err(|error| Error::Render(error.to_string()))
     }
 }

@@ -1,7 +1,7 @@
 //! The email of an open window as it would be sent now, for an operator. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
-use tidings_mail::render::Rendered;
+use tidings_mail::render::{Rendered, Tracker};
 use tidings_model::{
     records::{Contents, Recipient},
     rules::admission::{Admission, admit},
@@ -46,7 +46,7 @@ pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
     let email = Email { window, facts: &facts, recipient, date: now };
     let mail = match contents.items {
         0 => None,
-        _ => Some(email.render(deps, &email.links(deps), &contents)?),
+        _ => Some(email.render(deps, &email.links(deps), &contents, &Tracker::NONE)?),
     };
     Ok(Preview { mail, events: contents.items, but })
 }

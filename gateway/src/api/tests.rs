@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{State, inbox::Inbox, routes::tests::words};
+use crate::{State, inbox::Inbox, routes::tests::words, tracking::Recorder};
 
 /// An api with a store of its own, without Temporal.
 struct Env {
@@ -36,7 +36,9 @@ impl Env {
         store.migrate().await.unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let settings = Arc::new(crate::routes::tests::settings());
-        let state = State { store: store.clone(), settings, words: words(), temporal: watch::channel(None).1 };
+        let recorder = Recorder::start(store.clone(), 5).0;
+        let state =
+            State { store: store.clone(), settings, words: words(), recorder, temporal: watch::channel(None).1 };
         let inbox = Inbox::new(store.clone(), limits);
         let router = router(Api { state, task_queue: "tidings".into(), inbox }, Networks::default());
         Self { store, router, _folder: folder }
@@ -183,6 +185,7 @@ async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
         store: env.store.clone(),
         settings: Arc::new(crate::routes::tests::settings()),
         words: words(),
+        recorder: Recorder::start(env.store.clone(), 5).0,
         temporal: watch::channel(None).1,
     };
     let certificates = crate::webhooks::ses::Certificates::new(crate::webhooks::ses::Https::new());

@@ -31,6 +31,7 @@ use crate::{
         router,
         tests::{settings, words},
     },
+    tracking::Recorder,
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
@@ -75,7 +76,9 @@ async fn connect(folder: &FilePath) -> Arc<Sqlite> {
 }
 
 fn serving(store: Arc<dyn Store>) -> Router {
-    let state = State { store, settings: Arc::new(configured()), words: words(), temporal: watch::channel(None).1 };
+    let recorder = Recorder::start(store.clone(), 5).0;
+    let state =
+        State { store, recorder, settings: Arc::new(configured()), words: words(), temporal: watch::channel(None).1 };
     let certificates = Certificates::new(Https::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
     router(state, webhooks, Networks::default())

@@ -9,13 +9,14 @@ use axum::{
 };
 use tidings_mail::words::Words;
 use tidings_model::settings::{Sender, Settings, Stream, Streams};
-use tidings_store::Sqlite;
+use tidings_store::{Sqlite, Store};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
     request_body::{self, BodyLimit},
+    tracking::Recorder,
     webhooks::ses::{Certificates, Https},
 };
 
@@ -36,7 +37,9 @@ async fn state(folder: &std::path::Path, migrated: bool) -> State {
     if migrated {
         store.migrate().await.unwrap();
     }
-    State { store: Arc::new(store), settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 }
+    let store: Arc<dyn Store> = Arc::new(store);
+    let recorder = Recorder::start(store.clone(), 5).0;
+    State { store, recorder, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 }
 }
 
 async fn answer(router: &Router, request: Request) -> (StatusCode, header::HeaderMap, String) {

@@ -29,6 +29,7 @@ use crate::{
         router,
         tests::{settings, words},
     },
+    tracking::Recorder,
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
@@ -55,7 +56,9 @@ async fn store(folder: &FilePath) -> Arc<Sqlite> {
 
 fn serving(store: Arc<dyn Store>) -> Router {
     let settings = Settings { link_keys: Some(format!("{NEW} {OLD}").parse().unwrap()), ..settings() };
-    let state = State { store, settings: Arc::new(settings), words: words(), temporal: watch::channel(None).1 };
+    let recorder = Recorder::start(store.clone(), 5).0;
+    let state =
+        State { store, recorder, settings: Arc::new(settings), words: words(), temporal: watch::channel(None).1 };
     let certificates = Certificates::new(Https::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
     router(state, webhooks, Networks::default())

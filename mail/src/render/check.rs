@@ -17,6 +17,7 @@ use super::{
     html, message,
     renderer::{HTML_BYTES, Rendered, Renderer},
     source::SAMPLE,
+    tracker::Tracker,
     view::{Input, Links, View},
 };
 
@@ -74,7 +75,7 @@ impl Renderer {
     pub fn preview(&self, template: &str) -> Result<Rendered, Error> {
         match self.single(template) {
             Some(sample) => self.sample_message(template, &sample),
-            None => self.render_strictly(template, &self.sample(template)?),
+            None => self.render_strictly(template, &self.sample(template)?, &Tracker::NONE),
         }
     }
 
@@ -111,16 +112,16 @@ impl Renderer {
         let full = self.sample(template)?;
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
-        let (_, html) = self.html(template, &full)?;
+        let (_, html) = self.html(template, &full, &Tracker::NONE)?;
         if html.len() >= HTML_BYTES {
             problems.push(format!("the sample makes {} bytes of HTML; the limit is {HTML_BYTES}", html.len()));
         }
         problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
-        self.render_strictly(template, &full)?;
+        self.render_strictly(template, &full, &Tracker::NONE)?;
         // A template must also work without the optional values.
         let bare = bare(full.clone());
         for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
-            problems.extend(self.render_strictly(template, &view).err().map(|error| error.to_string()));
+            problems.extend(self.render_strictly(template, &view, &Tracker::NONE).err().map(|error| error.to_string()));
         }
         problems.dedup();
         Ok(problems)

@@ -59,6 +59,18 @@ fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// Finds the addresses that links of the text lead to: the `href` of `a` and `area`.
+pub(super) fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_anchor = |place: &Range<usize>| {
+        let tag = html[..place.start].rsplit('<').next().unwrap_or_default();
+        let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let attribute = tag.trim_end_matches(['"', '\'']).trim_end().strip_suffix('=').unwrap_or_default().trim_end();
+        let is_link = ["a", "area"].iter().any(|link| name.eq_ignore_ascii_case(link));
+        is_link && ends_with_word(attribute.as_bytes(), b"href")
+    };
+    links(html).filter(is_anchor)
+}
+
 /// Finds the values of link attributes, quoted or not.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
     memchr_iter(b'=', html.as_bytes()).filter_map(move |equals| {

@@ -10,6 +10,7 @@ use super::{
     escape::escape,
     html,
     source::{PARTS, Sources},
+    tracker::Tracker,
     view::View,
     words,
 };
@@ -75,9 +76,18 @@ impl Renderer {
     /// # Errors
     /// `default` also fails.
     pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
-        match self.render_strictly(template, view) {
+        self.render_tracked(template, view, &Tracker::NONE)
+    }
+
+    /// Renders as [`render`](Self::render) does, with links that are counted. The links to unsubscribe, to choose and to view the
+    /// message stay as they are.
+    ///
+    /// # Errors
+    /// `default` also fails.
+    pub fn render_tracked(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
+        match self.render_strictly(template, view, tracker) {
             Err(error) if template != DEFAULT => {
-                let rendered = self.render_strictly(DEFAULT, view)?;
+                let rendered = self.render_strictly(DEFAULT, view, tracker)?;
                 Ok(Rendered { fallback: Some(error.to_string()), ..rendered })
             }
             result => result,
@@ -85,11 +95,16 @@ impl Renderer {
     }
 
     /// Renders `template` without a fallback.
-    pub(super) fn render_strictly(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+    pub(super) fn render_strictly(
+        &self,
+        template: &str,
+        view: &View,
+        tracker: &Tracker<'_>,
+    ) -> Result<Rendered, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
-        let (context, html) = self.fitting_html(template, view)?;
+        let (context, html) = self.fitting_html(template, view, tracker)?;
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
         if subject.is_empty() {
             return Err(Error::Template { place: format!("{template}/{}", PARTS[0]), problem: "it is empty".into() });
@@ -99,21 +114,21 @@ impl Renderer {
     }
 
     /// Renders the HTML with as many lines as fit (rule 21), and returns its context, too.
-    fn fitting_html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
-        let all = self.html(template, view)?;
+    fn fitting_html(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<(Context, String), Error> {
+        let all = self.html(template, view, tracker)?;
         if all.1.len() < HTML_BYTES {
             return Ok(all);
         }
         // `fits` lines fit, and `too_many` lines do not.
         let (mut fits, mut too_many) = (0, view.digest.groups.len());
-        let mut best = self.html(template, &view.clone().shortened(0))?;
+        let mut best = self.html(template, &view.clone().shortened(0), tracker)?;
         if best.1.len() >= HTML_BYTES {
             let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.1.len());
             return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
         }
         while fits + 1 < too_many {
             let middle = usize::midpoint(fits, too_many);
-            let attempt = self.html(template, &view.clone().shortened(middle))?;
+            let attempt = self.html(template, &view.clone().shortened(middle), tracker)?;
             if attempt.1.len() < HTML_BYTES {
                 (fits, best) = (middle, attempt);
             } else {
@@ -123,10 +138,10 @@ impl Renderer {
         Ok(best)
     }
 
-    pub(super) fn html(&self, template: &str, view: &View) -> Result<(Context, String), Error> {
+    pub(super) fn html(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<(Context, String), Error> {
         let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
         let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
-        Ok((context, html))
+        Ok((context, tracker.applied(html, &view.links.uncounted())))
     }
 
     pub(super) fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {

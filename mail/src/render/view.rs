@@ -60,6 +60,14 @@ impl Links {
             view_url: safe(&self.view_url),
         }
     }
+
+    /// Returns the links that are not counted: those to unsubscribe, to choose and to view the message.
+    pub(super) fn uncounted(&self) -> Vec<&str> {
+        [&self.unsubscribe_url, &self.preferences_url, &self.view_url]
+            .into_iter()
+            .filter_map(Option::as_deref)
+            .collect()
+    }
 }
 
 /// The three names that templates can use.

@@ -12,6 +12,7 @@ use tidings_activities::{
 };
 use tidings_gateway::{
     Networks, State, routes, server,
+    tracking::Recorder,
     webhooks::{
         Webhooks,
         ses::{Certificates, Https},
@@ -75,7 +76,8 @@ pub(super) fn serve(
 ) -> Result<(CancellationToken, JoinHandle<()>)> {
     let temporal = watch::channel(temporal).1;
     let words = Arc::new(Words::new(None)?);
-    let state = State { store: env.store.clone(), settings: Arc::new(settings), words, temporal };
+    let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
+    let state = State { store: env.store.clone(), settings: Arc::new(settings), words, recorder, temporal };
     let certificates = Certificates::new(Https::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
     let router = routes::router(state, webhooks, Networks::default());

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_gateway::{
     Networks, State, routes, server,
+    tracking::Recorder,
     webhooks::{
         Hook, Secret, Webhooks,
         ses::{Certificates, Https},
@@ -42,6 +43,7 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
         store: env.store.clone(),
         settings: Arc::new(env.settings.clone()),
         words: Arc::new(Words::new(None)?),
+        recorder: Recorder::start(env.store.clone(), env.settings.soft_bounces).0,
         temporal,
     };
     let webhooks = Webhooks {

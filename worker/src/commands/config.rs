@@ -11,7 +11,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     ParseError,
-    settings::{DigestSettings, Sender},
+    settings::{Counted, DigestSettings, Sender},
     words,
 };
 use tidings_store::archive::Archive;
@@ -240,6 +240,7 @@ struct DigestView<'a> {
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
+    track: Vec<&'static str>,
     choices: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     delay: BTreeMap<&'a str, String>,
@@ -361,6 +362,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             more_url: digest.more_url.as_deref(),
             title: digest.title.as_deref(),
             description: digest.description.as_deref(),
+            track: digest.track.counted().map(Counted::name).collect(),
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
             categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),

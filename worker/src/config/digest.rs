@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
-    settings::{DigestSettings, OverLimit},
+    settings::{Counted, DigestSettings, OverLimit},
     words,
 };
 use toml::Spanned;
@@ -18,6 +18,7 @@ use super::{
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
     suggest::nearest,
+    tenant::RawDigests,
 };
 
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
@@ -46,6 +47,7 @@ pub(super) struct RawDigest {
     description: Option<Spanned<String>>,
     #[serde(default)]
     categories: BTreeMap<String, Spanned<String>>,
+    track: Option<SpannedList>,
 }
 
 impl RawDigest {
@@ -75,6 +77,7 @@ impl RawDigest {
             title: self.title.or(base.title),
             description: self.description.or(base.description),
             categories: base.categories.into_iter().chain(self.categories).collect(),
+            track: self.track.or(base.track),
         }
     }
 
@@ -105,6 +108,7 @@ impl RawDigest {
             Some((category.clone(), checks.value(&key, Some(title), brand::name)?))
         });
         let categories = categories.collect::<Vec<_>>();
+        let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
         Some(DigestSettings {
             cadence: cadence?,
             delay: delay.into_iter().collect::<Option<_>>()?,
@@ -123,7 +127,23 @@ impl RawDigest {
             title,
             description,
             categories: categories.into_iter().collect::<Option<_>>()?,
+            track: track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect(),
         })
+    }
+}
+
+/// Reports each digest type of `table` whose messages count while no gateway could.
+pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut Checks<'_>) {
+    for (name, raw) in digests {
+        let Some(track) = raw.as_ref().track.as_ref().filter(|track| !track.as_ref().is_empty()) else { continue };
+        checks.report(Problem {
+            place: checks.place_of(track),
+            key: format!("{table}{name}.track"),
+            value: String::new(),
+            problem: "needs a gateway that counts; set `public_url` in `[gateway]`, for example \
+                      \"https://mail.acme.example\""
+                .to_owned(),
+        });
     }
 }
 
@@ -182,6 +202,10 @@ pub fn zone(text: &str) -> Result<String, String> {
             None => "is not an IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
         }
     })
+}
+
+fn counted(text: &str) -> Result<Counted, String> {
+    Counted::named(text).ok_or_else(|| "cannot be counted; write \"opens\", \"clicks\" or both".to_owned())
 }
 
 fn more_url(text: &str) -> Result<String, String> {

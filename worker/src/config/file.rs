@@ -104,6 +104,12 @@ impl RawConfig {
         let inbox = self.inbox.check(checks);
         let retention = self.retention.check(inbox.keep, checks);
         let gateway = self.gateway.check(checks);
+        if gateway.as_ref().is_some_and(|gateway| gateway.pages.public_url.is_none()) {
+            digest::report_uncounted("digest.", &self.digest, checks);
+            for (name, tenant) in &self.tenant {
+                digest::report_uncounted(&format!("tenant.{name}.digest."), tenant.digests(), checks);
+            }
+        }
         let temporal = checks.accept(temporal);
         let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
         Some(Config {

@@ -43,6 +43,11 @@ impl RawTenant {
         }
     }
 
+    /// The tables `[tenant.NAME.digest.TYPE]`.
+    pub fn digests(&self) -> &RawDigests {
+        &self.digest
+    }
+
     /// Checks the tenant's digest types and returns those that differ from the general ones.
     pub fn check(
         &self,

@@ -29,6 +29,7 @@ use crate::{
         tests::{settings, words},
     },
     server,
+    tracking::Recorder,
     webhooks::{
         Hook, Webhooks,
         ses::{Certificates, Https},
@@ -55,7 +56,9 @@ async fn serve(store: Arc<dyn Store>, https: Https) -> SocketAddr {
         ("postmark", hook(Provider::Postmark, &["tidings:0123456789abcdef"])),
         ("own", hook(Provider::Other, &[SECRET])),
     ];
-    let state = State { store, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 };
+    let recorder = Recorder::start(store.clone(), 5).0;
+    let state =
+        State { store, recorder, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 };
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: hooks.map(|(name, hook)| (name.to_owned(), hook)).into(),

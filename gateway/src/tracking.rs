@@ -1,0 +1,76 @@
+//! `/o/{token}` and `/c/{token}`: the picture and the links that count. The answer never waits for the database, and needs none:
+//! the token has the target (rule 44).
+
+use axum::{
+    Router,
+    extract::{Path, State as Extracted, rejection::PathRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use jiff::Timestamp;
+use tidings_model::{
+    ClickLink, OpenLink,
+    delivery_events::{Kind, Report},
+};
+use uuid::Uuid;
+
+use crate::State;
+
+mod machine;
+mod recorder;
+
+pub use recorder::Recorder;
+
+const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// A transparent GIF of one pixel.
+const PICTURE: &[u8] =
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\
+    \x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// The routes.
+pub(crate) fn routes(state: State) -> Router {
+    Router::new().route("/o/{token}", get(open)).route("/c/{token}", get(click)).with_state(state)
+}
+
+/// Answers with the picture.
+async fn open(
+    Extracted(state): Extracted<State>,
+    token: Result<Path<String>, PathRejection>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response {
+    let link = token.ok().and_then(|Path(token)| OpenLink::read(state.settings.link_keys.as_ref()?, &token));
+    let Some(OpenLink { tenant, message }) = link else { return StatusCode::NOT_FOUND.into_response() };
+    if method == Method::GET && !machine::objects(&headers) {
+        record(&state, tenant, message, Kind::Opened, machine::of_picture(&headers), None);
+    }
+    // Web mail shows the picture on pages of its own.
+    let headers = [(header::CONTENT_TYPE, "image/gif"), (CROSS_ORIGIN, "cross-origin")];
+    (headers, PICTURE).into_response()
+}
+
+/// Redirects to the target. A browser asks again next time, so that every click counts.
+async fn click(
+    Extracted(state): Extracted<State>,
+    token: Result<Path<String>, PathRejection>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response {
+    let link = token.ok().and_then(|Path(token)| ClickLink::read(state.settings.link_keys.as_ref()?, &token));
+    let Some(ClickLink { tenant, message, target }) = link else { return StatusCode::NOT_FOUND.into_response() };
+    // The token has printable ASCII only.
+    let Ok(location) = HeaderValue::from_str(&target) else { return StatusCode::NOT_FOUND.into_response() };
+    if method == Method::GET {
+        record(&state, tenant, message, Kind::Clicked, Some(machine::of_link(&headers)), Some(target));
+    }
+    (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
+}
+
+fn record(state: &State, tenant: String, message: Uuid, kind: Kind, machine: Option<bool>, url: Option<String>) {
+    let report = Report { machine, url, ..Report::new(kind, Timestamp::now()) };
+    state.recorder.record(tenant, message, report);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Records openings and clicks after their requests were answered, all of a second in one transaction.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tidings_activities::delivery_events;
+use tidings_model::delivery_events::{Kind, Report, Reported, WebhookRequest, Which};
+use tidings_store::Store;
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use uuid::Uuid;
+
+use crate::metrics;
+
+/// The time for which events wait for others. A crash loses as much.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Events that wait. More are not counted.
+const WAITING: usize = 20_000;
+/// Events of a transaction.
+const BATCH: usize = 500;
+/// Time limit for a transaction. What it has is not counted then.
+const STORE: Duration = Duration::from_secs(10);
+
+/// Takes events without waiting. Clones share one queue.
+#[derive(Clone, Debug)]
+pub struct Recorder(Sender<Tracked>);
+
+/// An opening or a click.
+struct Tracked {
+    tenant: String,
+    message: Uuid,
+    report: Report,
+}
+
+impl Recorder {
+    /// Starts recording. The task ends once all clones are gone and everything that waits is recorded.
+    #[must_use]
+    pub fn start(store: Arc<dyn Store>, soft_bounces: u32) -> (Self, JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        (Self(sender), tokio::spawn(run(receiver, store, soft_bounces)))
+    }
+
+    /// Takes an event. A full queue drops it: no redirect waits.
+    pub(super) fn record(&self, tenant: String, message: Uuid, report: Report) {
+        if self.0.try_send(Tracked { tenant, message, report }).is_err() {
+            metrics::tracked("dropped", 1);
+        }
+    }
+}
+
+async fn run(mut receiver: Receiver<Tracked>, store: Arc<dyn Store>, soft_bounces: u32) {
+    let mut events = Vec::new();
+    while receiver.recv_many(&mut events, BATCH).await > 0 {
+        if !receiver.is_closed() && events.len() < BATCH {
+            sleep(PAUSE).await;
+            while events.len() < BATCH
+                && let Ok(event) = receiver.try_recv()
+            {
+                events.push(event);
+            }
+        }
+        mark_machines(&mut events);
+        write(&*store, soft_bounces, std::mem::take(&mut events)).await;
+    }
+}
+
+/// A person does not follow two links of a message within a second.
+fn mark_machines(events: &mut [Tracked]) {
+    let mut links: HashMap<Uuid, HashSet<String>> = HashMap::new();
+    for event in events.iter() {
+        links.entry(event.message).or_default().extend(event.report.url.clone());
+    }
+    for event in events.iter_mut().filter(|event| event.report.kind == Kind::Clicked) {
+        if links.get(&event.message).is_some_and(|links| links.len() > 1) {
+            event.report.machine = Some(true);
+        }
+    }
+}
+
+/// Records events in one transaction, as those of a webhook's request.
+async fn write(store: &dyn Store, soft_bounces: u32, events: Vec<Tracked>) {
+    let all = events.len();
+    let reported = |Tracked { tenant, message, report }| {
+        let of = vec![Which::Id(message)];
+        Reported { relay: None, tenant: Some(tenant), of, report, event_id: None }
+    };
+    let events = events.into_iter().map(reported).collect();
+    let request = WebhookRequest { relay: String::new(), events, token: None, unusable: Vec::new() };
+    let recording = delivery_events::receive(store, soft_bounces, &request, Timestamp::now());
+    match timeout(STORE, recording).await {
+        Ok(Ok(received)) => {
+            let received = received.unwrap_or_default();
+            metrics::tracked("new", received.new);
+            metrics::tracked("again", received.again);
+            metrics::tracked("unknown", received.unknown);
+        }
+        Ok(Err(error)) => lost(all, &error.to_string()),
+        Err(_) => lost(all, "the database does not answer"),
+    }
+}
+
+fn lost(events: usize, why: &str) {
+    metrics::tracked("dropped", events);
+    tracing::warn!(events, why, "openings and clicks are not counted");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracked(message: u128, kind: Kind, url: Option<&str>) -> Tracked {
+        let report = Report { url: url.map(str::to_owned), ..Report::new(kind, Timestamp::UNIX_EPOCH) };
+        Tracked { tenant: "acme".into(), message: Uuid::from_u128(message), report }
+    }
+
+    #[test]
+    fn two_links_of_a_message_at_once_are_a_machines() {
+        let click = |message, url| tracked(message, Kind::Clicked, Some(url));
+        let mut events =
+            [click(1, "a"), click(1, "b"), tracked(1, Kind::Opened, None), click(2, "a"), click(2, "a"), click(3, "b")];
+        mark_machines(&mut events);
+        let machines = events.map(|event| event.report.machine);
+        assert_eq!(machines, [Some(true), Some(true), None, None, None, None]);
+    }
+}
