@@ -4,6 +4,7 @@ mod chaos;
 mod crash_points;
 mod fencing;
 mod gateway;
+mod gateway_crashes;
 mod lost_task;
 mod races;
 mod real_events;
