@@ -1,12 +1,13 @@
 //! The inbox: what was received is forwarded once, in order, by one forwarder at a time.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::join_all;
 use jiff::SignedDuration;
 use tidings_model::{
     Key,
     inbox::{Depth, Item, Kind, LEASE, Lease, Next, next},
+    records::PersonId,
     retention::{Cutoff, Kind as Retained, Purged},
 };
 use uuid::Uuid;
@@ -170,6 +171,20 @@ pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age
     let purged = bench.store.purge(cutoff(301), 10, Some(&archive), at(400)).await.unwrap();
     assert_eq!(purged, Purged { purged: 1, archived: 0, more: false });
     assert_eq!(bench.store.depth().await.unwrap().events, 2, "what waits is not purged");
+}
+
+pub async fn an_erasure_takes_what_is_in_the_inbox_of_the_person_only(bench: &Bench) {
+    let namesake = Key { tenant: "zeta".into(), ..key("ann") };
+    receive(bench, [item("ann", "1"), item("ann", "2"), item("bo", "3")], 1).await;
+    receive(bench, [Item { key: namesake.clone(), ..item("ann", "4") }], 1).await;
+    let first = ids(bench, "ann", 1).await;
+    forward(bench, ONE, "ann", &first, 2).await;
+    let person = PersonId { tenant: "acme".into(), user: "ann".into() };
+    bench.store.erase_choices(&person, &BTreeSet::new()).await.unwrap();
+    assert!(waiting(bench, "ann").await.is_empty());
+    assert_eq!(bench.store.replay(None, at(0), at(9)).await.unwrap(), 0, "what was forwarded is gone, too");
+    assert_eq!(waiting(bench, "bo").await, ["3"]);
+    assert_eq!(bench.store.waiting(&namesake, 9).await.unwrap().len(), 1);
 }
 
 pub async fn an_old_lease_is_forgotten_and_a_fresh_one_is_not(bench: &Bench) {
