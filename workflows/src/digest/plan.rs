@@ -92,10 +92,10 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
 }
 
 /// Lets an overdue window wait for its share of the spread after a pause or a hold (rule 30), unless an operator wants it
-/// flushed.
+/// flushed. A window whose events were all withdrawn sends nothing, and ends at once.
 pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, now: Timestamp) {
     let Some(plan) = state.open.as_ref().and_then(|open| open.plan.as_ref()) else { return };
-    if !is_due(state, plan, now) || state.flushed {
+    if !is_due(state, plan, now) || state.flushed || state.waiting() == 0 {
         return;
     }
     if let Some(open) = &mut state.open {

@@ -178,3 +178,20 @@ fn a_pause_survives_a_new_run() {
     world.roll();
     assert_eq!((decide(&world.state, world.now), status(&world)), before);
 }
+
+#[test]
+fn a_window_whose_events_were_withdrawn_ends_with_the_pause() {
+    let mut world = World::new(Model::default());
+    world.take(&PAUSE);
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Retract { id: 1, entity: false });
+    world.act(false, Answer::Good);
+    world.take(&RESUME);
+    let now = world.now;
+    world.settle();
+    assert_eq!(world.now, now, "nothing goes out, so that nothing is spread");
+    assert_eq!(world.state.open.as_ref().map(|open| open.window.digest_id), None);
+    assert!(world.ledger.mails.is_empty());
+    world.check();
+}
