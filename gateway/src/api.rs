@@ -1,6 +1,6 @@
 //! The api, for services and operators: a listener of its own, on which each request has a token (rules 38 and 40).
 //!
-//! [`Endpoint`] is every route. [`gate`] lets a request in, and the module of a route answers it.
+//! [`Endpoint`] is every route. `gate` lets a request in, and the module of a route answers it.
 
 use axum::{
     Router,
