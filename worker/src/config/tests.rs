@@ -156,6 +156,36 @@ fn an_error_names_line_key_value_and_remedy() {
 }
 
 #[test]
+fn an_error_about_pages_and_counting_names_its_remedy() {
+    for (text, said) in [
+        (
+            "[digest.a]\ncadence = \"instant\"\ntrack = [\"reads\"]",
+            "tidings.toml:3: digest.a.track = \"reads\": cannot be counted; write \"opens\"",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\ntrack = [\"opens\"]",
+            "tidings.toml:3: digest.a.track: needs a gateway that counts; set `public_url`",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\n[tenant.acme.digest.a]\ntrack = [\"clicks\"]",
+            "tidings.toml:4: tenant.acme.digest.a.track: needs a gateway that counts",
+        ),
+        ("[digest.a]\ncadence = \"instant\"\ntitle = \" \"", "digest.a.title = \" \": is empty; leave the key out"),
+        (
+            "[tenant.acme]\ncolour = \"#ffee00\"",
+            "tidings.toml:2: tenant.acme.colour = \"#ffee00\": has a contrast of 1.2 to the white text on it",
+        ),
+        ("[tenant.acme]\ncolour = \"blue\"", "tidings.toml:2: tenant.acme.colour = \"blue\": "),
+        ("[tenant.acme]\nlogo_url = \"http://a.example/x.png\"", "\"http\" is not https, which pages need"),
+        ("[tenant.acme]\nlocale = \"german\"", "is not a language tag (BCP 47); write for example \"de\""),
+    ] {
+        let found = problems_of(text);
+        assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
+        assert!(!found.contains("hunter2"), "{found}");
+    }
+}
+
+#[test]
 fn all_problems_are_reported_at_once() {
     let found = problems_of("smtp_url = \"x\"\n[digest.a]\ncadence = \"x\"\n[digest.b]\ncadence = \"y\"\nzone = \"z\"");
     assert_eq!(found.lines().count(), 4, "{found}");
