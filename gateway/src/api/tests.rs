@@ -15,12 +15,14 @@ use tidings_model::{
     inbox::Limits,
     records::{Actor, AuditEntry},
 };
-use tidings_store::{Sqlite, Store, StoredToken};
-use tokio::sync::watch;
+use tidings_store::{Store, StoredToken};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{State, inbox::Inbox, routes::tests::words, tracking::Recorder};
+use crate::{
+    inbox::Inbox,
+    routes::tests::{over, public, settings, sqlite},
+};
 
 /// An api with a store of its own, without Temporal.
 struct Env {
@@ -32,13 +34,10 @@ struct Env {
 impl Env {
     async fn start(limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
-        let store: Arc<dyn Store> = Arc::new(store);
-        let settings = Arc::new(crate::routes::tests::settings());
-        let recorder = Recorder::start(store.clone(), 5).0;
-        let state =
-            State { store: store.clone(), settings, words: words(), recorder, temporal: watch::channel(None).1 };
+        let store: Arc<dyn Store> = store;
+        let state = over(store.clone(), settings());
         let inbox = Inbox::new(store.clone(), limits);
         let router = router(Api { state, task_queue: "tidings".into(), inbox }, Networks::default());
         Self { store, router, _folder: folder }
@@ -181,17 +180,7 @@ async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
 #[tokio::test]
 async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
     let env = Env::start(Limits::default()).await;
-    let state = State {
-        store: env.store.clone(),
-        settings: Arc::new(crate::routes::tests::settings()),
-        words: words(),
-        recorder: Recorder::start(env.store.clone(), 5).0,
-        temporal: watch::channel(None).1,
-    };
-    let certificates = crate::webhooks::ses::Certificates::new(crate::webhooks::ses::Https::new());
-    let webhooks =
-        crate::webhooks::Webhooks { state: state.clone(), hooks: std::collections::BTreeMap::new(), certificates };
-    let public = crate::routes::router(state, webhooks, Networks::default());
+    let public = public(over(env.store.clone(), settings()));
     let token = format!("Bearer {}", env.token(None, &Scope::ALL, None).await);
     for endpoint in Endpoint::ALL {
         let answer = public.clone().oneshot(request(endpoint, Some(&token))).await.unwrap();

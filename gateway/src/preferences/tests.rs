@@ -1,10 +1,6 @@
 //! The page through its route and a real store. `tests/it` has the open windows.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path as FilePath,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Router,
@@ -20,23 +16,11 @@ use tidings_model::{
     settings::{Brand, DigestSettings, Settings},
 };
 use tidings_store::{Sqlite, Store, prelude::*};
-use tokio::sync::watch;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use super::*;
-use crate::{
-    Networks,
-    routes::{
-        router,
-        tests::{settings, words},
-    },
-    tracking::Recorder,
-    webhooks::{
-        Webhooks,
-        ses::{Certificates, Https},
-    },
-};
+use crate::routes::tests::{over, public, settings, sqlite};
 
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -71,22 +55,13 @@ fn configured() -> Settings {
     }
 }
 
-async fn connect(folder: &FilePath) -> Arc<Sqlite> {
-    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
-}
-
 fn serving(store: Arc<dyn Store>) -> Router {
-    let recorder = Recorder::start(store.clone(), 5).0;
-    let state =
-        State { store, recorder, settings: Arc::new(configured()), words: words(), temporal: watch::channel(None).1 };
-    let certificates = Certificates::new(Https::new());
-    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    router(state, webhooks, Networks::default())
+    public(over(store, configured()))
 }
 
 async fn bench(locale: &str) -> Bench {
     let folder = tempfile::tempdir().unwrap();
-    let store = connect(folder.path()).await;
+    let store = sqlite(folder.path()).await;
     store.migrate().await.unwrap();
     let recipient = Recipient {
         tenant: "acme".into(),
@@ -367,7 +342,7 @@ async fn a_token_of_another_purpose_or_key_is_not_found() {
 #[tokio::test]
 async fn without_the_database_a_page_asks_to_come_again() {
     let folder = tempfile::tempdir().unwrap();
-    let store = connect(folder.path()).await;
+    let store = sqlite(folder.path()).await;
     let bench = Bench { router: serving(store.clone()), store, _folder: folder };
     for method in [Method::GET, Method::POST] {
         let (status, headers, page) = bench.send(method, &token(), &fields(&[])).await;

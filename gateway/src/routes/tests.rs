@@ -1,6 +1,6 @@
 //! Requests through the layers that all routes share.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     body::{Body, to_bytes},
@@ -17,7 +17,10 @@ use super::*;
 use crate::{
     request_body::{self, BodyLimit},
     tracking::Recorder,
-    webhooks::ses::{Certificates, Https},
+    webhooks::{
+        Webhooks,
+        ses::{Certificates, Https},
+    },
 };
 
 /// Settings without digest types, relays and keys.
@@ -27,19 +30,31 @@ pub(crate) fn settings() -> Settings {
     Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) })
 }
 
-/// The words that are embedded.
-pub(crate) fn words() -> Arc<Words> {
-    Arc::new(Words::new(None).unwrap())
+/// A store in a folder. It has no tables yet.
+pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<Sqlite> {
+    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
+}
+
+/// The dependencies of the routes over a store. Temporal has not answered yet.
+pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
+    let recorder = Recorder::start(store.clone(), settings.soft_bounces).0;
+    let words = Arc::new(Words::new(None).unwrap());
+    State { store, recorder, settings: Arc::new(settings), words, temporal: watch::channel(None).1 }
+}
+
+/// Every public route, without webhooks.
+pub(crate) fn public(state: State) -> Router {
+    let certificates = Certificates::new(Https::new());
+    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    router(state, webhooks, Networks::default())
 }
 
 async fn state(folder: &std::path::Path, migrated: bool) -> State {
-    let store = Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap();
+    let store = sqlite(folder).await;
     if migrated {
         store.migrate().await.unwrap();
     }
-    let store: Arc<dyn Store> = Arc::new(store);
-    let recorder = Recorder::start(store.clone(), 5).0;
-    State { store, recorder, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 }
+    over(store, settings())
 }
 
 async fn answer(router: &Router, request: Request) -> (StatusCode, header::HeaderMap, String) {
@@ -160,10 +175,7 @@ async fn metrics_have_the_route_and_never_the_path() {
 async fn a_process_without_its_dependencies_lives_and_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     for (migrated, store) in [(false, "no_answer"), (true, "ok")] {
-        let state = state(folder.path(), migrated).await;
-        let certificates = Certificates::new(Https::new());
-        let webhooks = Webhooks { state: state.clone(), hooks: std::collections::BTreeMap::new(), certificates };
-        let router = router(state, webhooks, Networks::default());
+        let router = public(state(folder.path(), migrated).await);
         assert_eq!(answer(&router, get_of("/livez")).await.0, StatusCode::OK);
         let (status, _, body) = answer(&router, get_of("/readyz")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

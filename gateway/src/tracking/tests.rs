@@ -1,29 +1,25 @@
 //! Pictures and redirects through the router, with a real store.
 
-use std::{path::Path as FilePath, sync::Arc, time::Duration};
+use std::{path::Path as FilePath, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
     extract::Request,
 };
 use tidings_model::settings::Settings;
-use tidings_store::Sqlite;
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::routes::tests::{settings, words};
+use crate::routes::tests::{over, settings, sqlite};
 
 const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const TARGET: &str = "https://app.example/a?b=c&d=%C3%BC#e";
 
 /// The routes over a store without tables: every write fails.
 async fn router(folder: &FilePath) -> Router {
-    let store = Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap();
-    let store: Arc<dyn tidings_store::Store> = Arc::new(store);
-    let recorder = Recorder::start(store.clone(), 5).0;
     let settings = Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() };
-    routes(State { store, settings: Arc::new(settings), words: words(), recorder, temporal: watch::channel(None).1 })
+    routes(over(sqlite(folder).await, settings))
 }
 
 fn click() -> String {

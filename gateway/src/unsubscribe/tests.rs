@@ -1,10 +1,6 @@
 //! One click on real links, with a real store. No digest type is configured and no message is stored: links need neither.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path as FilePath,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     body::{Body, to_bytes},
@@ -13,28 +9,17 @@ use axum::{
 };
 use tempfile::TempDir;
 use tidings_model::{
+    Key,
     link_keys::LinkKeys,
     records::{Page, Part, Reason, Recipient},
     settings::Settings,
 };
 use tidings_store::{Sqlite, Store, prelude::*};
-use tokio::sync::watch;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use super::*;
-use crate::{
-    Networks,
-    routes::{
-        router,
-        tests::{settings, words},
-    },
-    tracking::Recorder,
-    webhooks::{
-        Webhooks,
-        ses::{Certificates, Https},
-    },
-};
+use crate::routes::tests::{over, public, settings, sqlite};
 
 const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
@@ -50,23 +35,14 @@ struct Bench {
     router: Router,
 }
 
-async fn store(folder: &FilePath) -> Arc<Sqlite> {
-    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
-}
-
 fn serving(store: Arc<dyn Store>) -> Router {
     let settings = Settings { link_keys: Some(format!("{NEW} {OLD}").parse().unwrap()), ..settings() };
-    let recorder = Recorder::start(store.clone(), 5).0;
-    let state =
-        State { store, recorder, settings: Arc::new(settings), words: words(), temporal: watch::channel(None).1 };
-    let certificates = Certificates::new(Https::new());
-    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    router(state, webhooks, Networks::default())
+    public(over(store, settings))
 }
 
 async fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path()).await;
+    let store = sqlite(folder.path()).await;
     store.migrate().await.unwrap();
     Bench { router: serving(store.clone()), store, _folder: folder }
 }
@@ -205,7 +181,7 @@ async fn another_body_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn without_the_database_nothing_is_promised() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path()).await;
+    let store = sqlite(folder.path()).await;
     let bench = Bench { router: serving(store.clone()), store, _folder: folder };
     let (status, headers, body) = bench.send(Method::POST, &token(&digest(), OLD), FORM).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

@@ -13,7 +13,7 @@ use tidings_store::{Sqlite, Store};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::{Mutex, watch},
+    sync::Mutex,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -23,13 +23,12 @@ use super::{
     *,
 };
 use crate::{
-    Networks, State,
+    Networks,
     routes::{
         router,
-        tests::{settings, words},
+        tests::{over, settings},
     },
     server,
-    tracking::Recorder,
     webhooks::{
         Hook, Webhooks,
         ses::{Certificates, Https},
@@ -56,9 +55,7 @@ async fn serve(store: Arc<dyn Store>, https: Https) -> SocketAddr {
         ("postmark", hook(Provider::Postmark, &["tidings:0123456789abcdef"])),
         ("own", hook(Provider::Other, &[SECRET])),
     ];
-    let recorder = Recorder::start(store.clone(), 5).0;
-    let state =
-        State { store, recorder, settings: Arc::new(settings()), words: words(), temporal: watch::channel(None).1 };
+    let state = over(store, settings());
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: hooks.map(|(name, hook)| (name.to_owned(), hook)).into(),
