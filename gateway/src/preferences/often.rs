@@ -6,6 +6,7 @@ use tidings_model::{
     records::{Facts, Preferences},
     rules::{Choice, effective::Effective},
     settings::DigestSettings,
+    words,
 };
 
 /// An entry of the list.
@@ -33,17 +34,6 @@ pub(super) struct Times {
     /// `mon`.
     pub day: String,
 }
-
-/// In the order of the week.
-pub(super) const DAYS: [(&str, Weekday); 7] = [
-    ("mon", Weekday::Monday),
-    ("tue", Weekday::Tuesday),
-    ("wed", Weekday::Wednesday),
-    ("thu", Weekday::Thursday),
-    ("fri", Weekday::Friday),
-    ("sat", Weekday::Saturday),
-    ("sun", Weekday::Sunday),
-];
 
 impl Often {
     /// The entry's value in the form.
@@ -131,8 +121,7 @@ impl Times {
             Cadence::Weekly(day, time) => (*time, *day),
             _ => (Time::constant(8, 0, 0, 0), Weekday::Monday),
         };
-        let day = DAYS.iter().find(|(_, named)| *named == day).map_or("mon", |(name, _)| name);
-        Self { often, time: time.strftime("%H:%M").to_string(), day: day.to_owned() }
+        Self { often, time: time.strftime("%H:%M").to_string(), day: words::day_name(day).to_owned() }
     }
 
     /// Puts what the fields say into preferences. Fields that are as before leave them alone.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _, civil::Time, tz::TimeZone};
 use tidings_mail::words::Phrases;
-use tidings_model::Cadence;
+use tidings_model::{Cadence, words};
 
-use super::often::{DAYS, Often};
+use super::often::Often;
 
 /// Says a cadence.
 pub(super) fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
@@ -23,8 +23,8 @@ pub(super) fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
         Cadence::Daily(time) => phrases.with("cadence_daily", [("time", clock(time))]),
         Cadence::Weekdays(time) => phrases.with("cadence_weekdays", [("time", clock(time))]),
         Cadence::Weekly(day, time) => {
-            let day = DAYS.iter().find(|(_, named)| named == day).map_or("mon", |(name, _)| name);
-            phrases.with("cadence_weekly", [("day", phrases.say(day).into()), ("time", clock(time))])
+            let day = phrases.say(words::day_name(*day)).into();
+            phrases.with("cadence_weekly", [("day", day), ("time", clock(time))])
         }
         Cadence::Cron(_) => phrases.say("cadence_cron"),
         Cadence::Never => phrases.say("cadence_never"),
@@ -49,7 +49,7 @@ pub(super) fn often(phrases: Phrases<'_>, often: &Often, default: &Cadence, pres
 /// Says a time: `tomorrow, Wed 25 Nov 08:00 (Europe/Berlin)`.
 pub(super) fn when(phrases: Phrases<'_>, at: Timestamp, zone: &TimeZone, zone_name: &str, now: Timestamp) -> String {
     let (at, now) = (zone.to_datetime(at), zone.to_datetime(now));
-    let weekday = DAYS[usize::try_from(at.weekday().to_monday_zero_offset()).unwrap_or_default()].0;
+    let weekday = words::day_name(at.weekday());
     let date = phrases.with(
         "date",
         [

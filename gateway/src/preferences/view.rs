@@ -6,11 +6,11 @@ use axum::{http::StatusCode, response::Response};
 use jiff::{Timestamp, ToSpan as _, tz};
 use serde::Serialize;
 use tidings_mail::words::Phrases;
-use tidings_model::{Key, records::Facts};
+use tidings_model::{Key, records::Facts, words};
 
 use super::{
     form::{paused_date, seen},
-    often::{DAYS, Often, Times},
+    often::{Often, Times},
     spoken,
     subject::{Next, Subject},
 };
@@ -229,7 +229,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         has_time: offered.iter().any(Often::has_time),
         has_day: offered.iter().any(Often::has_day),
         often: offered.iter().map(option).collect(),
-        days: DAYS.into_iter().map(day).collect(),
+        days: words::DAYS.into_iter().map(day).collect(),
         time: present.time.clone(),
         categories: categories.map(category).collect(),
         pause: paused_date(facts, &effective.zone, now),

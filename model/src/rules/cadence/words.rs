@@ -10,7 +10,7 @@ const LONGEST: Duration = Duration::from_hours(31 * 24);
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
 
 /// In the order of the week.
-pub(crate) const DAYS: [(&str, Weekday); 7] = [
+pub const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
     ("wed", Weekday::Wednesday),
@@ -63,8 +63,9 @@ pub(crate) fn day(word: &str) -> Result<Weekday, String> {
         .ok_or_else(|| format!("{word:?} is not a day; write mon, tue, wed, thu, fri, sat or sun"))
 }
 
-/// The word that [`day`] reads.
-pub(crate) fn day_name(day: Weekday) -> &'static str {
+/// The word for a day: `mon`.
+#[must_use]
+pub fn day_name(day: Weekday) -> &'static str {
     DAYS.iter().find(|(_, named)| *named == day).map_or("", |(name, _)| name)
 }
 
