@@ -16,6 +16,7 @@ pub mod request_body;
 pub mod routes;
 pub mod server;
 mod state;
+mod tell;
 pub mod tracking;
 mod unsubscribe;
 mod view;

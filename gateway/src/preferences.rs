@@ -14,7 +14,6 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use futures::future::join_all;
 use jiff::Timestamp;
 use tidings_activities::choices;
 use tidings_model::{Key, PreferencesLink, records::Wish};
@@ -23,6 +22,7 @@ use tokio::time::timeout;
 use crate::{
     State, page,
     request_body::{self, BodyLimit},
+    tell,
 };
 
 mod form;
@@ -41,8 +41,6 @@ use view::{Notice, View};
 const BODY: BodyLimit = BodyLimit::of(64 * 1024);
 /// Time limit of a page. The request has a few seconds more.
 const ANSWER: Duration = Duration::from_secs(11);
-/// Time limit for telling the open windows.
-const TELL: Duration = Duration::from_secs(2);
 
 /// The route with its limits.
 pub(crate) fn routes(state: State) -> Router {
@@ -54,7 +52,7 @@ pub(crate) fn routes(state: State) -> Router {
 
 /// Shows what holds.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
         let now = Timestamp::now();
         let subjects = Subject::all(&state, &link.key, now).await?;
@@ -72,7 +70,7 @@ async fn change(
     token: Result<Path<String>, PathRejection>,
     body: Bytes,
 ) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     answer(&state, &link, carry_out(&state, &link, &Form::read(&body))).await
 }
 
@@ -97,7 +95,7 @@ async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result
     let why = format!("chosen on the page of message {}", link.message);
     let notice = match choices::wish(&*state.store, &state.settings, &wishes, &why, now).await {
         Ok(Some(changed)) => {
-            tell(state, &changed).await;
+            tell::open_windows(state, &changed).await;
             done(form.action, &before, &wishes, &changed)
         }
         Ok(None) | Err(choices::Error::Conflict(_) | choices::Error::UnknownType(_)) => Notice::Conflict,
@@ -122,28 +120,4 @@ fn done(action: Action, before: &[Subject<'_>], wishes: &[Wish], changed: &[Key]
         Action::Save => Notice::Saved { undo },
         Action::None => Notice::AllOff { undo },
     }
-}
-
-/// Tells the open windows. A window looks at the choices again when it is due, so that a failure delays only what it makes of them.
-async fn tell(state: &State, keys: &[Key]) {
-    let Some(client) = state.temporal() else {
-        tracing::warn!("Temporal has not answered yet: open windows learn of the choices at their deadlines");
-        return;
-    };
-    let client = &client;
-    let told = keys.iter().map(|key| async move {
-        match timeout(TELL, choices::tell(client, key)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%key, %error, "the open window learns of the choices at its deadline"),
-            Err(_) => {
-                tracing::warn!(%key, "Temporal does not answer: the open window learns of the choices at its deadline");
-            }
-        }
-    });
-    join_all(told).await;
-}
-
-/// Reads the token. Nothing tells why a token is wrong.
-fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<PreferencesLink> {
-    PreferencesLink::read(state.settings.link_keys.as_ref()?, &token.ok()?.0)
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
 use tidings_mail::words::{Phrases, Words};
-use tidings_model::settings::Settings;
+use tidings_model::{link_keys::LinkKeys, settings::Settings};
 use tidings_store::Store;
 use tokio::sync::watch;
 
@@ -26,6 +27,15 @@ pub struct State {
 }
 
 impl State {
+    /// Reads the token of a link. Nothing tells why a token is wrong.
+    pub(crate) fn link<L>(
+        &self,
+        token: Result<Path<String>, PathRejection>,
+        read: impl FnOnce(&LinkKeys, &str) -> Option<L>,
+    ) -> Option<L> {
+        read(self.settings.link_keys.as_ref()?, &token.ok()?.0)
+    }
+
     /// Returns the connection to Temporal, if there is one.
     #[must_use]
     pub fn temporal(&self) -> Option<Client> {

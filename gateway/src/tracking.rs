@@ -40,8 +40,9 @@ async fn open(
     method: Method,
     headers: HeaderMap,
 ) -> Response {
-    let link = token.ok().and_then(|Path(token)| OpenLink::read(state.settings.link_keys.as_ref()?, &token));
-    let Some(OpenLink { tenant, message }) = link else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(OpenLink { tenant, message }) = state.link(token, OpenLink::read) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     if method == Method::GET && !machine::objects(&headers) {
         record(&state, tenant, message, Kind::Opened, machine::of_picture(&headers), None);
     }
@@ -57,8 +58,9 @@ async fn click(
     method: Method,
     headers: HeaderMap,
 ) -> Response {
-    let link = token.ok().and_then(|Path(token)| ClickLink::read(state.settings.link_keys.as_ref()?, &token));
-    let Some(ClickLink { tenant, message, target }) = link else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(ClickLink { tenant, message, target }) = state.link(token, ClickLink::read) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     // The token has printable ASCII only.
     let Ok(location) = HeaderValue::from_str(&target) else { return StatusCode::NOT_FOUND.into_response() };
     if method == Method::GET {

@@ -14,9 +14,9 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::{choices, unsubscribe::unsubscribe};
+use tidings_activities::unsubscribe::unsubscribe;
 use tidings_mail::words::Phrases;
-use tidings_model::{Key, Link};
+use tidings_model::Link;
 use tokio::time::timeout;
 
 use crate::{
@@ -24,14 +24,13 @@ use crate::{
     page::{self, Frame},
     problem::Problem,
     request_body::{self, BodyLimit},
+    tell,
 };
 
 /// Bytes of a body. Gmail's has 26.
 const BODY: BodyLimit = BodyLimit::of(4 * 1024);
 /// Time limit for the address that a page shows in part.
 const LOOK_UP: Duration = Duration::from_secs(1);
-/// Time limit for telling the open window.
-const TELL: Duration = Duration::from_secs(2);
 
 /// The route with its limits.
 pub(crate) fn routes(state: State) -> Router {
@@ -43,7 +42,7 @@ pub(crate) fn routes(state: State) -> Router {
 
 /// Shows the form.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    match link(&state, token) {
+    match state.link(token, Link::read) {
         Some(link) => about(&state, &link).await.question(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -56,7 +55,7 @@ async fn click(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = state.link(token, Link::read) else { return StatusCode::NOT_FOUND.into_response() };
     if !one_click::is_one_click(&headers, body).await {
         return Problem::NotOneClick.into_response();
     }
@@ -66,28 +65,9 @@ async fn click(
     }
     tracing::info!(message = %link.message(), "a recipient unsubscribed");
     if let Link::Unsubscribe { key, .. } = &link {
-        tell(&state, key).await;
+        tell::open_windows(&state, std::slice::from_ref(key)).await;
     }
     about(&state, &link).await.done()
-}
-
-/// Reads the token. Nothing tells why a token is wrong.
-fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<Link> {
-    Link::read(state.settings.link_keys.as_ref()?, &token.ok()?.0)
-}
-
-/// Tells the key's open window. The window looks at consent again when it is due, so that a failure delays only what the status
-/// shows.
-async fn tell(state: &State, key: &Key) {
-    let told = async {
-        match state.temporal() {
-            Some(client) => choices::tell(&client, key).await.map_err(|error| error.to_string()),
-            None => Err("Temporal has not answered yet".to_owned()),
-        }
-    };
-    if let Err(why) = timeout(TELL, told).await.unwrap_or_else(|_| Err("Temporal does not answer".to_owned())) {
-        tracing::warn!(%key, why, "the open window learns of the withdrawn consent at its deadline");
-    }
 }
 
 /// The subject of a page.

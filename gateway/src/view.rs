@@ -29,7 +29,7 @@ pub(crate) fn routes(state: State) -> Router {
 }
 
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = state.link(token, ViewLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     let bytes = match state.store.message_bytes(&link.tenant, link.message).await {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -49,9 +49,4 @@ fn gone(state: &State, link: &ViewLink) -> Response {
     let phrases = state.phrases(&link.tenant, "");
     let frame = Frame::new(state, &link.tenant, phrases);
     page::text(StatusCode::GONE, &frame, phrases.say("gone"), phrases.say("gone_text"))
-}
-
-/// Reads the token. Nothing tells why a token is wrong.
-fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<ViewLink> {
-    ViewLink::read(state.settings.link_keys.as_ref()?, &token.ok()?.0)
 }
