@@ -67,37 +67,71 @@ async fn opened(env: &Env, key: &Key) -> Result<(String, String)> {
     Ok((url, mailto))
 }
 
-/// Serves a gateway over the store of `env` until the token is cancelled.
-pub(super) fn serve(
-    env: &Env,
-    listener: TcpListener,
-    settings: Settings,
-    temporal: Option<Client>,
-) -> Result<(CancellationToken, JoinHandle<()>)> {
-    let temporal = watch::channel(temporal).1;
-    let words = Arc::new(Words::new(None)?);
-    let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
-    let state = State { store: env.store.clone(), settings: Arc::new(settings), words, recorder, temporal };
-    let certificates = Certificates::new(Https::new());
-    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    let router = routes::router(state, webhooks, Networks::default());
-    let shutdown = CancellationToken::new();
-    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
-    Ok((shutdown, serving))
+/// An environment with a gateway over its store.
+pub(super) struct Served {
+    pub env: Env,
+    pub address: String,
+    shutdown: CancellationToken,
+    serving: JoinHandle<()>,
 }
 
-pub(super) async fn request(address: &str, method: &str, url: &str, body: &str) -> Result<String> {
-    let path = url.strip_prefix(&format!("http://{address}")).context("another address")?;
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\
-         Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+impl Served {
+    /// Starts both with links that lead to the gateway.
+    pub async fn start(edit: impl FnOnce(&mut Settings)) -> Result<Self> {
+        Self::start_with(edit, |env| Some(env.temporal.clone())).await
+    }
+
+    /// Starts both. The gateway has no answer of Temporal.
+    pub async fn without_temporal(edit: impl FnOnce(&mut Settings)) -> Result<Self> {
+        Self::start_with(edit, |_| None).await
+    }
+
+    async fn start_with(
+        edit: impl FnOnce(&mut Settings),
+        temporal: impl FnOnce(&Env) -> Option<Client>,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let mut settings = with_links(&address)?;
+        edit(&mut settings);
+        let env = Env::start(settings.clone()).await?;
+        let temporal = watch::channel(temporal(&env)).1;
+        let words = Arc::new(Words::new(None)?);
+        let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
+        let state = State { store: env.store.clone(), settings: Arc::new(settings), words, recorder, temporal };
+        let certificates = Certificates::new(Https::new());
+        let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
+        let router = routes::router(state, webhooks, Networks::default());
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
+        Ok(Self { env, address, shutdown, serving })
+    }
+
+    /// Sends a form, and returns the whole answer.
+    pub async fn request(&self, method: &str, url: &str, body: &str) -> Result<String> {
+        self.send(method, url, "Content-Type: application/x-www-form-urlencoded\r\n", body).await
+    }
+
+    /// Sends a request with these headers, and returns the whole answer.
+    pub async fn send(&self, method: &str, url: &str, headers: &str, body: &str) -> Result<String> {
+        let address = &self.address;
+        let path = url.strip_prefix(&format!("http://{address}")).context("another address")?;
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// Ends the gateway.
+    pub async fn stop(self) -> Result<()> {
+        self.shutdown.cancel();
+        Ok(self.serving.await?)
+    }
 }
 
 pub(super) async fn skipped(env: &Env, key: &Key) -> Result<()> {
@@ -110,30 +144,24 @@ pub(super) async fn skipped(env: &Env, key: &Key) -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn one_click_ends_the_open_window_and_a_scanner_changes_nothing() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let settings = with_links(&address)?;
-    let env = Env::start(settings.clone()).await?;
-    let temporal = Some(env.temporal.clone());
-    let (shutdown, serving) = serve(&env, listener, settings, temporal)?;
-    let ready = request(&address, "GET", &format!("http://{address}/readyz"), "").await?;
+    let served = Served::start(|_| ()).await?;
+    let Served { env, address, .. } = &served;
+    let ready = served.request("GET", &format!("http://{address}/readyz"), "").await?;
     assert!(ready.contains("{\"store\":\"ok\",\"temporal\":\"ok\"}"), "{ready}");
 
     let ann = key("activity", "ann");
-    let (url, _) = opened(&env, &ann).await?;
+    let (url, _) = opened(env, &ann).await?;
     for method in ["GET", "HEAD"] {
-        assert!(request(&address, method, &url, "").await?.starts_with("HTTP/1.1 200 "));
+        assert!(served.request(method, &url, "").await?.starts_with("HTTP/1.1 200 "));
     }
     assert!(env.store.facts(&ann).await?.consent);
     for _ in 0..2 {
-        let answer = request(&address, "POST", &url, "List-Unsubscribe=One-Click").await?;
+        let answer = served.request("POST", &url, "List-Unsubscribe=One-Click").await?;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(!env.store.facts(&ann).await?.consent);
     }
-    skipped(&env, &ann).await?;
-    shutdown.cancel();
-    serving.await?;
-    Ok(())
+    skipped(env, &ann).await?;
+    served.stop().await
 }
 
 #[needs(temporal)]

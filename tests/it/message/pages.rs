@@ -9,10 +9,9 @@ use tidings_harness::env::{Env, event, key, wait_for_emails};
 use tidings_model::{Key, ViewLink};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use super::one_click::{request, serve, skipped, with_links};
+use super::one_click::{Served, skipped};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -47,23 +46,20 @@ fn form(fields: &[(&str, &str)]) -> String {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_choice_on_the_page_moves_the_open_window_and_is_undone() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let settings = with_links(&address)?;
-    let env = Env::start(settings.clone()).await?;
-    let (shutdown, serving) = serve(&env, listener, settings, Some(env.temporal.clone()))?;
+    let served = Served::start(|_| ()).await?;
+    let Served { env, address, .. } = &served;
     let ann = key("activity", "ann");
-    let url = footer(&sent(&env, &ann).await?, &address, "p")?;
+    let url = footer(&sent(env, &ann).await?, address, "p")?;
     let before = env.status(&ann).await?.due_at.context("no window")?;
 
-    let page = plain(&request(&address, "GET", &url, "").await?);
+    let page = plain(&served.request("GET", &url, "").await?);
     ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Next digest: "), "{page}");
-    assert!(request(&address, "HEAD", &url, "").await?.starts_with("HTTP/1.1 200 "));
+    assert!(served.request("HEAD", &url, "").await?.starts_with("HTTP/1.1 200 "));
     assert_eq!(env.store.facts(&ann).await?.revision, 0);
 
     let chosen =
         [("activity:seen", "0 on"), ("activity:on", "1"), ("activity:often", "daily"), ("activity:time", "08:00")];
-    let page = plain(&request(&address, "POST", &url, &form(&chosen)).await?);
+    let page = plain(&served.request("POST", &url, &form(&chosen)).await?);
     ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Your choices are saved."), "{page}");
     let moved = env.status_when(&ann, "moved", |status| status.due_at != Some(before)).await?;
     let due_at = moved.due_at.context("no window")?;
@@ -75,52 +71,42 @@ async fn a_choice_on_the_page_moves_the_open_window_and_is_undone() -> Result<()
     let undo =
         page.split("name=\"undo\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).context("no undo")?;
     let undo = undo.replace("&quot;", "\"").replace("&#34;", "\"");
-    let page = request(&address, "POST", &url, &form(&[("undo", &undo)])).await?;
+    let page = served.request("POST", &url, &form(&[("undo", &undo)])).await?;
     ensure!(page.contains("The change is undone."), "{page}");
     env.status_when(&ann, "moved back", |status| status.due_at == Some(before)).await?;
 
     let none = [("activity:seen", "2 on"), ("alerts:seen", "0 on"), ("action", "none")];
-    let page = request(&address, "POST", &url, &form(&none)).await?;
+    let page = served.request("POST", &url, &form(&none)).await?;
     ensure!(page.contains("You get no more digests."), "{page}");
-    skipped(&env, &ann).await?;
-    shutdown.cancel();
-    serving.await?;
-    Ok(())
+    skipped(env, &ann).await?;
+    served.stop().await
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn while_temporal_is_away_a_choice_is_stored() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let settings = with_links(&address)?;
-    let env = Env::start(settings.clone()).await?;
-    let (shutdown, serving) = serve(&env, listener, settings, None)?;
+    let served = Served::without_temporal(|_| ()).await?;
+    let Served { env, address, .. } = &served;
     let ann = key("activity", "ann");
-    let url = footer(&sent(&env, &ann).await?, &address, "p")?;
+    let url = footer(&sent(env, &ann).await?, address, "p")?;
     let chosen = [("activity:seen", "0 on"), ("activity:often", "default")];
-    let page = request(&address, "POST", &url, &form(&chosen)).await?;
+    let page = served.request("POST", &url, &form(&chosen)).await?;
     ensure!(page.starts_with("HTTP/1.1 200 ") && page.contains("Your choices are saved."), "{page}");
     assert!(!env.store.facts(&ann).await?.consent);
-    shutdown.cancel();
-    serving.await?;
-    Ok(())
+    served.stop().await
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_shown_as_it_was_sent_until_it_is_purged() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let settings = with_links(&address)?;
+    let served = Served::without_temporal(|_| ()).await?;
+    let Served { env, address, .. } = &served;
     let purged = ViewLink { tenant: "acme".into(), message: Uuid::nil() };
-    let purged = purged.token(settings.link_keys.as_ref().context("no keys")?).context("no key")?;
-    let env = Env::start(settings.clone()).await?;
-    let (shutdown, serving) = serve(&env, listener, settings, None)?;
+    let purged = purged.token(env.settings.link_keys.as_ref().context("no keys")?).context("no key")?;
     let ann = key("activity", "ann");
-    let html = sent(&env, &ann).await?;
-    let url = footer(&html, &address, "v")?;
-    let page = request(&address, "GET", &url, "").await?;
+    let html = sent(env, &ann).await?;
+    let url = footer(&html, address, "v")?;
+    let page = served.request("GET", &url, "").await?;
     let (head, body) = page.split_once("\r\n\r\n").context("no body")?;
     ensure!(head.starts_with("HTTP/1.1 200 ") && body == html, "{page}");
     ensure!(
@@ -128,13 +114,11 @@ async fn a_message_is_shown_as_it_was_sent_until_it_is_purged() -> Result<()> {
         "{head}"
     );
     for other in
-        [url.replace("/v/", "/p/"), url.replace("/v/", "/u/"), footer(&html, &address, "p")?.replace("/p/", "/v/")]
+        [url.replace("/v/", "/p/"), url.replace("/v/", "/u/"), footer(&html, address, "p")?.replace("/p/", "/v/")]
     {
-        assert!(request(&address, "GET", &other, "").await?.starts_with("HTTP/1.1 404 "), "{other}");
+        assert!(served.request("GET", &other, "").await?.starts_with("HTTP/1.1 404 "), "{other}");
     }
-    let page = request(&address, "GET", &format!("http://{address}/v/{purged}"), "").await?;
+    let page = served.request("GET", &format!("http://{address}/v/{purged}"), "").await?;
     ensure!(page.starts_with("HTTP/1.1 410 ") && page.contains("This message is no longer kept"), "{page}");
-    shutdown.cancel();
-    serving.await?;
-    Ok(())
+    served.stop().await
 }

@@ -5,16 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mail_parser::MessageParser;
 use serde_json::json;
-use tidings_harness::env::{Env, event, eventually, key, wait_for_emails};
+use tidings_harness::env::{event, eventually, key, wait_for_emails};
 use tidings_model::{delivery_events::Kind, settings::Track};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
 
-use super::one_click::{serve, with_links};
+use super::one_click::Served;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const TARGET: &str = "https://app.acme.example/pages/plans?from=mail&tab=1";
@@ -26,27 +22,16 @@ fn address_of<'a>(html: &'a str, address: &str, page: &str) -> Result<&'a str> {
     html[start..].split('"').next().context("no end")
 }
 
-async fn fetch(address: &str, url: &str, headers: &str) -> Result<String> {
-    let path = url.strip_prefix(&format!("http://{address}")).context("another address")?;
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
-}
-
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let mut settings = with_links(&address)?;
-    for digest in settings.digests.values_mut() {
-        digest.track = Track { opens: true, clicks: true };
-    }
-    let env = Env::start(settings.clone()).await?;
-    let (shutdown, serving) = serve(&env, listener, settings, None)?;
+    let served = Served::without_temporal(|settings| {
+        for digest in settings.digests.values_mut() {
+            digest.track = Track { opens: true, clicks: true };
+        }
+    })
+    .await?;
+    let Served { env, address, .. } = &served;
     let ann = key("activity", "ann");
     let payload = Some(serde_json::from_value(json!({"title": "Plans", "url": TARGET}))?);
     env.events.emit(tidings_proto::v1::Event { payload, ..event(&ann, "e1") }).await?;
@@ -59,16 +44,16 @@ async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
     ensure!(!html.contains("app.acme.example"), "a link is not counted: {html}");
     ensure!(parsed.body_text(0).is_some_and(|text| text.contains(TARGET)), "the text has another link");
     for untouched in ["u", "p", "v"] {
-        address_of(&html, &address, untouched)?;
+        address_of(&html, address, untouched)?;
     }
-    let (link, picture) = (address_of(&html, &address, "c")?, address_of(&html, &address, "o")?);
+    let (link, picture) = (address_of(&html, address, "c")?, address_of(&html, address, "o")?);
 
     let person = format!("User-Agent: {FIREFOX}\r\n");
-    let answer = fetch(&address, link, &person).await?;
+    let answer = served.send("GET", link, &person, "").await?;
     ensure!(answer.starts_with("HTTP/1.1 302 ") && answer.contains(&format!("location: {TARGET}\r\n")), "{answer}");
     // A reader who objects is not counted, and Apple's proxy says nothing.
-    fetch(&address, picture, &format!("{person}Sec-GPC: 1\r\n")).await?;
-    let answer = fetch(&address, picture, "User-Agent: Mozilla/5.0\r\n").await?;
+    served.send("GET", picture, &format!("{person}Sec-GPC: 1\r\n"), "").await?;
+    let answer = served.send("GET", picture, "User-Agent: Mozilla/5.0\r\n", "").await?;
     ensure!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("image/gif"), "{answer}");
 
     let counted = async || {
@@ -79,7 +64,5 @@ async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
     counted.sort_by_key(|report| report.kind.name());
     let said: Vec<_> = counted.iter().map(|report| (report.kind, report.machine, report.url.as_deref())).collect();
     assert_eq!(said, [(Kind::Clicked, Some(false), Some(TARGET)), (Kind::Opened, None, None)]);
-    shutdown.cancel();
-    serving.await?;
-    Ok(())
+    served.stop().await
 }
