@@ -40,7 +40,7 @@ pub(crate) struct Frame {
     /// The tag of the language.
     lang: String,
     /// `ltr` or `rtl`.
-    dir: String,
+    dir: &'static str,
     /// The name of the sender; may be empty.
     pub sender: String,
     logo_url: Option<String>,
@@ -70,7 +70,7 @@ impl Frame {
         let sender = brand.and_then(|brand| brand.name.clone());
         Self {
             lang: phrases.tag().to_owned(),
-            dir: phrases.say("direction"),
+            dir: phrases.direction(),
             sender: sender.unwrap_or_else(|| state.settings.streams.bulk.sender.name.clone()),
             logo_url: brand.and_then(|brand| brand.logo_url.clone()),
             colour: brand.and_then(|brand| brand.colour).map(|colour| colour.to_string().replace('#', "")),

@@ -44,7 +44,6 @@ impl State {
 
     /// Returns the words for a recipient of a tenant: in the recipient's language, else in the tenant's, else in English.
     pub(crate) fn phrases(&self, tenant: &str, locale: &str) -> Phrases<'_> {
-        let tenants = self.settings.brands.get(tenant).and_then(|brand| brand.locale.as_deref());
-        self.words.choose([locale].into_iter().chain(tenants))
+        self.words.choose(self.settings.locales(tenant, locale))
     }
 }

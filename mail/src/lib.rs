@@ -1,5 +1,6 @@
 //! Makes messages and sends them. Templates render subject, HTML and text, MIME and DKIM make the bytes, SMTP carries them.
 
+mod bidi;
 pub mod bounce;
 pub mod dkim;
 mod error;

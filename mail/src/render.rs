@@ -3,10 +3,13 @@
 
 mod check;
 mod clean;
+mod english;
 mod error;
 mod escape;
+mod functions;
 mod html;
 mod line;
+mod local;
 mod message;
 mod renderer;
 mod source;

@@ -115,6 +115,12 @@ impl Settings {
         own.or_else(|| self.digests.get(&key.digest_type))
     }
 
+    /// Returns the languages of a recipient, the preferred one first: the recipient's own, then the tenant's. `own` may be empty.
+    pub fn locales<'a>(&'a self, tenant: &str, own: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_tenant = self.brands.get(tenant).and_then(|brand| brand.locale.as_deref());
+        [own].into_iter().chain(of_tenant)
+    }
+
     /// Returns the limits of a digest type and of the recipient's cap.
     #[must_use]
     pub fn frequency_limits(&self, digest: &DigestSettings) -> FrequencyLimits {

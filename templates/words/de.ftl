@@ -1,4 +1,141 @@
-direction = ltr
+# Wörter für Empfänger, in Nachrichten und auf Seiten. en.ftl erklärt sie.
+
+# Nachrichten
+updates = { $count ->
+    [one] { $count } Neuigkeit
+   *[other] { $count } Neuigkeiten
+}
+alerts = { $count ->
+    [one] { $count } Alarm
+   *[other] { $count } Alarme
+}
+activity = Aktivität
+titled = { $name }: { $title }
+headline = { $what } · { $places }
+
+# Betreff
+quantity_in = { $quantity } in { $entity }
+in_all = { $what } (insgesamt { $places })
+more_updates = { $count ->
+    [one] { $what } und { $count } weitere Neuigkeit
+   *[other] { $what } und { $count } weitere Neuigkeiten
+}
+more_alerts = { $count ->
+    [one] { $what } und { $count } weiterer Alarm
+   *[other] { $what } und { $count } weitere Alarme
+}
+updates_in_digest = { $count ->
+    [one] { $count } Neuigkeit in Ihrer Zusammenfassung „{ $digest }“
+   *[other] { $count } Neuigkeiten in Ihrer Zusammenfassung „{ $digest }“
+}
+
+span = { $from } bis { $to }
+latest = zuletzt { $time }
+and_others = { $count ->
+    [one] { $name } und { $count } weitere Person
+   *[other] { $name } und { $count } weitere Personen
+}
+and_more = und { $count } weitere
+
+# Fuß
+why = Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.
+why_named = { $name }, Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.
+comes = Wie oft: { $cadence }.
+times_zone = Zeitzone: { $zone }.
+change_how_often = Häufigkeit ändern
+view_in_browser = Im Browser ansehen
+
+# Kategorien und Arten
+noun = { $count } × { $name }
+noun_change = { $count ->
+    [one] { $count } Änderung
+   *[other] { $count } Änderungen
+}
+noun_comment = { $count ->
+    [one] { $count } Kommentar
+   *[other] { $count } Kommentare
+}
+noun_fix = { $count ->
+    [one] { $count } Korrektur
+   *[other] { $count } Korrekturen
+}
+noun_dependency = { $count ->
+    [one] { $count } Abhängigkeit
+   *[other] { $count } Abhängigkeiten
+}
+noun_reminder = { $count ->
+    [one] { $count } Erinnerung
+   *[other] { $count } Erinnerungen
+}
+noun_share = { $count ->
+    [one] { $count } Freigabe
+   *[other] { $count } Freigaben
+}
+noun_outage = { $count ->
+    [one] { $count } Ausfall
+   *[other] { $count } Ausfälle
+}
+noun_recovery = { $count ->
+    [one] { $count } Wiederherstellung
+   *[other] { $count } Wiederherstellungen
+}
+noun_build_failure = { $count ->
+    [one] { $count } fehlgeschlagener Build
+   *[other] { $count } fehlgeschlagene Builds
+}
+noun_disk_warning = { $count ->
+    [one] { $count } Warnung zum Speicherplatz
+   *[other] { $count } Warnungen zum Speicherplatz
+}
+noun_area = { $count ->
+    [one] { $count } Bereich
+   *[other] { $count } Bereiche
+}
+noun_document = { $count ->
+    [one] { $count } Dokument
+   *[other] { $count } Dokumente
+}
+noun_page = { $count ->
+    [one] { $count } Seite
+   *[other] { $count } Seiten
+}
+noun_service = { $count ->
+    [one] { $count } Dienst
+   *[other] { $count } Dienste
+}
+noun_host = { $count } Rechner
+noun_pipeline = { $count ->
+    [one] { $count } Pipeline
+   *[other] { $count } Pipelines
+}
+
+# Zahlen
+count = { $count } { $name }
+count_critical = { $count } kritisch
+count_failed = { $count } fehlgeschlagen
+count_failures = { $count ->
+    [one] { $count } Fehlschlag
+   *[other] { $count } Fehlschläge
+}
+count_errors = { $count } Fehler
+count_warnings = { $count ->
+    [one] { $count } Warnung
+   *[other] { $count } Warnungen
+}
+count_files = { $count ->
+    [one] { $count } Datei
+   *[other] { $count } Dateien
+}
+count_down = { $count } ausgefallen
+count_fatal = { $count } fatal
+count_degraded = { $count } beeinträchtigt
+count_unstable = { $count } instabil
+count_flaky = { $count } unzuverlässig
+count_skipped = { $count } übersprungen
+count_passed = { $count } bestanden
+count_resolved = { $count } gelöst
+count_recovered = { $count } wiederhergestellt
+count_fixed = { $count } behoben
 
 # Die Seite der Einstellungen
 title = Ihre E-Mails
@@ -29,19 +166,19 @@ unchanged = Es wurde nichts geändert.
 undone = Die Änderung ist rückgängig gemacht.
 all_off = Sie bekommen keine Zusammenfassungen mehr.
 conflict = Ihre Einstellungen wurden inzwischen geändert, vielleicht in einem anderen Fenster. Es wurde nichts gespeichert. Unten steht, was jetzt gilt.
-wrong = Es wurde nichts gespeichert: { $field } ist nicht möglich. Bitte wählen Sie noch einmal.
+wrong = Es wurde nichts gespeichert: „{ $field }“ ist so nicht möglich. Bitte wählen Sie noch einmal.
 
 # Was als Nächstes kommt
 next = Nächste Zusammenfassung: { $when }.
 next_if_new = Nächste Zusammenfassung: { $when }, falls es etwas Neues gibt.
 next_at_once = Nächste Zusammenfassung: sobald es etwas Neues gibt.
 next_off = Sie bekommen diese Zusammenfassung nicht.
-next_paused = Pause: Vor { $when } wird nichts gesendet.
+next_paused = Pause. Wieder ab: { $when }.
 next_stopped = Der Absender hat diese Zusammenfassung vorerst angehalten. Was neu ist, kommt später.
 next_suppressed = An Ihre Adresse wird nichts gesendet, weil Nachrichten zurückkamen oder als Spam gemeldet wurden.
 next_never = Diese Zusammenfassung wird nie gesendet.
 
-# Wie oft
+# Wie oft, als Einträge einer Liste
 often_default = Wie üblich: { $cadence }
 often_kept = Wie bisher: { $cadence }
 often_instant = Sofort, eine E-Mail für jedes Ereignis
@@ -49,47 +186,33 @@ often_hourly = Jede Stunde
 often_daily = Jeden Tag
 often_weekdays = Montag bis Freitag
 often_weekly = Jede Woche
+
+# Wie oft, nach einem Doppelpunkt
 cadence_instant = sofort, eine E-Mail für jedes Ereignis
 cadence_after = { $wait } nach einem Ereignis
-cadence_sliding = nach { $wait } Ruhe, spätestens nach { $most }
-cadence_hourly = jede Stunde, { $minute } Minuten nach voll
+cadence_sliding = sobald { $wait } lang nichts geschieht; Wartezeit höchstens { $most }
+cadence_every_hour = jede Stunde
+cadence_hourly = jede Stunde, zur Minute { $minute }
 cadence_daily = jeden Tag um { $time }
 cadence_weekdays = Montag bis Freitag um { $time }
-cadence_weekly = jeden { $day } um { $time }
+cadence_weekly = { $day ->
+    [mon] jeden Montag
+    [tue] jeden Dienstag
+    [wed] jeden Mittwoch
+    [thu] jeden Donnerstag
+    [fri] jeden Freitag
+    [sat] jeden Samstag
+   *[sun] jeden Sonntag
+} um { $time }
 cadence_cron = nach eigenem Zeitplan
 cadence_never = nie
 
 # Zeiten
-when = { $day } { $time } ({ $zone })
+when = { $day }, { $time } ({ $zone })
 today = heute, { $date }
 tomorrow = morgen, { $date }
-date = { $weekday } { $day }. { $month }
-mon = Montag
-tue = Dienstag
-wed = Mittwoch
-thu = Donnerstag
-fri = Freitag
-sat = Samstag
-sun = Sonntag
-mon_short = Mo
-tue_short = Di
-wed_short = Mi
-thu_short = Do
-fri_short = Fr
-sat_short = Sa
-sun_short = So
-month_1 = Jan.
-month_2 = Feb.
-month_3 = März
-month_4 = Apr.
-month_5 = Mai
-month_6 = Juni
-month_7 = Juli
-month_8 = Aug.
-month_9 = Sept.
-month_10 = Okt.
-month_11 = Nov.
-month_12 = Dez.
+
+# Dauern, im Akkusativ
 seconds = { $count ->
     [one] { $count } Sekunde
    *[other] { $count } Sekunden
@@ -121,8 +244,8 @@ unsubscribe_digest = { $address ->
    *[other] Sie bekommen keine E-Mails „{ $digest }“ mehr an { $address }.
 }
 unsubscribe_bulk = { $address ->
-    [unknown] Sie bekommen keine Newsletter und andere Massensendungen mehr.
-   *[other] Sie bekommen keine Newsletter und andere Massensendungen mehr an { $address }.
+    [unknown] Sie bekommen keine Newsletter und anderen Massensendungen mehr.
+   *[other] Sie bekommen keine Newsletter und anderen Massensendungen mehr an { $address }.
 }
 unsubscribed = Sie sind abgemeldet
 unsubscribed_digest = { $address ->
@@ -130,6 +253,6 @@ unsubscribed_digest = { $address ->
    *[other] Es werden keine E-Mails „{ $digest }“ mehr an { $address } gesendet.
 }
 unsubscribed_bulk = { $address ->
-    [unknown] Es werden keine Newsletter und andere Massensendungen mehr gesendet.
-   *[other] Es werden keine Newsletter und andere Massensendungen mehr an { $address } gesendet.
+    [unknown] Es werden keine Newsletter und anderen Massensendungen mehr gesendet.
+   *[other] Es werden keine Newsletter und anderen Massensendungen mehr an { $address } gesendet.
 }

@@ -1,7 +1,155 @@
-# Words of the pages for recipients. `direction` is ltr or rtl.
+# Words that recipients read in messages and on pages.
 # A language has its own file beside this one, named by its BCP 47 tag. A message that it lacks is shown in English.
+# Numbers, dates, times and lists arrive as the language writes them.
 
-direction = ltr
+# Messages
+
+# $count is a number of events.
+updates = { $count ->
+    [one] { $count } update
+   *[other] { $count } updates
+}
+alerts = { $count ->
+    [one] { $count } alert
+   *[other] { $count } alerts
+}
+activity = Activity
+# A name and its title: `docs: Better tracing`.
+titled = { $name }: { $title }
+# $what is `31 updates`, $places is `7 areas`.
+headline = { $what } in { $places }
+
+# Subjects. $quantity is `12 changes`, $entity is `crates/cli`.
+quantity_in = { $quantity } in { $entity }
+# $what is `12 changes in crates/cli`, $places is `7 areas`.
+in_all = { $what }, { $places } in all
+more_updates = { $count ->
+    [one] { $what } and { $count } more update
+   *[other] { $what } and { $count } more updates
+}
+more_alerts = { $count ->
+    [one] { $what } and { $count } more alert
+   *[other] { $what } and { $count } more alerts
+}
+updates_in_digest = { $count ->
+    [one] { $count } update in your { $digest } digest
+   *[other] { $count } updates in your { $digest } digest
+}
+
+# $from is a day and a time. $to is a time, or a day and a time.
+span = { $from } to { $to }
+latest = latest { $time }
+and_others = { $count ->
+    [one] { $name } and { $count } other
+   *[other] { $name } and { $count } others
+}
+and_more = and { $count } more
+
+# The footer. $cadence is `every day at 8:00 AM`.
+why = You get this email because the { $digest } digest is on for you.
+why_named = { $name }, you get this email because the { $digest } digest is on for you.
+comes = How often: { $cadence }.
+times_zone = Time zone: { $zone }.
+change_how_often = Change how often
+view_in_browser = View in browser
+
+# Categories and entity types, after a number. `noun_NAME` says the name NAME, and `noun` any other.
+noun = { $count } × { $name }
+noun_change = { $count ->
+    [one] { $count } change
+   *[other] { $count } changes
+}
+noun_comment = { $count ->
+    [one] { $count } comment
+   *[other] { $count } comments
+}
+noun_fix = { $count ->
+    [one] { $count } fix
+   *[other] { $count } fixes
+}
+noun_dependency = { $count ->
+    [one] { $count } dependency
+   *[other] { $count } dependencies
+}
+noun_reminder = { $count ->
+    [one] { $count } reminder
+   *[other] { $count } reminders
+}
+noun_share = { $count ->
+    [one] { $count } share
+   *[other] { $count } shares
+}
+noun_outage = { $count ->
+    [one] { $count } outage
+   *[other] { $count } outages
+}
+noun_recovery = { $count ->
+    [one] { $count } recovery
+   *[other] { $count } recoveries
+}
+noun_build_failure = { $count ->
+    [one] { $count } build failure
+   *[other] { $count } build failures
+}
+noun_disk_warning = { $count ->
+    [one] { $count } disk warning
+   *[other] { $count } disk warnings
+}
+noun_area = { $count ->
+    [one] { $count } area
+   *[other] { $count } areas
+}
+noun_document = { $count ->
+    [one] { $count } document
+   *[other] { $count } documents
+}
+noun_page = { $count ->
+    [one] { $count } page
+   *[other] { $count } pages
+}
+noun_service = { $count ->
+    [one] { $count } service
+   *[other] { $count } services
+}
+noun_host = { $count ->
+    [one] { $count } host
+   *[other] { $count } hosts
+}
+noun_pipeline = { $count ->
+    [one] { $count } pipeline
+   *[other] { $count } pipelines
+}
+
+# Counts. `count_NAMEs` says the names NAMEs and NAME, and `count` any other.
+count = { $count } { $name }
+count_critical = { $count } critical
+count_failed = { $count } failed
+count_failures = { $count ->
+    [one] { $count } failure
+   *[other] { $count } failures
+}
+count_errors = { $count ->
+    [one] { $count } error
+   *[other] { $count } errors
+}
+count_warnings = { $count ->
+    [one] { $count } warning
+   *[other] { $count } warnings
+}
+count_files = { $count ->
+    [one] { $count } file
+   *[other] { $count } files
+}
+count_down = { $count } down
+count_fatal = { $count } fatal
+count_degraded = { $count } degraded
+count_unstable = { $count } unstable
+count_flaky = { $count } flaky
+count_skipped = { $count } skipped
+count_passed = { $count } passed
+count_resolved = { $count } resolved
+count_recovered = { $count } recovered
+count_fixed = { $count } fixed
 
 # The page of preferences
 title = Your emails
@@ -44,7 +192,7 @@ next_stopped = The sender has stopped this digest for now. What is new will come
 next_suppressed = Nothing is sent to your address, because messages came back or were reported as spam.
 next_never = This digest is never sent.
 
-# How often
+# How often, as entries of a list
 often_default = As usual: { $cadence }
 often_kept = As now: { $cadence }
 often_instant = At once, one email for each event
@@ -52,47 +200,33 @@ often_hourly = Every hour
 often_daily = Every day
 often_weekdays = Monday to Friday
 often_weekly = Every week
+
+# How often, after a colon. $day is mon, tue, wed, thu, fri, sat or sun.
 cadence_instant = at once, one email for each event
 cadence_after = { $wait } after something happens
 cadence_sliding = after { $wait } of silence, and after { $most } at the latest
-cadence_hourly = every hour, { $minute } minutes past
+cadence_every_hour = every hour
+cadence_hourly = every hour, at minute { $minute }
 cadence_daily = every day at { $time }
 cadence_weekdays = Monday to Friday at { $time }
-cadence_weekly = every { $day } at { $time }
+cadence_weekly = { $day ->
+    [mon] every Monday
+    [tue] every Tuesday
+    [wed] every Wednesday
+    [thu] every Thursday
+    [fri] every Friday
+    [sat] every Saturday
+   *[sun] every Sunday
+} at { $time }
 cadence_cron = on a schedule of its own
 cadence_never = never
 
-# Times
-when = { $day } { $time } ({ $zone })
+# Times. $day is `tomorrow, Wed, Nov 25`.
+when = { $day }, { $time } ({ $zone })
 today = today, { $date }
 tomorrow = tomorrow, { $date }
-date = { $weekday } { $day } { $month }
-mon = Monday
-tue = Tuesday
-wed = Wednesday
-thu = Thursday
-fri = Friday
-sat = Saturday
-sun = Sunday
-mon_short = Mon
-tue_short = Tue
-wed_short = Wed
-thu_short = Thu
-fri_short = Fri
-sat_short = Sat
-sun_short = Sun
-month_1 = Jan
-month_2 = Feb
-month_3 = Mar
-month_4 = Apr
-month_5 = May
-month_6 = Jun
-month_7 = Jul
-month_8 = Aug
-month_9 = Sep
-month_10 = Oct
-month_11 = Nov
-month_12 = Dec
+
+# Durations, in the phrases cadence_after and cadence_sliding
 seconds = { $count ->
     [one] { $count } second
    *[other] { $count } seconds

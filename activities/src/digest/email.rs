@@ -118,7 +118,9 @@ impl Email<'_> {
         let cadence = cadence.to_string();
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
         let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
-        let view = View::new(&Input { contents, window, recipient, zone: &zone, cadence: &cadence, links: &links });
+        let phrases = deps.renderer.phrases(deps.settings.locales(&window.key.tenant, &recipient.locale));
+        let (zone, cadence, links) = (&zone, &cadence, &links);
+        let view = View::new(&Input { contents, window, recipient, zone, cadence, links, phrases });
         deps.renderer
             .render_tracked(&settings.template, &view, tracker)
             .map_err(|error| Error::Render(error.to_string()))

@@ -282,7 +282,8 @@ impl Making<'_> {
                 at_most("variables", Value::Object(variables.clone()).to_string().len(), VARIABLES_BYTES)?;
                 let RecipientLinks { unsubscribe_url, view_url, .. } = links.clone();
                 let links = Links { unsubscribe_url, view_url, ..Links::default() };
-                let mail = self.renderer.message(name, variables, recipient, &links)?;
+                let phrases = self.renderer.phrases(self.settings.locales(&recipient.tenant, &recipient.locale));
+                let mail = self.renderer.message(name, variables, recipient, &links, phrases)?;
                 Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
             }
             Content::Parts { subject, text, html } => {

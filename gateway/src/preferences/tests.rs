@@ -84,9 +84,9 @@ fn token() -> String {
     link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap()
 }
 
-/// Without the marks that isolate directions.
+/// Without the marks that isolate directions, and with plain spaces.
 fn plain(text: &str) -> String {
-    text.replace(['\u{2068}', '\u{2069}'], "")
+    text.replace(['\u{2068}', '\u{2069}'], "").replace('\u{a0}', " ")
 }
 
 /// The value of the hidden field `undo`, if the page has one.
@@ -179,8 +179,8 @@ async fn the_page_shows_every_digest_type_and_reading_changes_nothing() {
         "What your team did.",
         "alerts",
         "Comments",
-        "As usual: every day at 08:00",
-        "08:00 (Europe/Berlin), if there is something new.",
+        "As usual: every day at 8:00 AM",
+        "8:00 AM (Europe/Berlin), if there is something new.",
         "Next digest: as soon as there is something new.",
         "page.css?8a1c4a",
         "https:&#x2F;&#x2F;cdn.acme.example",
@@ -195,7 +195,13 @@ async fn the_page_shows_every_digest_type_and_reading_changes_nothing() {
 #[tokio::test]
 async fn the_language_is_the_recipients() {
     let page = bench("de-AT").await.page().await;
-    assert!(page.contains("<html lang=\"de\" dir=\"ltr\">") && page.contains("Ihre E-Mails von Acme"), "{page}");
+    assert!(page.contains("<html lang=\"de-AT\" dir=\"ltr\">") && page.contains("Ihre E-Mails von Acme"), "{page}");
+}
+
+#[tokio::test]
+async fn a_language_from_right_to_left_turns_the_page() {
+    let page = bench("ar").await.page().await;
+    assert!(page.contains("<html lang=\"ar\" dir=\"rtl\">") && page.contains("رسائلك الإلكترونية من Acme"), "{page}");
 }
 
 #[tokio::test]
@@ -215,7 +221,7 @@ async fn choices_are_stored_together_audited_and_undone() {
     let (status, page) = bench.post(&fields(&changed)).await;
     assert_eq!(status, StatusCode::OK, "{page}");
     assert!(page.contains("Your choices are saved.") && page.contains("You do not get this digest."), "{page}");
-    assert!(page.contains("Paused: nothing is sent before Sun 1 Dec 00:00 (Asia/Tokyo)."), "{page}");
+    assert!(page.contains("Paused: nothing is sent before Sun, Dec 1, 2999, 12:00 AM (Asia/Tokyo)."), "{page}");
     let activity = bench.facts("activity").await;
     let expected = Preferences {
         cadence: Some("weekly fri 18:30".into()),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use axum::{http::StatusCode, response::Response};
-use jiff::{Timestamp, ToSpan as _, tz};
+use jiff::{Timestamp, ToSpan as _, civil::Weekday, tz};
 use serde::Serialize;
 use tidings_mail::words::Phrases;
 use tidings_model::{Key, records::Facts, words};
@@ -203,9 +203,9 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
             _ => "",
         },
     };
-    let day = |(name, _): (&str, _)| Entry {
+    let day = |(name, day): (&str, Weekday)| Entry {
         value: name.to_owned(),
-        text: phrases.say(name),
+        text: phrases.weekday(day),
         selected: name == present.day,
         parts: "",
     };

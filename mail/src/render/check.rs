@@ -13,26 +13,28 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{
+    clean,
     error::Error,
     html, message,
-    renderer::{HTML_BYTES, Rendered, Renderer},
-    source::SAMPLE,
+    renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS},
+    source::{PARTS, SAMPLE},
     tracker::Tracker,
     view::{Input, Links, View},
 };
+use crate::words::Phrases;
 
-/// A fault of a template.
+/// A fault of a template or of a file of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The digest type.
-    pub template: String,
+    /// The digest type, or the file.
+    pub place: String,
     /// The fault, with file and line if known.
     pub problem: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "template {}: {}", self.template, self.problem)
+        write!(f, "{}: {}", self.place, self.problem)
     }
 }
 
@@ -58,24 +60,25 @@ struct Name {
 }
 
 impl Renderer {
-    /// Finds the faults of all templates by rendering each one's sample.
+    /// Finds the faults of all templates by rendering each one's sample in each language.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
         let problems_of = |template: String| {
             let problems = self.problems(&template).unwrap_or_else(|error| vec![error.to_string()]);
-            problems.into_iter().map(move |problem| Problem { template: template.clone(), problem })
+            problems.into_iter().map(move |problem| Problem { place: template.clone(), problem })
         };
         self.names().into_iter().flat_map(problems_of).collect()
     }
 
-    /// Renders `template` with its sample.
+    /// Renders `template` with its sample, in the language `locale` or in English.
     ///
     /// # Errors
     /// The template or its sample does not exist, the sample cannot be read, or the template fails with the sample.
-    pub fn preview(&self, template: &str) -> Result<Rendered, Error> {
+    pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<Rendered, Error> {
+        let phrases = self.phrases(locale);
         match self.single(template) {
-            Some(sample) => self.sample_message(template, &sample),
-            None => self.render_strictly(template, &self.sample(template)?, &Tracker::NONE),
+            Some(sample) => self.sample_message(template, &sample, phrases),
+            None => self.render_strictly(template, &self.sample(template, phrases)?, &Tracker::NONE),
         }
     }
 
@@ -83,7 +86,7 @@ impl Renderer {
     ///
     /// # Errors
     /// The template or its sample does not exist, or the sample cannot be read.
-    pub fn sample(&self, template: &str) -> Result<View, Error> {
+    pub(super) fn sample(&self, template: &str, phrases: Phrases<'_>) -> Result<View, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
@@ -91,7 +94,7 @@ impl Renderer {
         let Some(source) = self.sources.get(&file) else {
             return Err(Error::Template { place: file, problem: "there is no sample".into() });
         };
-        view_of(&source.text, template)
+        view_of(&source.text, template, phrases)
             .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
     }
 
@@ -102,30 +105,52 @@ impl Renderer {
 
     /// Finds the faults of one template. Returns an error if the template renders nothing.
     fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
-        if let Some(sample) = self.single(template) {
-            let html = self.sample_message(template, &sample)?.html;
-            return Ok(html::unbalanced(&html)
-                .map(|problem| format!("{template}/body.html: {problem}"))
-                .into_iter()
-                .collect());
+        let mut problems = Vec::new();
+        for tag in self.words.catalogues().map(|catalogue| catalogue.tag.to_string()) {
+            let phrases = self.phrases([tag.as_str()]);
+            let found = match self.single(template) {
+                Some(sample) => {
+                    let html = self.sample_message(template, &sample, phrases)?.html;
+                    html::unbalanced(&html).map(|problem| unbalanced(template, &problem)).into_iter().collect()
+                }
+                None => self.problems_in(template, phrases)?,
+            };
+            // A fault that does not depend on the language is one fault.
+            problems.extend(found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
         }
-        let full = self.sample(template)?;
+        Ok(problems)
+    }
+
+    fn problems_in(&self, template: &str, phrases: Phrases<'_>) -> Result<Vec<String>, Error> {
+        let full = self.sample(template, phrases)?;
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
-        let (_, html) = self.html(template, &full, &Tracker::NONE)?;
+        let (context, html) = self.html(template, &full, &Tracker::NONE)?;
         if html.len() >= HTML_BYTES {
-            problems.push(format!("the sample makes {} bytes of HTML; the limit is {HTML_BYTES}", html.len()));
+            let bytes = html.len();
+            problems
+                .push(format!("the sample makes {bytes} bytes of HTML in {}; the limit is {HTML_BYTES}", full.lang));
         }
-        problems.extend(html::unbalanced(&html).map(|problem| format!("{template}/body.html: {problem}")));
+        problems.extend(html::unbalanced(&html).map(|problem| unbalanced(template, &problem)));
         self.render_strictly(template, &full, &Tracker::NONE)?;
+        let chars = clean::subject(&self.part(template, PARTS[0], &context)?, usize::MAX).chars().count();
+        if chars > SUBJECT_CHARS {
+            problems.push(format!(
+                "the subject of the sample has {chars} characters in {}, and is cut at {SUBJECT_CHARS}",
+                full.lang
+            ));
+        }
         // A template must also work without the optional values.
         let bare = bare(full.clone());
         for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
             problems.extend(self.render_strictly(template, &view, &Tracker::NONE).err().map(|error| error.to_string()));
         }
-        problems.dedup();
         Ok(problems)
     }
+}
+
+fn unbalanced(template: &str, problem: &str) -> String {
+    format!("{template}/body.html: {problem}")
 }
 
 /// Removes every value from the view that an event or a configuration may omit.
@@ -154,7 +179,7 @@ fn bare(mut view: View) -> View {
     view
 }
 
-fn view_of(json: &str, template: &str) -> Result<View, String> {
+fn view_of(json: &str, template: &str, phrases: Phrases<'_>) -> Result<View, String> {
     let sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let key = Key::new("sample".into(), template.into(), sample.recipient.user).map_err(|error| error.to_string())?;
     let zone = TimeZone::get(&sample.zone).map_err(|error| error.to_string())?;
@@ -174,5 +199,6 @@ fn view_of(json: &str, template: &str) -> Result<View, String> {
         zone: &zone,
         cadence: &sample.cadence,
         links: &sample.links,
+        phrases,
     }))
 }

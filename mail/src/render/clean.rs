@@ -8,6 +8,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::bidi;
+
 /// Limit of a link in characters. A longer link is dropped, because a cut link leads somewhere else.
 const URL_CHARS: usize = 2_000;
 /// Characters that a URL must not contain (RFC 3986, 2), but that the URL parser leaves in mailto links and in queries.
@@ -18,30 +20,26 @@ pub(super) const NAME_CHARS: usize = 100;
 /// Limit of any other string in a payload, in characters.
 const PAYLOAD_CHARS: usize = 1_000;
 
-/// First strong isolate and its end (UAX #9). Text between them cannot reorder the text around them.
-pub(super) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
-
 /// Returns a value as one line of at most `max_chars`, isolated if it has right-to-left characters.
 pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if is_plain(raw) && raw.len() <= max_chars {
         return raw.into();
     }
-    let line = collapse(raw.chars().filter(|c| !reorders(*c)), max_chars);
-    let isolated = line.chars().any(runs_right_to_left);
-    if isolated { format!("{}{line}{}", ISOLATE.0, ISOLATE.1).into() } else { line.into() }
+    let line = collapse(raw.chars().filter(|c| !bidi::reorders(*c)), max_chars);
+    if line.chars().any(bidi::runs_right_to_left) { bidi::isolated(&line).into() } else { line.into() }
 }
 
 /// Returns a rendered subject as one line of at most `max_chars`. Its values are already clean. An isolate that the cut left
 /// open ends with the line.
 pub(super) fn subject(raw: &str, max_chars: usize) -> String {
-    let open = |line: &str| line.matches(ISOLATE.0).count().saturating_sub(line.matches(ISOLATE.1).count());
+    let open = |line: &str| line.matches(bidi::ISOLATE.0).count().saturating_sub(line.matches(bidi::ISOLATE.1).count());
     let line = collapse(raw.chars(), max_chars);
     match open(&line) {
         0 => line,
         ends => {
             let line = collapse(raw.chars(), max_chars.saturating_sub(ends));
             let ends = open(&line);
-            line + &ISOLATE.1.to_string().repeat(ends)
+            line + &bidi::ISOLATE.1.to_string().repeat(ends)
         }
     }
 }
@@ -124,17 +122,6 @@ fn ellipsis(mut line: String, max_chars: usize) -> String {
     line.truncate(end);
     line.push('…');
     line
-}
-
-/// Recognises an embedding, override or isolate (UAX #9). Text does not need them; spoofing does.
-const fn reorders(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Recognises a character of a right-to-left script and the right-to-left mark.
-const fn runs_right_to_left(c: char) -> bool {
-    matches!(c, '\u{590}'..='\u{8ff}' | '\u{200f}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
-        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
 #[cfg(test)]

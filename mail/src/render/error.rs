@@ -2,12 +2,17 @@
 
 use std::{io, path::PathBuf};
 
+use crate::words;
+
 /// A template that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder of templates cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// The words cannot be used.
+    #[error("words: {0}")]
+    Words(#[from] words::Error),
     /// A digest type lacks a part.
     #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
     Missing { file: String },

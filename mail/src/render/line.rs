@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use serde_json::Value;
 use tidings_model::records::Group;
 
 use super::{
     clean::{self, NAME_CHARS},
+    local::Local,
     sums::{self, Counts, Sum},
     words,
 };
@@ -41,15 +41,18 @@ pub(super) struct Line<'a> {
     pub actor: Cow<'a, str>,
     pub actor_count: u64,
     pub actors: Vec<Cow<'a, str>>,
-    /// `3 Feb, 14:20`.
+    /// `Feb 3, 2:20 PM`.
     pub first_at: String,
     pub last_at: String,
+    /// `latest Feb 3, 2:20 PM`; the time alone if the group has one event.
+    pub when: String,
     /// The clean payload of the latest event, a map.
     pub payload: tera::Value,
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(group: &'a Group, zone: &TimeZone) -> Self {
+    pub(super) fn new(group: &'a Group, local: Local<'_>) -> Self {
+        let phrases = local.phrases;
         let payload = tera::Value::from_serializable(&clean::Payload(&group.payload));
         let string =
             |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -65,6 +68,7 @@ impl<'a> Line<'a> {
             (None, None) => (words::humanize(&category).into_owned().into(), None),
         };
         let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
+        let last_at = local.short(group.last_at);
         Self {
             entity_type,
             entity_id: clean::text(&group.entity_id, NAME_CHARS),
@@ -73,28 +77,23 @@ impl<'a> Line<'a> {
             url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
             excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
             count: group.count,
-            quantity: words::counted(&category, i128::from(group.count)),
+            quantity: words::counted(phrases, &category, i128::from(group.count)),
             category,
             counts: Counts(&group.counts),
-            sums: sums::sums(&group.counts),
-            who: words::who(&actors, group.actor_count),
+            sums: sums::sums(phrases, &group.counts),
+            who: words::who(phrases, &actors, group.actor_count),
             actor: clean::text(&group.actor, NAME_CHARS),
             actor_count: group.actor_count,
             actors,
-            first_at: short(group.first_at, zone),
-            last_at: short(group.last_at, zone),
+            first_at: local.short(group.first_at),
+            when: match group.count {
+                1 => last_at.clone(),
+                _ => phrases.with("latest", [("time", last_at.as_str().into())]),
+            },
+            last_at,
             payload,
         }
     }
-}
-
-/// Formats a time as `3 Feb, 14:20`. A format string would cost more than the rest of the line.
-fn short(at: Timestamp, zone: &TimeZone) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let local = zone.to_datetime(at);
-    let month =
-        usize::try_from(local.month() - 1).ok().and_then(|month| MONTHS.get(month)).copied().unwrap_or_default();
-    format!("{} {month}, {:02}:{:02}", local.day(), local.hour(), local.minute())
 }
 
 /// Returns the name of an entity: `crates/cli` by itself, but `build 812`, because a number needs its type.

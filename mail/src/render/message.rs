@@ -14,9 +14,12 @@ use super::{
     source::PARTS,
     view::{Links, Reader},
 };
+use crate::words::Phrases;
 
 #[derive(Serialize)]
 struct View<'a> {
+    lang: &'a str,
+    dir: &'static str,
     message: clean::Payload<'a>,
     recipient: Reader,
     links: Links,
@@ -40,7 +43,7 @@ struct Name {
 }
 
 impl Renderer {
-    /// Renders a single message. The sender receives the error instead of a fallback.
+    /// Renders a single message in the language of `phrases`. The sender receives the error instead of a fallback.
     ///
     /// # Errors
     /// The template does not exist, it fails, or it renders an empty subject or [`HTML_BYTES`] of HTML.
@@ -50,6 +53,7 @@ impl Renderer {
         variables: &Map<String, Value>,
         recipient: &Recipient,
         links: &Links,
+        phrases: Phrases<'_>,
     ) -> Result<Rendered, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
@@ -61,7 +65,8 @@ impl Renderer {
             locale: text(&recipient.locale),
             zone: text(&recipient.zone),
         };
-        let seen = View { message: clean::Payload(variables), recipient, links: links.safe() };
+        let (lang, dir) = (phrases.tag(), phrases.direction());
+        let seen = View { lang, dir, message: clean::Payload(variables), recipient, links: links.safe() };
         let context = Context::from_serialize(&seen).map_err(|error| broken(&error, &self.sources, template))?;
         let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
@@ -77,7 +82,12 @@ impl Renderer {
     }
 
     /// Renders `template` with this sample.
-    pub(super) fn sample_message(&self, template: &str, sample: &Sample) -> Result<Rendered, Error> {
+    pub(super) fn sample_message(
+        &self,
+        template: &str,
+        sample: &Sample,
+        phrases: Phrases<'_>,
+    ) -> Result<Rendered, Error> {
         let recipient = Recipient {
             tenant: String::new(),
             user: sample.recipient.user.clone(),
@@ -86,7 +96,7 @@ impl Renderer {
             zone: String::new(),
             locale: String::new(),
         };
-        self.message(template, &sample.message, &recipient, &sample.links)
+        self.message(template, &sample.message, &recipient, &sample.links, phrases)
     }
 }
 
@@ -129,7 +139,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
         let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
-        let mail = renderer.message("welcome", variables.as_object().unwrap(), &ann(), &Links::default()).unwrap();
+        let mail = renderer
+            .message("welcome", variables.as_object().unwrap(), &ann(), &Links::default(), renderer.phrases([]))
+            .unwrap();
         assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
         assert!(
             mail.html.contains("&lt;b&gt;x&lt;/b&gt; Bcc: y") && !mail.html.contains("javascript"),
@@ -146,7 +158,10 @@ mod tests {
         let variables = serde_json::json!({"title": "x", "url": "https://a.example"});
         let shown = |url: Option<&str>| {
             let links = Links { unsubscribe_url: url.map(str::to_owned), ..Links::default() };
-            renderer.message("welcome", variables.as_object().unwrap(), &ann(), &links).unwrap().html
+            renderer
+                .message("welcome", variables.as_object().unwrap(), &ann(), &links, renderer.phrases([]))
+                .unwrap()
+                .html
         };
         assert_eq!(shown(None), "<p>Hi</p>");
         assert!(shown(Some("https://b.example/u/t")).contains("<a href=\"https://b.example/u/t\">"));
@@ -154,12 +169,31 @@ mod tests {
     }
 
     #[test]
+    fn a_message_speaks_the_language_of_its_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let html = "<p lang=\"{{ lang }}\" dir=\"{{ dir }}\">{{ t(id=\"unsubscribe\") }}: {{ 1204 | number }}</p>";
+        let renderer = templates(folder.path(), html);
+        let variables = serde_json::json!({"title": "x", "url": "https://a.example"});
+        let shown = |tag: &str| {
+            let phrases = renderer.phrases([tag]);
+            renderer
+                .message("welcome", variables.as_object().unwrap(), &ann(), &Links::default(), phrases)
+                .unwrap()
+                .html
+        };
+        assert_eq!(shown("de-AT").replace('\u{a0}', " "), "<p lang=\"de-AT\" dir=\"ltr\">Abmelden: 1 204</p>");
+        assert_eq!(shown("xx"), "<p lang=\"en\" dir=\"ltr\">Unsubscribe: 1,204</p>");
+    }
+
+    #[test]
     fn a_variable_that_is_missing_is_an_error_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-        let error = renderer.message("welcome", &Map::new(), &ann(), &Links::default()).err().unwrap();
+        let error =
+            renderer.message("welcome", &Map::new(), &ann(), &Links::default(), renderer.phrases([])).err().unwrap();
         assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
-        let unknown = renderer.message("nothing", &Map::new(), &ann(), &Links::default()).err().unwrap();
+        let unknown =
+            renderer.message("nothing", &Map::new(), &ann(), &Links::default(), renderer.phrases([])).err().unwrap();
         assert!(unknown.to_string().contains("there are: activity"), "{unknown}");
     }
 
@@ -168,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
         assert_eq!(renderer.check(), []);
-        assert_eq!(renderer.preview("welcome").unwrap().text, "Hi\nhttps://a.example/\n");
+        assert_eq!(renderer.preview("welcome", None).unwrap().text, "Hi\nhttps://a.example/\n");
         let renderer = templates(folder.path(), "<p>{{ message.titel }}</p>");
         assert_eq!(renderer.check().len(), 1);
     }

@@ -1,6 +1,9 @@
 //! The renderer: templates that are ready for use, and how a digest fits them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tera::{Context, ErrorKind, Tera};
 
@@ -8,12 +11,12 @@ use super::{
     clean,
     error::Error,
     escape::escape,
-    html,
+    functions, html,
     source::{PARTS, Sources},
     tracker::Tracker,
     view::View,
-    words,
 };
+use crate::words::{Phrases, Words};
 
 /// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
 pub const HTML_BYTES: usize = 90_000;
@@ -41,20 +44,28 @@ pub struct Rendered {
 pub struct Renderer {
     tera: Tera,
     pub(super) sources: Sources,
+    pub(super) words: Arc<Words>,
 }
 
 impl Renderer {
-    /// Reads the embedded templates, and those of `folder`, which override and add.
+    /// Reads the embedded templates and words, and those of `folder`, which override and add.
     ///
     /// # Errors
-    /// A file cannot be read or is not a valid template (with file and line), or a digest type lacks a part.
+    /// A file cannot be read or is not valid (with file and line), or a digest type lacks a part.
     pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
         let sources = Sources::read(folder)?;
+        let words = Arc::new(Words::new(folder)?);
         let mut tera = Tera::default();
-        words::register(&mut tera);
+        functions::register(&mut tera, &words);
         tera.set_escape_fn(escape);
         tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, &sources, "templates"))?;
-        Ok(Self { tera, sources })
+        Ok(Self { tera, sources, words })
+    }
+
+    /// Returns the words of the first wanted language that there is, or English.
+    #[must_use]
+    pub fn phrases<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        self.words.choose(wanted)
     }
 
     /// The digest types that have a template, in order, `default` among them.

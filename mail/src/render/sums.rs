@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use super::{clean, clean::NAME_CHARS, words};
+use crate::words::Phrases;
 
 /// A count as text.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -38,12 +39,12 @@ impl Tone {
 }
 
 /// Returns the counts that are not zero as text, ordered by tone and then by name.
-pub(super) fn sums(counts: &BTreeMap<String, i64>) -> Vec<Sum> {
+pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<Sum> {
     let mut sums: Vec<_> = counts
         .iter()
         .filter(|(_, n)| **n != 0)
         .map(|(name, n)| Sum {
-            label: words::tally(&clean::text(name, NAME_CHARS), i128::from(*n)),
+            label: words::tally(phrases, &clean::text(name, NAME_CHARS), i128::from(*n)),
             tone: Tone::of(name),
         })
         .collect();
@@ -64,12 +65,14 @@ impl Serialize for Counts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::Words;
 
     #[test]
     fn the_worst_comes_first_and_nothing_is_not_mentioned() {
         let counts = [("passed", 40), ("files", 3), ("flaky", 0), ("warnings", 1), ("critical", 2)];
         let counts = counts.map(|(name, n)| (name.to_owned(), n)).into();
-        let labels: Vec<_> = sums(&counts).into_iter().map(|sum| sum.label).collect();
+        let words = Words::new(None).unwrap();
+        let labels: Vec<_> = sums(words.choose([]), &counts).into_iter().map(|sum| sum.label).collect();
         assert_eq!(labels, ["2 critical", "1 warning", "3 files", "40 passed"]);
     }
 }

@@ -14,9 +14,11 @@ use tidings_model::{
 use super::{
     clean::{self, NAME_CHARS},
     line::Line,
+    local::Local,
     sums::{self, Counts, Sum},
     words,
 };
+use crate::words::Phrases;
 
 /// The input of a view.
 pub struct Input<'a> {
@@ -29,6 +31,8 @@ pub struct Input<'a> {
     /// The cadence as written in `tidings.toml`, for the footer.
     pub cadence: &'a str,
     pub links: &'a Links,
+    /// The words of the recipient's language.
+    pub phrases: Phrases<'a>,
 }
 
 /// Links other than those of the events. An absent link is not shown.
@@ -70,9 +74,13 @@ impl Links {
     }
 }
 
-/// The three names that templates can use.
+/// The names that templates can use.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct View {
+    /// The language's tag, for HTML's `lang`.
+    pub lang: String,
+    /// `ltr` or `rtl`.
+    pub dir: &'static str,
     pub digest: Digest,
     pub recipient: Reader,
     pub links: Links,
@@ -85,7 +93,7 @@ pub struct Digest {
     #[serde(rename = "type")]
     pub digest_type: String,
     pub window: Span,
-    /// `Mon 3 Feb 2025, 08:00`.
+    /// `Mon, Feb 3, 8:00 AM`, with the year if the digest was claimed in another one.
     pub opened_at: String,
     /// The cadence as text; may be empty.
     pub cadence: String,
@@ -112,10 +120,12 @@ pub struct Span {
     pub opened_at: String,
     /// The time of the claim.
     pub closed_at: String,
-    /// Both times in one phrase. The date appears once if they share it.
+    /// Both times in one phrase. The date appears once if they share it, and years only if they differ.
     pub span: String,
     /// IANA name.
     pub zone: String,
+    /// The zone in words: `Berlin`.
+    pub zone_name: String,
 }
 
 /// The recipient as templates receive it.
@@ -138,9 +148,11 @@ impl View {
     /// Builds the view of `input`.
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
-        let Input { contents, window, recipient, zone, links, .. } = input;
+        let Input { contents, window, recipient, zone, links, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
-        let window_words = Span::new(window.opened_at, closed_at, zone);
+        // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
+        let local = Local { phrases, zone, this_year: zone.to_datetime(closed_at).year() };
+        let window_words = Span::new(window.opened_at, closed_at, local);
         let reader = Reader {
             user: clean::text(&window.key.user, NAME_CHARS).into_owned(),
             name: clean::text(&recipient.name, NAME_CHARS).into_owned(),
@@ -153,18 +165,19 @@ impl View {
             digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),
             opened_at: window_words.opened_at.clone(),
             window: window_words,
-            cadence: words::how_often(input.cadence),
+            cadence: words::how_often(phrases, input.cadence),
             item_count: contents.items,
             group_count: contents.groups,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
             counts: Value::from_serializable(&Counts(&contents.counts)),
-            sums: sums::sums(&contents.counts),
-            groups: contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, zone))).collect(),
+            sums: sums::sums(phrases, &contents.counts),
+            groups: contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, local))).collect(),
             more: More { groups: 0, items: 0 },
         };
         let shown = contents.lines.len();
-        Self { digest, recipient: reader, links }.shortened(shown)
+        let (lang, dir) = (phrases.tag().to_owned(), phrases.direction());
+        Self { lang, dir, digest, recipient: reader, links }.shortened(shown)
     }
 
     /// Keeps the first `shown` lines and counts the rest as more.
@@ -181,24 +194,20 @@ impl View {
 }
 
 impl Span {
-    fn new(opened: Timestamp, closed: Timestamp, zone: &TimeZone) -> Self {
-        let shared = |format| local(opened, zone, format) == local(closed, zone, format);
-        let (start, end) = match (shared("%F"), shared("%Y")) {
-            (true, _) => ("%a %-d %b %Y, %H:%M", "%H:%M"),
-            (false, true) => ("%a %-d %b, %H:%M", "%a %-d %b %Y, %H:%M"),
-            (false, false) => ("%a %-d %b %Y, %H:%M", "%a %-d %b %Y, %H:%M"),
+    fn new(opened: Timestamp, closed: Timestamp, local: Local<'_>) -> Self {
+        let Local { phrases, zone, this_year } = local;
+        let (opened, closed) = (zone.to_datetime(opened), zone.to_datetime(closed));
+        let [opened_at, closed_at] = [opened, closed].map(|at| phrases.day_time(at, this_year));
+        let end = match (opened.date() == closed.date(), opened.year() == closed.year()) {
+            (true, _) => phrases.time(closed.time()),
+            (false, true) => closed_at.clone(),
+            (false, false) => phrases.day_time(closed, opened.year()),
         };
-        Self {
-            opened_at: local(opened, zone, "%a %-d %b %Y, %H:%M"),
-            closed_at: local(closed, zone, "%a %-d %b %Y, %H:%M"),
-            span: format!("{} to {}", local(opened, zone, start), local(closed, zone, end)),
-            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
-        }
+        let variables = [("from", opened_at.as_str().into()), ("to", end.into())];
+        let span = phrases.with("span", variables);
+        let zone = zone.iana_name().unwrap_or("UTC").to_owned();
+        Self { opened_at, closed_at, span, zone_name: phrases.zone(&zone), zone }
     }
-}
-
-fn local(at: Timestamp, zone: &TimeZone, format: &str) -> String {
-    at.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
 fn entity_count(contents: &Contents) -> Option<u64> {

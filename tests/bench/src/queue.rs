@@ -117,6 +117,7 @@ impl Queue {
             zone: &TimeZone::UTC,
             cadence: "daily 08:00",
             links: &Links::default(),
+            phrases: self.renderer.phrases([]),
         };
         let mail = self.renderer.render("activity", &View::new(&input))?;
         let draft = Draft {

@@ -78,6 +78,7 @@ impl Render {
             zone: &TimeZone::get("Europe/Berlin")?,
             cadence: "daily 08:00",
             links: &links,
+            phrases: renderer.phrases([]),
         };
         let mut times = Vec::with_capacity(self.times);
         for _ in 0..self.times {

@@ -20,6 +20,8 @@ static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).expec
 const GROUP_LINES: usize = 9;
 /// Groups of a digest with the shipped limits.
 const GROUPS: usize = 50;
+/// Languages with and without plurals, of both directions.
+const LANGUAGES: [&str; 5] = ["en", "ar", "ja", "pl", "fr"];
 
 /// Lines: how often the groups are repeated, the recipient's name, and then groups.
 ///
@@ -31,7 +33,8 @@ pub fn template(bytes: &[u8]) {
     let copies = head.first().and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(1).clamp(1, GROUPS);
     let groups: Vec<_> = rest.chunks(GROUP_LINES).map(read).collect();
     let lines: Vec<_> = groups.iter().cycle().take((groups.len() * copies).min(GROUPS)).cloned().collect();
-    let view = view(lines, head.get(1).map_or("", String::as_str));
+    let language = LANGUAGES[bytes.len() % LANGUAGES.len()];
+    let view = view(lines, head.get(1).map_or("", String::as_str), language);
     for template in RENDERER.names() {
         let mail = RENDERER.render(&template, &view).expect("the shipped template renders");
         assert_eq!(mail.fallback, None, "{template}");

@@ -1,14 +1,21 @@
 //! A digest as templates see it.
 
+use std::sync::LazyLock;
+
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value};
-use tidings_mail::render::{Input, Links, View};
+use tidings_mail::{
+    render::{Input, Links, View},
+    words::Words,
+};
 use tidings_model::{
     Key,
     records::{Contents, Group, Recipient},
     step::Window,
 };
 use uuid::Uuid;
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| Words::new(None).expect("the shipped words"));
 
 /// A group with this payload.
 pub(super) fn group(payload: Map<String, Value>) -> Group {
@@ -28,8 +35,8 @@ pub(super) fn group(payload: Map<String, Value>) -> Group {
     }
 }
 
-/// The view of a digest of these groups and seven more events.
-pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
+/// The view of a digest of these groups and seven more events, in a language.
+pub(super) fn view(lines: Vec<Group>, name: &str, language: &str) -> View {
     let events: u64 = lines.iter().map(|group| group.count).sum();
     let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
     let contents = Contents { claimed_at: None, items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
@@ -45,5 +52,6 @@ pub(super) fn view(lines: Vec<Group>, name: &str) -> View {
         zone: &TimeZone::UTC,
         cadence: "daily 08:00",
         links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
+        phrases: WORDS.choose([language]),
     })
 }

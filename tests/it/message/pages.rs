@@ -64,7 +64,7 @@ async fn a_choice_on_the_page_moves_the_open_window_and_is_undone() -> Result<()
     let moved = env.status_when(&ann, "moved", |status| status.due_at != Some(before)).await?;
     let due_at = moved.due_at.context("no window")?;
     // The page said at once what the workflow makes of the choice.
-    let said = due_at.strftime("%H:%M (UTC).").to_string();
+    let said = due_at.strftime("%-I:%M\u{a0}%p (UTC).").to_string();
     ensure!(page.contains(&format!(" {said}")) && due_at > Timestamp::now(), "{due_at}: {page}");
     assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE actor = 'recipient' AND action = 'preferences'").await?, 1);
 

@@ -16,15 +16,20 @@ pub enum Command {
     /// Lists the templates
     List,
     /// Renders a template with its sample
-    #[command(after_help = "Example: tidings template preview activity --out preview")]
+    #[command(
+        after_help = "Examples:\n  tidings template preview activity --out preview\n  tidings template preview activity --locale pt-BR"
+    )]
     Preview {
         /// The template, as `tidings template list` shows it
         name: String,
+        /// Language (BCP 47)
+        #[arg(long, value_name = "TAG")]
+        locale: Option<String>,
         /// Write subject.txt, body.html and body.txt to this folder instead of printing the text
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Renders every template with its sample and says what is wrong
+    /// Renders every template with its sample in every language and says what is wrong
     Check,
 }
 
@@ -41,7 +46,9 @@ pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
             }
             Ok(true)
         }
-        Command::Preview { name, out } => show(&renderer.preview(&name)?, out.as_deref()).map(|()| true),
+        Command::Preview { name, locale, out } => {
+            show(&renderer.preview(&name, locale.as_deref())?, out.as_deref()).map(|()| true)
+        }
         Command::Check => Ok(check(&renderer)),
     }
 }
@@ -67,7 +74,7 @@ pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
 fn check(renderer: &Renderer) -> bool {
     let problems = renderer.check();
     for problem in &problems {
-        anstream::eprintln!("{RED}{}{RED:#}: {}", problem.template, problem.problem);
+        anstream::eprintln!("{RED}{}{RED:#}: {}", problem.place, problem.problem);
     }
     let names = renderer.names();
     if problems.is_empty() {

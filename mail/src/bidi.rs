@@ -1,0 +1,53 @@
+//! Text of two directions (UAX #9): isolates, and the characters that need them.
+
+/// First strong isolate and its end. Text between them cannot reorder the text around them.
+pub(crate) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
+
+/// Returns the text in isolation.
+pub(crate) fn isolated(text: &str) -> String {
+    format!("{}{text}{}", ISOLATE.0, ISOLATE.1)
+}
+
+/// Returns the content of a text that is one isolate from its first to its last character.
+pub(crate) fn whole_isolate(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix(ISOLATE.0)?.strip_suffix(ISOLATE.1)?;
+    let mut open = 0_u32;
+    for c in inner.chars() {
+        match c {
+            c if c == ISOLATE.0 => open += 1,
+            // The first isolate ends here, and not at the last character.
+            c if c == ISOLATE.1 => open = open.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    Some(inner)
+}
+
+/// Recognises an embedding, override or isolate. Text does not need them; spoofing does.
+pub(crate) const fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Recognises a character of a right-to-left script and the right-to-left mark.
+pub(crate) const fn runs_right_to_left(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{8ff}' | '\u{200f}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_isolate_around_everything_is_told_from_two() {
+        for (text, inner) in [
+            ("\u{2068}a\u{2069}", Some("a")),
+            ("\u{2068}a \u{2068}b\u{2069}\u{2069}", Some("a \u{2068}b\u{2069}")),
+            ("\u{2068}a\u{2069} b \u{2068}c\u{2069}", None),
+            ("a", None),
+            ("", None),
+        ] {
+            assert_eq!(whole_isolate(text), inner, "{text:?}");
+        }
+    }
+}

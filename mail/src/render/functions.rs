@@ -1,0 +1,67 @@
+//! The functions and filters of templates. They speak the language of the variable `lang`.
+
+use std::sync::Arc;
+
+use fluent_bundle::FluentValue;
+use tera::{Kwargs, State, Tera, TeraResult, Value};
+
+use super::{clean, words};
+use crate::words::{ENGLISH, Phrases, Words};
+
+/// Registers functions and filters, and disables `safe`, because every value is escaped (rule 22).
+pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
+    let words = catalogue.clone();
+    tera.register_function("t", move |kwargs: Kwargs, state: &State| said(spoken(&words, state), &kwargs));
+    let words = catalogue.clone();
+    tera.register_filter("number", move |n: i128, _: Kwargs, state: &State| spoken(&words, state).number(n));
+    let words = catalogue.clone();
+    tera.register_filter("list", move |items: Vec<Value>, kwargs: Kwargs, state: &State| -> TeraResult<String> {
+        list(spoken(&words, state), &items, kwargs.get("attribute")?)
+    });
+    let words = catalogue.clone();
+    tera.register_filter("counted", move |noun: &str, kwargs: Kwargs, state: &State| -> TeraResult<String> {
+        Ok(words::counted(spoken(&words, state), noun, kwargs.must_get("n")?))
+    });
+    tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| words::humanize(name).into_owned());
+    tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
+        clean::url(raw).map_or_else(Value::none, Value::from)
+    });
+    tera.register_filter("safe", |_: &Value, _: Kwargs, _: &State| -> TeraResult<Value> {
+        Err(tera::Error::message("`safe` is not available: every value is escaped"))
+    });
+}
+
+/// The words of the recipient. A component sees no variables, and speaks English.
+fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
+    let lang = state.get::<Value>("lang").ok().flatten();
+    words.choose(lang.as_ref().and_then(Value::as_str).or(Some(ENGLISH)))
+}
+
+/// Says the message `id` with the other arguments as its variables.
+fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
+    let id: &str = kwargs.must_get("id")?;
+    let given = kwargs.iter().filter_map(|(name, value)| Some((name.as_str()?, value)));
+    let variables = given.filter(|(name, _)| *name != "id").map(|(name, value)| (name, variable(value)));
+    let problem = || if phrases.has(id) { "needs other variables" } else { "is in no file of words" };
+    phrases.find(id, variables).ok_or_else(|| tera::Error::message(format!("the message `{id}` {}", problem())))
+}
+
+/// Joins values, or one attribute of each.
+fn list(phrases: Phrases<'_>, items: &[Value], attribute: Option<&str>) -> TeraResult<String> {
+    let item = |value: &Value| {
+        let value = match attribute {
+            Some(name) => value.get_from_path(name),
+            None => Some(value),
+        };
+        value.map(Value::to_string).ok_or_else(|| tera::Error::message("an item of the list lacks the attribute"))
+    };
+    let items: Vec<_> = items.iter().map(item).collect::<TeraResult<_>>()?;
+    Ok(phrases.short_list(&items.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+fn variable(value: &Value) -> FluentValue<'_> {
+    match value.as_str() {
+        Some(text) => text.into(),
+        None => value.as_f64().map_or_else(|| value.to_string().into(), FluentValue::from),
+    }
+}

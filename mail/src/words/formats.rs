@@ -1,0 +1,172 @@
+//! Dates, times, numbers and lists of a language, as CLDR has them.
+
+use std::fmt::Display;
+
+use icu_calendar::{Date, Gregorian};
+use icu_datetime::{
+    FixedCalendarDateTimeFormatter, NoCalendarFormatter,
+    fieldsets::{E, MDE, MDET, MDT, T, YMDE, YMDET, YMDT, zone::ExemplarCity},
+    input::{DateTime, Time},
+    options::TimePrecision,
+};
+use icu_decimal::{DecimalFormatter, input::Decimal, options::DecimalFormatterOptions};
+use icu_list::{
+    ListFormatter,
+    options::{ListFormatterOptions, ListLength},
+};
+use icu_locale_core::Locale;
+use icu_time::zone::IanaParser;
+use intl_memoizer::Memoizable;
+use jiff::civil;
+use unic_langid::LanguageIdentifier;
+
+type Dates<Fields> = FixedCalendarDateTimeFormatter<Gregorian, Fields>;
+
+/// A format that cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("CLDR's data cannot be read: {0}")]
+pub struct Unreadable(String);
+
+/// The formats of one language. Those with a year are for other years than the present one.
+pub(super) struct Formats {
+    day: Dates<MDE>,
+    day_of_year: Dates<YMDE>,
+    day_time: Dates<MDET>,
+    day_time_of_year: Dates<YMDET>,
+    short: Dates<MDT>,
+    short_of_year: Dates<YMDT>,
+    weekday: Dates<E>,
+    time: NoCalendarFormatter<T>,
+    city: NoCalendarFormatter<ExemplarCity>,
+    list: ListFormatter,
+    short_list: ListFormatter,
+    numbers: Numbers,
+}
+
+/// The numbers of one language.
+pub(super) struct Numbers(DecimalFormatter);
+
+impl Formats {
+    pub fn new(tag: &str) -> Result<Self, Unreadable> {
+        let locale = locale(tag);
+        let date = || (&locale).into();
+        let minutes = TimePrecision::Minute;
+        let list = |length| {
+            let options = ListFormatterOptions::default().with_length(length);
+            ListFormatter::try_new_and((&locale).into(), options).map_err(unreadable)
+        };
+        Ok(Self {
+            day: Dates::try_new(date(), MDE::medium()).map_err(unreadable)?,
+            day_of_year: Dates::try_new(date(), YMDE::medium()).map_err(unreadable)?,
+            day_time: Dates::try_new(date(), MDET::medium().with_time_precision(minutes)).map_err(unreadable)?,
+            day_time_of_year: Dates::try_new(date(), YMDET::medium().with_time_precision(minutes))
+                .map_err(unreadable)?,
+            short: Dates::try_new(date(), MDT::medium().with_time_precision(minutes)).map_err(unreadable)?,
+            short_of_year: Dates::try_new(date(), YMDT::medium().with_time_precision(minutes)).map_err(unreadable)?,
+            weekday: Dates::try_new(date(), E::long()).map_err(unreadable)?,
+            time: NoCalendarFormatter::try_new(date(), T::medium().with_time_precision(minutes)).map_err(unreadable)?,
+            city: NoCalendarFormatter::try_new(date(), ExemplarCity).map_err(unreadable)?,
+            list: list(ListLength::Wide)?,
+            short_list: list(ListLength::Narrow)?,
+            numbers: Numbers::new(&locale)?,
+        })
+    }
+
+    /// `Mon, Feb 3`.
+    pub fn day(&self, at: civil::Date, with_year: bool) -> String {
+        let Some(date) = date(at) else { return at.to_string() };
+        plain(if with_year { self.day_of_year.format(&date) } else { self.day.format(&date) })
+    }
+
+    /// `Mon, Feb 3, 8:00 AM`.
+    pub fn day_time(&self, at: civil::DateTime, with_year: bool) -> String {
+        let Some(time) = date_time(at) else { return at.to_string() };
+        plain(if with_year { self.day_time_of_year.format(&time) } else { self.day_time.format(&time) })
+    }
+
+    /// `Feb 3, 8:00 AM`.
+    pub fn short(&self, at: civil::DateTime, with_year: bool) -> String {
+        let Some(time) = date_time(at) else { return at.to_string() };
+        plain(if with_year { self.short_of_year.format(&time) } else { self.short.format(&time) })
+    }
+
+    /// `8:00 AM`.
+    pub fn time(&self, at: civil::Time) -> String {
+        time(at).map_or_else(|| at.to_string(), |time| plain(self.time.format(&time)))
+    }
+
+    /// `Monday`.
+    pub fn weekday(&self, day: civil::Weekday) -> String {
+        // The fifth of January 1970 was a Monday.
+        let of_week = civil::date(1970, 1, 5 + day.to_monday_zero_offset());
+        date(of_week).map(|date| plain(self.weekday.format(&date))).unwrap_or_default()
+    }
+
+    /// `Berlin`, of `Europe/Berlin`. `None`: the zone has no city.
+    pub fn city(&self, zone: &str) -> Option<String> {
+        let known = IanaParser::new().parse(zone);
+        let has_city = zone.contains('/') && !zone.starts_with("Etc/") && !known.is_unknown();
+        has_city.then(|| plain(self.city.format(&known.without_offset())))
+    }
+
+    /// `Ann and Ben`.
+    pub fn list(&self, items: &[&str]) -> String {
+        self.list.format(items.iter().copied()).to_string()
+    }
+
+    /// `2 critical, 1 warning`.
+    pub fn short_list(&self, items: &[&str]) -> String {
+        self.short_list.format(items.iter().copied()).to_string()
+    }
+
+    /// `1,204`, of decimal digits.
+    pub fn number(&self, digits: &str) -> String {
+        self.numbers.written(digits).unwrap_or_else(|| digits.to_owned())
+    }
+}
+
+impl Numbers {
+    fn new(locale: &Locale) -> Result<Self, Unreadable> {
+        DecimalFormatter::try_new(locale.into(), DecimalFormatterOptions::default()).map(Self).map_err(unreadable)
+    }
+
+    pub fn written(&self, digits: &str) -> Option<String> {
+        Some(plain(self.0.format(&digits.parse::<Decimal>().ok()?)))
+    }
+}
+
+impl Memoizable for Numbers {
+    type Args = ();
+    type Error = Unreadable;
+
+    fn construct(tag: LanguageIdentifier, (): ()) -> Result<Self, Unreadable> {
+        Self::new(&locale(&tag.to_string()))
+    }
+}
+
+/// A tag that ICU4X does not read has the formats that CLDR gives to all languages.
+fn locale(tag: &str) -> Locale {
+    tag.parse().unwrap_or(Locale::UNKNOWN)
+}
+
+fn unreadable(error: impl Display) -> Unreadable {
+    Unreadable(error.to_string())
+}
+
+/// Writes with no-break spaces only of the width that the fonts of every email program have.
+fn plain(written: impl Display) -> String {
+    let written = written.to_string();
+    if written.is_ascii() { written } else { written.replace('\u{202f}', "\u{a0}") }
+}
+
+fn date(at: civil::Date) -> Option<Date<Gregorian>> {
+    Date::try_new_gregorian(at.year().into(), at.month().unsigned_abs(), at.day().unsigned_abs()).ok()
+}
+
+fn time(at: civil::Time) -> Option<Time> {
+    Time::try_new(at.hour().unsigned_abs(), at.minute().unsigned_abs(), 0, 0).ok()
+}
+
+fn date_time(at: civil::DateTime) -> Option<DateTime<Gregorian>> {
+    Some(DateTime { date: date(at.date())?, time: time(at.time())? })
+}
