@@ -2,6 +2,7 @@
 //! bytes. A renderer reads files only when it is created.
 
 mod check;
+mod check_words;
 mod clean;
 mod english;
 mod error;

@@ -13,7 +13,7 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{
-    clean,
+    check_words, clean,
     error::Error,
     html, message,
     renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS},
@@ -60,14 +60,16 @@ struct Name {
 }
 
 impl Renderer {
-    /// Finds the faults of all templates by rendering each one's sample in each language.
+    /// Finds the faults of all templates by rendering each one's sample in each language, and those of the words.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
         let problems_of = |template: String| {
             let problems = self.problems(&template).unwrap_or_else(|error| vec![error.to_string()]);
             problems.into_iter().map(move |problem| Problem { place: template.clone(), problem })
         };
-        self.names().into_iter().flat_map(problems_of).collect()
+        let of_words = check_words::faults(&self.words, &self.sources).into_iter();
+        let of_words = of_words.map(|check_words::Fault { place, problem }| Problem { place, problem });
+        self.names().into_iter().flat_map(problems_of).chain(of_words).collect()
     }
 
     /// Renders `template` with its sample, in the language `locale` or in English.

@@ -1,12 +1,12 @@
 //! English plurals of nouns that the catalogue does not have.
 
-/// Returns a number, as it is written, and a noun that agrees.
+/// Returns a written number and a noun that agrees.
 pub(super) fn counted(noun: &str, n: i128, number: &str) -> String {
     let (stem, end) = if n == 1 { (noun, "") } else { plural(noun) };
     format!("{number} {stem}{end}")
 }
 
-/// Returns a number, as it is written, and a name that is an adjective or a plural.
+/// Returns a written number and a name that is an adjective or a plural.
 pub(super) fn tally(name: &str, n: i128, number: &str) -> String {
     let is_plural = name.ends_with('s') && !["ss", "us", "is"].iter().any(|end| name.ends_with(end));
     let name = if n == 1 && is_plural { &name[..name.len() - 1] } else { name };

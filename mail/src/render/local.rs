@@ -4,7 +4,7 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use crate::words::Phrases;
 
-/// How times are written.
+/// The way in which times are written.
 #[derive(Clone, Copy)]
 pub(super) struct Local<'a> {
     pub phrases: Phrases<'a>,

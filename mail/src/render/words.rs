@@ -81,7 +81,7 @@ mod tests {
             ("en", "変更", 2, "2 変更"),
             ("de", "change", 1, "1 Änderung"),
             ("de-CH", "change", 1_204, "1'204 Änderungen"),
-            ("de", "build_failure", 3, "3 × build failure"),
+            ("de", "deploy_failure", 3, "3 × deploy failure"),
         ] {
             assert_eq!(said(tag, |phrases| counted(phrases, noun, n)), expected);
         }

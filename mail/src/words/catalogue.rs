@@ -74,7 +74,9 @@ fn of_expression<'a>(expression: &Expression<&'a str>, found: &mut BTreeSet<&'a 
     match expression {
         Expression::Select { selector, variants } => {
             of_inline(selector, found);
-            variants.iter().for_each(|variant| of_pattern(&variant.value, found));
+            for variant in variants {
+                of_pattern(&variant.value, found);
+            }
         }
         Expression::Inline(inline) => of_inline(inline, found),
     }
@@ -85,14 +87,16 @@ fn of_inline<'a>(inline: &InlineExpression<&'a str>, found: &mut BTreeSet<&'a st
         InlineExpression::VariableReference { id } => {
             found.insert(id.name);
         }
-        InlineExpression::FunctionReference { arguments, .. } => of_arguments(arguments, found),
-        InlineExpression::TermReference { arguments: Some(arguments), .. } => of_arguments(arguments, found),
+        InlineExpression::FunctionReference { arguments, .. }
+        | InlineExpression::TermReference { arguments: Some(arguments), .. } => of_arguments(arguments, found),
         InlineExpression::Placeable { expression } => of_expression(expression, found),
         _ => {}
     }
 }
 
 fn of_arguments<'a>(arguments: &CallArguments<&'a str>, found: &mut BTreeSet<&'a str>) {
-    arguments.positional.iter().for_each(|argument| of_inline(argument, found));
-    arguments.named.iter().for_each(|argument| of_inline(&argument.value, found));
+    let named = arguments.named.iter().map(|argument| &argument.value);
+    for argument in arguments.positional.iter().chain(named) {
+        of_inline(argument, found);
+    }
 }

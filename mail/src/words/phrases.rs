@@ -1,4 +1,4 @@
-//! What is said in one language.
+//! The sentences of one language.
 
 use fluent_bundle::{FluentArgs, FluentValue};
 use jiff::civil;

@@ -29,11 +29,11 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Renders every template with its sample in every language and says what is wrong
+    /// Renders every template with its sample in every language, checks the words, and says what is wrong
     Check,
 }
 
-/// Carries out the command. `false`: a template is broken.
+/// Carries out the command. `false`: a template or a file of words has a fault.
 ///
 /// # Errors
 /// A template cannot be read or rendered, or the folder cannot be written.

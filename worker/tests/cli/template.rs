@@ -31,3 +31,18 @@ fn a_preview_speaks_the_language_that_is_asked_for() {
     let (code, out, _) = run(folder.path(), &["template", "preview", "activity", "--locale", "de-AT"], "");
     assert!(code == 0 && out.contains("31 Neuigkeiten"), "{out}");
 }
+
+#[test]
+fn a_check_names_the_faults_of_words() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("own/words")).unwrap();
+    fs::write(folder.path().join("own/words/de.ftl"), "updates = { $number } Neuigkeiten\nupdtes = Neues\n").unwrap();
+    let settings = "templates = \"own\"\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n";
+    fs::write(folder.path().join("tidings.toml"), settings).unwrap();
+    let (code, _, error) = run(folder.path(), &["template", "check"], "");
+    assert_eq!(code, 1, "{error}");
+    for fault in ["words/de.ftl: `updates` has $number, and is given $count", "words/de.ftl: `updtes` is said nowhere"]
+    {
+        assert!(error.contains(fault), "{error}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Finds the faults of a catalogue: what a language lacks, what nothing says, and variables that no message is given.
+
+use std::collections::BTreeSet;
+
+use super::source::Sources;
+use crate::words::{Catalogue, ENGLISH, Files, Words};
+
+/// A fault of a file of words, or of a template that says a message.
+pub(super) struct Fault {
+    pub place: String,
+    pub problem: String,
+}
+
+/// The beginnings of messages for the names of a team's own categories, entity types and counts. Such a message gets `count`.
+const NAMED: [&str; 2] = ["noun_", "count_"];
+
+/// Finds the faults of all languages and of what the templates say.
+pub(super) fn faults(words: &Words, sources: &Sources) -> Vec<Fault> {
+    let said: Vec<_> = sources.templates().flat_map(|(file, text)| said(text).map(move |id| (file, id))).collect();
+    let catalogues: Vec<_> = words.catalogues().collect();
+    let Some(english) = catalogues.iter().find(|catalogue| catalogue.tag == ENGLISH) else {
+        return Vec::new();
+    };
+    let reference = english.messages(Files::All);
+    let nowhere = said.iter().filter(|(_, id)| !reference.contains_key(id)).map(|(file, id)| Fault {
+        place: (*file).to_owned(),
+        problem: format!("it says `{id}`, which is no message of words/{ENGLISH}.ftl"),
+    });
+    let shipped = english.messages(Files::Shipped);
+    let used: BTreeSet<_> = said.iter().map(|(_, id)| *id).chain(shipped.keys().copied()).collect();
+    let of_language = |catalogue: &&Catalogue| {
+        let place = format!("words/{}.ftl", catalogue.tag);
+        let all = catalogue.messages(Files::All);
+        let has_parent = catalogues.iter().any(|other| {
+            let (own, other) = (catalogue.tag.to_string(), other.tag.to_string());
+            own.strip_prefix(&other).is_some_and(|rest| rest.starts_with('-'))
+        });
+        let lacking = reference.keys().filter(|id| !has_parent && !all.contains_key(*id) && !is_named(id));
+        let lacking: Vec<_> = lacking.copied().collect();
+        let lacking = (!lacking.is_empty())
+            .then(|| format!("it lacks {} messages, which are said in English: {}", lacking.len(), lacking.join(", ")));
+        let variables = all.iter().filter_map(|(id, variables)| {
+            let offered = match reference.get(id) {
+                Some(offered) => offered.clone(),
+                None if is_named(id) => ["count"].into(),
+                None => variables.clone(),
+            };
+            let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
+            let offered: Vec<_> = offered.iter().map(|name| format!("${name}")).collect();
+            let offered = if offered.is_empty() { "no variable".to_owned() } else { offered.join(", ") };
+            (!wrong.is_empty()).then(|| format!("`{id}` has {}, and is given {offered}", wrong.join(", ")))
+        });
+        let own = catalogue.messages(Files::Own);
+        let unused = own.keys().filter(|id| !used.contains(*id) && !is_named(id));
+        let unused = unused.map(|id| format!("`{id}` is said nowhere"));
+        let problems: Vec<_> = lacking.into_iter().chain(variables).chain(unused).collect();
+        problems.into_iter().map(move |problem| Fault { place: place.clone(), problem })
+    };
+    nowhere.chain(catalogues.iter().flat_map(of_language)).collect()
+}
+
+fn is_named(id: &str) -> bool {
+    NAMED.iter().any(|start| id.starts_with(start))
+}
+
+/// The messages that a template says: `t(id="unsubscribe")`.
+fn said(text: &str) -> impl Iterator<Item = &str> {
+    let calls = text.match_indices("t(").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    });
+    calls.filter_map(|(at, call)| {
+        let value =
+            text[at + call.len()..].trim_start().strip_prefix("id")?.trim_start().strip_prefix('=')?.trim_start();
+        let quote = value.chars().next().filter(|c| ['"', '\'', '`'].contains(c))?;
+        value[1..].split(quote).next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn found(folder: &Path) -> Vec<String> {
+        let faults = faults(&Words::new(Some(folder)).unwrap(), &Sources::read(Some(folder)).unwrap());
+        faults.into_iter().map(|Fault { place, problem }| format!("{place}: {problem}")).collect()
+    }
+
+    #[test]
+    fn a_catalogue_is_checked_against_english_and_the_templates() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(found(folder.path()), [] as [&str; 0]);
+        fs::create_dir(folder.path().join("words")).unwrap();
+        let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        file(
+            "words/de.ftl",
+            "saev = Sichern\nnext = { $wann }\nnoun_review = { $count } von { $name }\nown = Eigenes\n",
+        );
+        file("words/de-AT.ftl", "save = Sichern\n");
+        file("words/he.ftl", "save = שמירה\n");
+        file("layout.txt", "{{ t(id=\"own\") }}{{ t( id = 'nothing' ) }}<p id=\"no\">{{ print(id=\"x\") }}");
+        let found = found(folder.path());
+        assert_eq!(
+            found[..2],
+            [
+                "layout.txt: it says `own`, which is no message of words/en.ftl",
+                "layout.txt: it says `nothing`, which is no message of words/en.ftl",
+            ]
+        );
+        assert_eq!(
+            found[2..5],
+            [
+                "words/de.ftl: `next` has $wann, and is given $when",
+                "words/de.ftl: `noun_review` has $name, and is given $count",
+                "words/de.ftl: `saev` is said nowhere",
+            ]
+        );
+        assert!(found[5].starts_with("words/he.ftl: it lacks ") && found[5].contains(" about, "), "{}", found[5]);
+        assert_eq!(found.len(), 6, "{found:?}");
+        file("words/en.ftl", "own = Own\nnothing = -\n");
+        assert!(!self::found(folder.path()).iter().any(|fault| fault.starts_with("layout.txt")));
+    }
+}
