@@ -43,6 +43,8 @@ def violations(told, mails, ledger):
     yield from judge_mails(mails, ledger)
     yield from judge_copies(mails)
     yield from judge_open(told.open)
+    yield from judge_returned(told.returned, ledger)
+    yield from judge_erased(told.erased, ledger)
 
 
 def judge_acknowledged(acknowledged, ledger):
@@ -172,6 +174,21 @@ def judge_open(windows):
             yield "window is overdue without a reason", f"{'/'.join(window.key)}: {window.said}"
 
 
+def judge_returned(returned, ledger):
+    """A report that was read is in the ledger once, however often the mail server handed it over."""
+    recorded = Counter(ledger.reports)
+    for report in dict.fromkeys(returned):
+        if recorded[report] != 1:
+            yield "report is not in the ledger once", f"{report[0]}, {report[1]}: {recorded[report]} times"
+
+
+def judge_erased(erased, ledger):
+    """The address of a person who was erased is nowhere."""
+    for tenant, address in erased:
+        if found := ledger.addresses.get((tenant, address.lower())):
+            yield "address of an erased person is in the ledger", f"{tenant}: {', '.join(sorted(found))}"
+
+
 def judge_mails(mails, ledger):
     """A mail belongs to a digest whose outcome allows one, and says its number of events, or to a single message."""
     events = Counter(event.digest_id for event in ledger.events)
@@ -240,6 +257,8 @@ def main(arguments=None):
     parser.add_argument("--retracted", type=Path, metavar="FILE", help="the same of events taken back before they came")
     parser.add_argument("--sent", type=Path, metavar="FILE", help="NDJSON: id of each single message handed over")
     parser.add_argument("--open", type=Path, metavar="FILE", help="NDJSON: what was open when nothing was broken")
+    parser.add_argument("--returned", type=Path, metavar="FILE", help="NDJSON: id and status of each report that was read")
+    parser.add_argument("--erased", type=Path, metavar="FILE", help="NDJSON: tenant and address of each erased person")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
     told = Told(
@@ -247,6 +266,8 @@ def main(arguments=None):
         read_identities(options.retracted),
         [message["id"] for message in lines(options.sent)],
         read_windows(options.open),
+        [(report["id"], report["status"]) for report in lines(options.returned)],
+        [(person["tenant"], person["address"]) for person in lines(options.erased)],
     )
     result = report(told, read_mails(options.mails), read_ledger(options.ledger))
     if options.json:

@@ -61,6 +61,8 @@ class Ledger(NamedTuple):
     singles: dict  # id -> state, of messages without a digest
     attempts: list  # of Attempt
     audit: list  # of Entry, in the order of writing
+    addresses: dict  # (tenant, address) -> the tables that have it
+    reports: list  # (message, status) of each email that came back
 
     @property
     def ambiguous(self):
@@ -95,6 +97,8 @@ class Told(NamedTuple):
     retracted: list  # the same, of events that were taken back before they were handed over
     sent: list  # ids of single messages
     open: list  # of Window, when nothing was broken any more
+    returned: list  # (message, status) of reports that were read, each perhaps more than once
+    erased: list  # (tenant, address) of people who were erased, and of whom nothing came since
 
 
 def lines(path):
@@ -148,6 +152,12 @@ ATTEMPTS = """SELECT message, number, begun_at, COALESCE(class, ''), COALESCE(fe
 AUDIT = """SELECT digest_id, action, acted_at FROM audit
            WHERE digest_id IS NOT NULL AND action IN ('close', 'reopen') ORDER BY audit_id"""
 
+ADDRESSES = """SELECT tenant, LOWER(address), 'recipients' FROM recipients
+               UNION SELECT tenant, address_lower, 'suppressions' FROM suppressions
+               UNION SELECT tenant, LOWER(envelope_to), 'messages' FROM messages
+               UNION SELECT tenant, address_lower, 'delivery_events' FROM delivery_events"""
+REPORTS = "SELECT message, status FROM delivery_events WHERE kind = 'bounced' AND status IS NOT NULL"
+
 
 def read_ledger(place):
     """The ledger in an SQLite file, or in a PostgreSQL database by psql."""
@@ -171,4 +181,14 @@ def ledger_of(rows):
         singles=dict(rows(SINGLES)),
         attempts=[Attempt(row[0], int(row[1]), int(row[2]), row[3], int(row[4])) for row in rows(ATTEMPTS)],
         audit=[Entry(row[0], row[1], int(row[2])) for row in rows(AUDIT)],
+        addresses=tables(rows(ADDRESSES)),
+        reports=[tuple(row) for row in rows(REPORTS)],
     )
+
+
+def tables(rows):
+    """(tenant, address) -> the tables that have it."""
+    found = {}
+    for tenant, address, table in rows:
+        found.setdefault((tenant, address), []).append(table)
+    return found

@@ -14,10 +14,20 @@ import check
 SCHEMA = """
 CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER, why TEXT);
 CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
-CREATE TABLE messages (id TEXT, digest_id TEXT, state TEXT);
+CREATE TABLE messages (id TEXT, digest_id TEXT, state TEXT, tenant TEXT, envelope_to TEXT);
 CREATE TABLE attempts (message TEXT, class TEXT, begun_at INTEGER, fenced_at INTEGER, number INTEGER);
+CREATE TABLE recipients (tenant TEXT, address TEXT);
+CREATE TABLE suppressions (tenant TEXT, address_lower TEXT);
+CREATE TABLE delivery_events (message TEXT, tenant TEXT, address_lower TEXT, kind TEXT, status TEXT);
 CREATE TABLE audit (audit_id INTEGER PRIMARY KEY, digest_id TEXT, action TEXT, acted_at INTEGER);
 """
+# A row with an address.
+WITH_ADDRESS = {
+    "recipients": "INSERT INTO recipients VALUES ('acme', ?)",
+    "suppressions": "INSERT INTO suppressions VALUES ('acme', ?)",
+    "messages": "INSERT INTO messages VALUES ('d1', 'd1', 'sent', 'acme', ?)",
+    "delivery_events": "INSERT INTO delivery_events VALUES ('d1', 'acme', ?, 'delivered', NULL)",
+}
 # When the keys were asked what is open.
 ASKED_AT = 1_000_000
 
@@ -37,6 +47,10 @@ class Case:
         self.retracted = []
         self.sent = []
         self.open = []
+        self.returned = []  # (message, status)
+        self.erased = []  # addresses
+        self.reports = []  # (message, status) of the ledger
+        self.addresses = {}  # table -> address
         self.extra = {}  # number of the mail -> more text
         self.message_ids = {}  # digest_id -> another one than its own
 
@@ -47,7 +61,7 @@ class Case:
             self.write(folder)
             output = io.StringIO()
             options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
-            for kind in ("retracted", "sent", "open"):
+            for kind in ("retracted", "sent", "open", "returned", "erased"):
                 options += [f"--{kind}", str(folder / kind)]
             with contextlib.redirect_stdout(output):
                 code = check.main(options)
@@ -64,6 +78,8 @@ class Case:
             "retracted": identities(self.retracted),
             "sent": [{"id": message} for message in self.sent],
             "open": self.open,
+            "returned": [{"id": message, "status": status} for message, status in self.returned],
+            "erased": [{"tenant": "acme", "address": address} for address in self.erased],
         }
         for name, rows in files.items():
             (folder / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -84,7 +100,11 @@ class Case:
             # Of an attempt the times may be left out.
             attempts = [(*attempt, 100, 0)[:4] + (number,) for number, attempt in enumerate(self.attempts)]
             database.executemany("INSERT INTO attempts VALUES (?, ?, ?, ?, ?)", attempts)
-            database.executemany("INSERT INTO messages VALUES (?, NULL, ?)", self.singles.items())
+            database.executemany("INSERT INTO messages VALUES (?, NULL, ?, 'acme', '')", self.singles.items())
+            reports = "INSERT INTO delivery_events VALUES (?, 'acme', '', 'bounced', ?)"
+            database.executemany(reports, self.reports)
+            for table, address in self.addresses.items():
+                database.execute(WITH_ADDRESS[table], [address])
             database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
 
 
@@ -318,6 +338,21 @@ class Checker(unittest.TestCase):
         ):
             self.window(**fields)
             self.fails_with("window is overdue without a reason")
+
+    def test_a_report_that_was_read(self):
+        self.case.returned = [("d1", "5.1.1"), ("d1", "5.1.1")]
+        self.fails_with("report is not in the ledger once")
+        self.case.reports = [("d1", "5.1.1")]
+        self.passes()
+        self.case.reports *= 2
+        self.fails_with("report is not in the ledger once")
+
+    def test_an_address_of_an_erased_person(self):
+        self.case.erased = ["Ann@acme.test"]
+        self.passes()
+        for table in ("recipients", "suppressions", "messages", "delivery_events"):
+            self.case.addresses = {table: "ann@acme.test"}
+            self.fails_with("address of an erased person is in the ledger")
 
     def test_a_mail_without_a_count(self):
         self.case.mails[0] = ("d1", None)

@@ -20,6 +20,8 @@ pub enum Act {
     Send { number: u32 },
     /// An intervention of an operator or a recipient.
     Intervention(Intervention, Key),
+    /// A mail server returns an email that it took. The number draws the email.
+    Return { number: u32 },
     /// An intervention about a digest or a message. The ledger lists them, and the number draws one.
     Pick(Pick, u32),
     /// Begins or ends a fault.
@@ -56,6 +58,8 @@ pub enum Intervention {
     /// An operator pauses the tenant with its single messages, for some seconds.
     PauseTenant,
     ResumeTenant,
+    /// Erases the key's person, and imports them again.
+    Erase,
 }
 
 /// An intervention whose subject is drawn from the ledger.
@@ -129,6 +133,7 @@ impl Act {
             Self::Retract { .. } => "retract",
             Self::Send { .. } => "send",
             Self::Intervention(intervention, _) => intervention.name(),
+            Self::Return { .. } => "mail server returns",
             Self::Pick(pick, _) => pick.name(),
             Self::Fault(fault) => fault.name(),
         }
@@ -177,6 +182,7 @@ impl Intervention {
             Self::ResumeType => "resume digest type",
             Self::PauseTenant => "pause tenant",
             Self::ResumeTenant => "resume tenant",
+            Self::Erase => "recipients erase",
         }
     }
 }

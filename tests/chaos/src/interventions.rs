@@ -29,8 +29,8 @@ use super::{
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Keys that are searched for a digest to reopen.
 const LOOK_AT: usize = 40;
-const AGAIN: Duration = Duration::from_secs(2);
-const WHY: &str = "chaos";
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
+pub(super) const WHY: &str = "chaos";
 
 /// Intervenes on behalf of operators and recipients.
 #[derive(Clone)]
@@ -48,6 +48,7 @@ impl Desk {
     pub async fn intervene(&self, intervention: Intervention, key: &Key) -> Result<bool> {
         match intervention {
             Intervention::Cancel => Ok(self.cancel(key).await.is_ok()),
+            Intervention::Erase => self.erase_and_import(&key.tenant).await,
             Intervention::Terminate => match self.running(key).await {
                 Ok(Some(run)) => self.terminate(key, &run).await,
                 Ok(None) | Err(_) => Ok(false),
@@ -224,8 +225,8 @@ fn words(intervention: Intervention, key: &Key) -> Vec<String> {
         Intervention::ResumeType => &["resume", "--where", &digest_type],
         Intervention::PauseTenant => &["pause", "--where", &tenant, "--messages", "--until", "20s"],
         Intervention::ResumeTenant => &["resume", "--where", &tenant],
-        // The command line has no such command.
-        Intervention::Cancel | Intervention::Terminate => &[],
+        // These take more than one command.
+        Intervention::Cancel | Intervention::Terminate | Intervention::Erase => &[],
     };
     let unasked = matches!(intervention, Intervention::Flush | Intervention::Preview | Intervention::Status);
     let reason: &[&str] = if unasked { &[] } else { &["--why", WHY] };

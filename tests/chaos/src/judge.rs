@@ -21,13 +21,15 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
     }
     let acknowledged = files.gather_acknowledged()?;
     let path = |name| files.path(name).into_os_string();
-    let arguments: [(&str, OsString); 6] = [
+    let arguments: [(&str, OsString); 8] = [
         ("--acknowledged", acknowledged.into_os_string()),
         ("--mails", path("mails")),
         ("--ledger", processes.store.ledger().into()),
         ("--retracted", path("retracted.ndjson")),
         ("--sent", path("sent.ndjson")),
         ("--open", path("open.ndjson")),
+        ("--returned", path("returned.ndjson")),
+        ("--erased", path("erased.ndjson")),
     ];
     let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
     checker::run(&arguments)

@@ -20,6 +20,7 @@ use tokio::{
 
 mod act;
 mod deal;
+mod erasure;
 mod faults;
 mod interventions;
 mod judge;
@@ -28,6 +29,7 @@ mod network;
 mod outcome;
 mod plan;
 mod processes;
+mod returned;
 mod run_options;
 mod settings;
 mod settle;
@@ -156,6 +158,8 @@ impl Run {
         let left = settle::empty(processes, &self.desk, &self.paused, within).await;
         let left: Vec<String> = left.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
+        let erased = self.desk.erase_at_the_end(&self.files, within).await;
+        erased.unwrap_or_else(|error| self.trouble(&error));
         let stopped = processes.stop_workers(within).await;
         stopped.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.append(&mut processes.unexplained);
@@ -211,6 +215,13 @@ impl Run {
                     self.paused.insert(key.clone());
                 }
                 self.tasks.spawn(async move { (name, desk.intervene(intervention, &key).await) });
+            }
+            Act::Return { number } => {
+                let (taken, files) = (processes.taken(number as usize), self.files.clone());
+                self.tasks.spawn(async move {
+                    let Some(mail) = taken else { return (name, Ok(false)) };
+                    (name, desk.hand_back(&mail, number, &files).await)
+                });
             }
             Act::Pick(pick, number) => {
                 self.tasks.spawn(async move { (name, desk.pick(pick, number).await) });

@@ -44,7 +44,7 @@ impl Files {
         for name in ["batches", "acknowledged", "mails"] {
             fs::create_dir(folder.join(name))?;
         }
-        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson", "acts.log"] {
+        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson", "returned.ndjson", "erased.ndjson", "acts.log"] {
             fs::write(folder.join(name), "")?;
         }
         Ok(Self { folder: folder.to_owned() })
@@ -178,7 +178,7 @@ impl Producers {
     }
 
     /// Retracts an event. If the retract is acknowledged before the event is handed over, no email may contain the
-    /// event.
+    /// event, except after an erasure, which takes the person's retracts.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -187,7 +187,7 @@ impl Producers {
         let words = ["retract".to_owned(), key.to_string(), "--event".to_owned(), id(number)];
         let done = self.tidings.command(&words).output().await?.status.success();
         let batch = self.plan.batches.iter().position(|numbers| numbers.contains(&number)).context("no such event")?;
-        if done && !self.files.path(&format!("batches/{batch}.ndjson")).exists() {
+        if done && key.user != self.plan.erased() && !self.files.path(&format!("batches/{batch}.ndjson")).exists() {
             let line =
                 json!({"tenant": key.tenant, "digest": key.digest_type, "user": key.user, "event_id": id(number)});
             self.files.append("retracted.ndjson", &line)?;

@@ -57,12 +57,16 @@ impl Plan {
         plan
     }
 
-    /// Makes the same load and interventions without faults, and without operators' pauses: an upgrade forbids them while old and
-    /// new workers run together.
+    /// Makes the same load and interventions without faults, and without what an upgrade forbids while old and new workers run
+    /// together, or an earlier build does not have: operators' pauses, erasures, and emails that come back.
     #[must_use]
     pub fn calm(seed: u64, length: Duration) -> Self {
         let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
-        plan.steps.retain(|(_, act)| !matches!(act, Act::Intervention(intervention, _) if intervention.pauses()));
+        plan.steps.retain(|(_, act)| match act {
+            Act::Intervention(intervention, _) => !intervention.pauses() && *intervention != Intervention::Erase,
+            Act::Return { .. } => false,
+            _ => true,
+        });
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -108,6 +112,12 @@ impl Plan {
     #[must_use]
     pub fn kinds(&self) -> BTreeSet<&'static str> {
         self.steps.iter().map(|(_, act)| act.name()).collect()
+    }
+
+    /// The user of each tenant who is erased now and then.
+    #[must_use]
+    pub fn erased(&self) -> &str {
+        &self.users[self.users.len() - 1]
     }
 
     fn load(&mut self, random: &mut ChaCha8Rng) {
@@ -161,7 +171,12 @@ impl Plan {
                 Act::Intervention(Intervention::Cadence(Some(_)), _) => {
                     Act::Intervention(Intervention::Cadence(Some(one_of(&CHOICES, random))), self.key(random))
                 }
+                Act::Intervention(Intervention::Erase, _) => {
+                    let user = self.erased().to_owned();
+                    Act::Intervention(Intervention::Erase, Key { user, ..self.key(random) })
+                }
                 Act::Intervention(intervention, _) => Act::Intervention(intervention, self.key(random)),
+                Act::Return { .. } => Act::Return { number: random.random() },
                 Act::Pick(pick, _) => Act::Pick(pick, random.random()),
                 other => other,
             };
@@ -171,7 +186,7 @@ impl Plan {
 
     fn deck_of_interventions(&self) -> Vec<Act> {
         use Intervention::{
-            Cadence, Cancel, CloseRelay, Drop, Flush, Grant, Hold, Off, On, OpenRelay, Pause, PauseTenant, PauseType,
+            Cadence, Cancel, CloseRelay, Drop, Erase, Flush, Grant, Hold, Off, On, OpenRelay, Pause, PauseTenant, PauseType,
             Preview, Release, ReleaseTenant, Resume, ResumeTenant, ResumeType, Retime, Status, Terminate, Withdraw,
         };
         let anybody = &self.events[0].key;
@@ -204,6 +219,7 @@ impl Plan {
             ResumeType,
             PauseTenant,
             ResumeTenant,
+            Erase,
         ];
         let picks = [Pick::Reopen, Pick::Reopen, Pick::RetryMessage, Pick::CancelMessage, Pick::Lift];
         let producers = [
@@ -216,9 +232,10 @@ impl Plan {
             Act::Send { number: 0 },
             Act::Send { number: 0 },
         ];
+        let returned = Act::Return { number: 0 };
         let interventions =
             interventions.into_iter().map(|intervention| Act::Intervention(intervention, anybody.clone()));
-        interventions.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).collect()
+        interventions.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).chain([returned]).collect()
     }
 
     fn batch_at(&self, at: Duration) -> usize {

@@ -1,7 +1,8 @@
 //! The processes of a run: workers, Temporal on a file, relays and a store. They are killed when they are dropped.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, OpenOptions, Permissions},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::Child,
     time::Duration,
@@ -11,9 +12,10 @@ use anyhow::{Context, Result, ensure};
 use tidings_harness::{
     process::signal,
     proxy::Network,
-    relay::{self, Act, At, Relay},
+    relay::{self, Act, At, Mail, Relay},
     server::DevServer,
 };
+use tidings_model::link_keys::LinkKeys;
 use tokio::time::Instant;
 
 use super::{
@@ -75,8 +77,12 @@ impl Processes {
             relays.push(Relay::start().await?);
         }
         let links = Links::start(&server.target(), &store.url(), &relays).await?;
-        let retry_delays = if builds.are_same() { settings::RETRY_DELAYS } else { settings::LONG_RETRY_DELAYS };
-        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls(), retry_delays))?;
+        let keys = builds.are_same().then(|| folder.join("link_keys"));
+        if let Some(keys) = &keys {
+            fs::write(keys, LinkKeys::generate().context("no randomness")?)?;
+            fs::set_permissions(keys, Permissions::from_mode(0o600))?;
+        }
+        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls(), keys.as_deref()))?;
         let tidings = Tidings::new(builds, folder, server.target());
         let people = TENANTS
             .iter()
@@ -118,6 +124,18 @@ impl Processes {
             output.status
         );
         Ok(())
+    }
+
+    /// One of the emails that the relays took so far, by a random number.
+    #[must_use]
+    pub fn taken(&self, number: usize) -> Option<Mail> {
+        let all: usize = self.relays.iter().map(Relay::count).sum();
+        let mut number = number.checked_rem(all)?;
+        self.relays.iter().find_map(|relay| {
+            let found = relay.mail(number);
+            number = number.saturating_sub(relay.count());
+            found
+        })
     }
 
     fn start_worker(&mut self, number: usize) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The configuration of a run: digest types with all cadences, two bulk relays, and short retry delays.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use rand::{RngExt, rngs::ChaCha8Rng};
 
@@ -14,9 +14,9 @@ pub const RELAYS: [&str; 3] = ["first", "second", "single"];
 pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
 
 /// Waits between attempts, after which a digest returns its events.
-pub const RETRY_DELAYS: &[&str] = &["1s", "1s", "2s", "3s", "5s"];
+const RETRY_DELAYS: &[&str] = &["1s", "1s", "2s", "3s", "5s"];
 /// Waits that outlast an upgrade. A run that opened a window for returned events would wait for the new build.
-pub const LONG_RETRY_DELAYS: &[&str] = &["2s"; 300];
+const LONG_RETRY_DELAYS: &[&str] = &["2s"; 300];
 
 /// A digest type: its name, its percentage of the events, and its table.
 const TYPES: [(&str, u32, &str); 11] = [
@@ -45,17 +45,21 @@ pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
     TYPES[0].0
 }
 
-/// `tidings.toml`, with this store, these relays, and these waits between attempts of a digest.
+/// `tidings.toml`, with this store, these relays, and this file of keys, which sign return paths. Without keys, earlier builds can read
+/// it, and the waits between the attempts of a digest are long.
 #[must_use]
-pub fn toml(database_url: &str, relays: &[String], retry_delays: &[&str]) -> String {
+pub fn toml(database_url: &str, relays: &[String], keys: Option<&Path>) -> String {
     let [first, second, single] = RELAYS;
+    let retry_delays = if keys.is_some() { RETRY_DELAYS } else { LONG_RETRY_DELAYS };
+    let keys_line = keys.map(|keys| format!("link_keys_file = \"{}\"\n", keys.display())).unwrap_or_default();
+    let return_path = keys.map_or("", |_| "return_path = \"bounce@tidings.example\"\n");
     let mut text = format!(
-        "database_url = \"{database_url}\"\n\
+        "database_url = \"{database_url}\"\n{keys_line}\
          [mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
          [recipients]\ncap = \"40 in 1m\"\n\
-         [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = {retry_delays:?}\n\
+         [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = {retry_delays:?}\n{return_path}\
          [stream.transactional]\nrelays = [\"{single}\"]\nguarantee = \"at_most_once\"\n\
-         retry_delays = [\"1s\", \"2s\", \"3s\"]\n"
+         retry_delays = [\"1s\", \"2s\", \"3s\"]\n{return_path}"
     );
     for (name, url) in RELAYS.into_iter().zip(relays) {
         // Writing to a string cannot fail.

@@ -40,6 +40,8 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
         desk.intervene(Intervention::CloseRelay(relay), &anybody).await?;
     }
     resume(desk).await?;
+    // A fault may have come between an erasure and the import after it.
+    desk.import().await?;
     let deadline = Instant::now() + within;
     let open = loop {
         processes.supervise()?;

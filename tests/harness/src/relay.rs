@@ -192,6 +192,12 @@ impl Relay {
         locked(&self.state.mails).clone()
     }
 
+    /// An email by its number in the order of arrival, from 0.
+    #[must_use]
+    pub fn mail(&self, number: usize) -> Option<Mail> {
+        locked(&self.state.mails).get(number).cloned()
+    }
+
     /// The number of emails so far.
     #[must_use]
     pub fn count(&self) -> usize {
