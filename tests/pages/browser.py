@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Looks at the pages of recipients in Chromium: every state with axe-core, at every width, in light and dark, and by keyboard.
+"""Looks at the pages of recipients in Chromium: every state with axe-core and an HTML parser, at every width, in light and dark, and
+by keyboard.
 
-    browser.py CHROMIUM AXE.JS URL [--shots FOLDER]
+    PYTHONPATH=FOLDER browser.py CHROMIUM URL [OTHER...] [--shots FOLDER]
 
-URL is the page of a recipient who chose nothing. The script changes choices, and ends with the first state again. It prints one
-line a finding and exits with 1 if there is one."""
+URL is the page of a recipient who chose nothing, and OTHER are pages that the script only looks at. The script changes choices, and
+ends with the first state again. It prints one line a finding and exits with 1 if there is one. FOLDER has the packages of
+requirements.txt."""
 
 import argparse
 import base64
@@ -14,6 +16,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+
+import axe_playwright_python
+import html5lib
 
 PATIENCE = 20
 FLAGS = [
@@ -51,9 +56,11 @@ class Browser:
         )
         os.close(there), os.close(here)
         self.number, self.buffer, self.session, self.events = 0, b"", None, []
+        self.document = ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable")
+        self.call("Network.enable")
 
     def message(self) -> dict:
         while b"\0" not in self.buffer:
@@ -76,12 +83,17 @@ class Browser:
                 if "error" in message:
                     sys.exit(f"browser: {method}: {message['error']['message']}")
                 return message["result"]
-            self.events.append(message.get("method"))
+            self.note(message)
+
+    def note(self, event: dict):
+        self.events.append(event.get("method"))
+        if event.get("method") == "Network.responseReceived" and event["params"]["type"] == "Document":
+            self.document = event["params"]["requestId"]
 
     def loaded(self):
         """Waits for the page that a call before this one began to load."""
         while "Page.loadEventFired" not in self.events:
-            self.events.append(self.message().get("method"))
+            self.note(self.message())
         self.events.clear()
 
     def open(self, url: str):
@@ -94,6 +106,11 @@ class Browser:
         if "exceptionDetails" in answer:
             sys.exit(f"browser: {answer['exceptionDetails']}")
         return answer["result"].get("value")
+
+    def source(self) -> str:
+        """The page as the server sent it."""
+        got = self.call("Network.getResponseBody", requestId=self.document)
+        return base64.b64decode(got["body"]).decode() if got["base64Encoded"] else got["body"]
 
     def look(self, width: int, height: int, text: int, colours: str):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -132,6 +149,9 @@ class Check:
         self.findings: list[str] = []
 
     def state(self, name: str):
+        parser = html5lib.HTMLParser()
+        parser.parse(self.browser.source())
+        self.findings += [f"{name}: HTML: line {place[0]}: {code} {about}" for place, code, about in parser.errors]
         for look, width, height, text, colours in LOOKS:
             place = f"{name}, {look}"
             self.browser.look(width, height, text, colours)
@@ -179,7 +199,10 @@ def story(check: Check, url: str):
     submit(browser, 'button[value="save"]')
     check.says("changed meanwhile")
     check.state("conflict")
-    browser.open(url.replace("/p/", "/p/x"))
+    browser.run("document.querySelector('input[name=\"activity:time\"]').type = 'text'")
+    browser.run("document.querySelector('input[name=\"activity:time\"]').value = 'noon'")
+    submit(browser, 'button[value="save"]')
+    check.state("wrong-time")
     browser.open(url)
     browser.run("document.documentElement.dir = 'rtl'")
     check.state("right-to-left")
@@ -188,15 +211,19 @@ def story(check: Check, url: str):
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("chromium")
-    arguments.add_argument("axe", type=pathlib.Path)
     arguments.add_argument("url")
+    arguments.add_argument("other", nargs="*")
     arguments.add_argument("--shots", type=pathlib.Path)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(given.chromium, profile)
-        check = Check(browser, given.axe.read_text(encoding="utf-8"), given.shots)
+        axe = pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js"
+        check = Check(browser, axe.read_text(encoding="utf-8"), given.shots)
         try:
             story(check, given.url)
+            for number, url in enumerate(given.other, 1):
+                browser.open(url)
+                check.state(f"other-{number}")
         finally:
             browser.close()
     print("\n".join(check.findings) or "pages: nothing found")

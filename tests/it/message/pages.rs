@@ -1,11 +1,14 @@
 //! The pages of a real digest through the real gateway: the recipient's choices, and the message in the browser.
 
-use std::time::Duration;
+use std::{env, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
-use tidings_harness::env::{Env, event, key, wait_for_emails};
+use tidings_harness::{
+    env::{Env, event, key, wait_for_emails},
+    python::python,
+};
 use tidings_model::{Key, ViewLink};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -120,5 +123,30 @@ async fn a_message_is_shown_as_it_was_sent_until_it_is_purged() -> Result<()> {
     }
     let page = served.request("GET", &format!("http://{address}/v/{purged}"), "").await?;
     ensure!(page.starts_with("HTTP/1.1 410 ") && page.contains("This message is no longer kept"), "{page}");
+    served.stop().await
+}
+
+/// Each state at each width, in light and dark, with large text, by keyboard alone.
+#[needs(temporal, python, chromium, page_checkers)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_finds_no_fault_in_any_state_of_the_pages() -> Result<()> {
+    let served = Served::start(|settings| {
+        for digest in settings.digests.values_mut() {
+            digest.categories.insert("comment".into(), "Comments".into());
+        }
+    })
+    .await?;
+    let Served { env, address, .. } = &served;
+    let purged = ViewLink { tenant: "acme".into(), message: Uuid::nil() };
+    let purged = purged.token(env.settings.link_keys.as_ref().context("no keys")?).context("no key")?;
+    let html = sent(env, &key("activity", "ann")).await?;
+    let mut check = Command::new(python()?);
+    check.arg("pages/browser.py").current_dir(env!("CARGO_MANIFEST_DIR"));
+    check.env("PYTHONPATH", env::var_os("TIDINGS_TEST_PAGE_CHECKERS").context("TIDINGS_TEST_PAGE_CHECKERS is not set")?);
+    check.arg(env::var_os("TIDINGS_TEST_CHROMIUM").context("TIDINGS_TEST_CHROMIUM is not set")?);
+    check.args([footer(&html, address, "p")?, footer(&html, address, "u")?, format!("http://{address}/v/{purged}")]);
+    let said = tokio::task::spawn_blocking(move || check.output()).await??;
+    let [out, problems] = [&said.stdout, &said.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    ensure!(said.status.success(), "{out}{problems}");
     served.stop().await
 }

@@ -1,11 +1,13 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 9] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 11] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
     ("chaos_postgres", "TIDINGS_CHAOS_DATABASE_URL", None),
     ("python", "TIDINGS_TEST_PYTHON", None),
+    ("chromium", "TIDINGS_TEST_CHROMIUM", None),
+    ("page_checkers", "TIDINGS_TEST_PAGE_CHECKERS", None),
     ("postfix", "TIDINGS_TEST_POSTFIX", None),
     ("nginx", "TIDINGS_TEST_NGINX", None),
     ("caddy", "TIDINGS_TEST_CADDY", None),
