@@ -44,6 +44,8 @@ def violations(told, mails, ledger):
     yield from judge_copies(mails)
     yield from judge_open(told.open)
     yield from judge_returned(told.returned, ledger)
+    yield from judge_reported(told.reported, ledger)
+    yield from judge_clicked(told.clicked, ledger)
     yield from judge_erased(told.erased, ledger)
 
 
@@ -182,6 +184,21 @@ def judge_returned(returned, ledger):
             yield "report is not in the ledger once", f"{report[0]}, {report[1]}: {recorded[report]} times"
 
 
+def judge_reported(reported, ledger):
+    """A webhook that was answered is in the ledger once, however often the provider sent it."""
+    recorded = Counter(ledger.webhooks)
+    for event in dict.fromkeys(reported):
+        if recorded[event] != 1:
+            yield "webhook is not in the ledger once", f"{event[0]}, event {event[1]}: {recorded[event]} times"
+
+
+def judge_clicked(clicked, ledger):
+    """A click that was answered is in the audit trail of the digest's key."""
+    for digest_id in dict.fromkeys(clicked):
+        if digest_id not in ledger.left:
+            yield "click is not in the audit trail", digest_id
+
+
 def judge_erased(erased, ledger):
     """The address of a person who was erased is nowhere."""
     for tenant, address in erased:
@@ -258,6 +275,8 @@ def main(arguments=None):
     parser.add_argument("--sent", type=Path, metavar="FILE", help="NDJSON: id of each single message handed over")
     parser.add_argument("--open", type=Path, metavar="FILE", help="NDJSON: what was open when nothing was broken")
     parser.add_argument("--returned", type=Path, metavar="FILE", help="NDJSON: id and status of each report that was read")
+    parser.add_argument("--reported", type=Path, metavar="FILE", help="NDJSON: id and event_id of each answered webhook")
+    parser.add_argument("--clicked", type=Path, metavar="FILE", help="NDJSON: id of each digest whose click was answered")
     parser.add_argument("--erased", type=Path, metavar="FILE", help="NDJSON: tenant and address of each erased person")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
@@ -267,6 +286,8 @@ def main(arguments=None):
         [message["id"] for message in lines(options.sent)],
         read_windows(options.open),
         [(report["id"], report["status"]) for report in lines(options.returned)],
+        [(event["id"], event["event_id"]) for event in lines(options.reported)],
+        [click["id"] for click in lines(options.clicked)],
         [(person["tenant"], person["address"]) for person in lines(options.erased)],
     )
     result = report(told, read_mails(options.mails), read_ledger(options.ledger))

@@ -63,6 +63,8 @@ class Ledger(NamedTuple):
     audit: list  # of Entry, in the order of writing
     addresses: dict  # (tenant, address) -> the tables that have it
     reports: list  # (message, status) of each email that came back
+    webhooks: list  # (message, event id) of each event that a provider told
+    left: set  # ids of digests whose recipient chose something
 
     @property
     def ambiguous(self):
@@ -98,6 +100,8 @@ class Told(NamedTuple):
     sent: list  # ids of single messages
     open: list  # of Window, when nothing was broken any more
     returned: list  # (message, status) of reports that were read, each perhaps more than once
+    reported: list  # (message, event id) of webhooks that were answered
+    clicked: list  # ids of digests whose link was clicked, and the click was answered
     erased: list  # (tenant, address) of people who were erased, and of whom nothing came since
 
 
@@ -158,6 +162,11 @@ ADDRESSES = """SELECT tenant, LOWER(address), 'recipients' FROM recipients
                UNION SELECT tenant, address_lower, 'delivery_events' FROM delivery_events"""
 REPORTS = "SELECT message, status FROM delivery_events WHERE kind = 'bounced' AND status IS NOT NULL"
 
+WEBHOOKS = "SELECT message, event_id FROM delivery_events WHERE event_id IS NOT NULL"
+LEFT = """SELECT digests.digest_id FROM digests JOIN audit
+          ON digests.tenant = audit.tenant AND digests.digest_type = audit.digest_type AND digests.user_id = audit.user_id
+          WHERE audit.actor = 'recipient'"""
+
 
 def read_ledger(place):
     """The ledger in an SQLite file, or in a PostgreSQL database by psql."""
@@ -183,6 +192,8 @@ def ledger_of(rows):
         audit=[Entry(row[0], row[1], int(row[2])) for row in rows(AUDIT)],
         addresses=tables(rows(ADDRESSES)),
         reports=[tuple(row) for row in rows(REPORTS)],
+        webhooks=[tuple(row) for row in rows(WEBHOOKS)],
+        left={row[0] for row in rows(LEFT)},
     )
 
 

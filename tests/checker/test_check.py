@@ -12,21 +12,24 @@ import check
 
 # The part of the ledger that the checker reads, without the keys that would keep a wrong ledger from being made.
 SCHEMA = """
-CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER, why TEXT);
+CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER, why TEXT, tenant TEXT, digest_type TEXT,
+                      user_id TEXT);
 CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
 CREATE TABLE messages (id TEXT, digest_id TEXT, state TEXT, tenant TEXT, envelope_to TEXT);
 CREATE TABLE attempts (message TEXT, class TEXT, begun_at INTEGER, fenced_at INTEGER, number INTEGER);
 CREATE TABLE recipients (tenant TEXT, address TEXT);
 CREATE TABLE suppressions (tenant TEXT, address_lower TEXT);
-CREATE TABLE delivery_events (message TEXT, tenant TEXT, address_lower TEXT, kind TEXT, status TEXT);
-CREATE TABLE audit (audit_id INTEGER PRIMARY KEY, digest_id TEXT, action TEXT, acted_at INTEGER);
+CREATE TABLE delivery_events (message TEXT, tenant TEXT, address_lower TEXT, kind TEXT, status TEXT,
+                              event_id TEXT);
+CREATE TABLE audit (audit_id INTEGER PRIMARY KEY, digest_id TEXT, action TEXT, acted_at INTEGER, tenant TEXT, digest_type TEXT,
+                    user_id TEXT, actor TEXT);
 """
 # A row with an address.
 WITH_ADDRESS = {
     "recipients": "INSERT INTO recipients VALUES ('acme', ?)",
     "suppressions": "INSERT INTO suppressions VALUES ('acme', ?)",
     "messages": "INSERT INTO messages VALUES ('d1', 'd1', 'sent', 'acme', ?)",
-    "delivery_events": "INSERT INTO delivery_events VALUES ('d1', 'acme', ?, 'delivered', NULL)",
+    "delivery_events": "INSERT INTO delivery_events VALUES ('d1', 'acme', ?, 'delivered', NULL, NULL)",
 }
 # When the keys were asked what is open.
 ASKED_AT = 1_000_000
@@ -48,7 +51,11 @@ class Case:
         self.sent = []
         self.open = []
         self.returned = []  # (message, status)
+        self.reported = []  # (message, event_id)
+        self.clicked = []  # digest_id
         self.erased = []  # addresses
+        self.webhooks = []  # (message, event_id) of the ledger
+        self.choices = []  # (user,) of the audit trail; each digest here is of the user with its id
         self.reports = []  # (message, status) of the ledger
         self.addresses = {}  # table -> address
         self.extra = {}  # number of the mail -> more text
@@ -61,7 +68,7 @@ class Case:
             self.write(folder)
             output = io.StringIO()
             options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
-            for kind in ("retracted", "sent", "open", "returned", "erased"):
+            for kind in ("retracted", "sent", "open", "returned", "reported", "clicked", "erased"):
                 options += [f"--{kind}", str(folder / kind)]
             with contextlib.redirect_stdout(output):
                 code = check.main(options)
@@ -79,6 +86,8 @@ class Case:
             "sent": [{"id": message} for message in self.sent],
             "open": self.open,
             "returned": [{"id": message, "status": status} for message, status in self.returned],
+            "reported": [{"id": message, "event_id": event} for message, event in self.reported],
+            "clicked": [{"id": digest_id} for digest_id in self.clicked],
             "erased": [{"tenant": "acme", "address": address} for address in self.erased],
         }
         for name, rows in files.items():
@@ -94,15 +103,19 @@ class Case:
             (folder / f"{number}.eml").write_bytes(f"{text}\r\nText.\r\n{self.extra.get(number, '')}".encode())
         with contextlib.closing(sqlite3.connect(folder / "db")) as database, database:
             database.executescript(SCHEMA)
-            digests = [(digest_id, *digest, self.reasons.get(digest_id)) for digest_id, digest in self.digests.items()]
-            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?, ?)", digests)
+            digests = [(digest_id, *digest, self.reasons.get(digest_id), digest_id) for digest_id, digest in self.digests.items()]
+            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?, ?, 'acme', 'activity', ?)", digests)
             database.executemany("INSERT INTO events VALUES ('acme', 'activity', ?, ?, ?, ?)", self.events)
             # Of an attempt the times may be left out.
             attempts = [(*attempt, 100, 0)[:4] + (number,) for number, attempt in enumerate(self.attempts)]
             database.executemany("INSERT INTO attempts VALUES (?, ?, ?, ?, ?)", attempts)
             database.executemany("INSERT INTO messages VALUES (?, NULL, ?, 'acme', '')", self.singles.items())
-            reports = "INSERT INTO delivery_events VALUES (?, 'acme', '', 'bounced', ?)"
+            reports = "INSERT INTO delivery_events VALUES (?, 'acme', '', 'bounced', ?, NULL)"
             database.executemany(reports, self.reports)
+            webhooks = "INSERT INTO delivery_events VALUES (?, 'acme', '', 'opened', NULL, ?)"
+            database.executemany(webhooks, self.webhooks)
+            choices = "INSERT INTO audit VALUES (NULL, NULL, 'withdraw', 1, 'acme', 'activity', ?, 'recipient')"
+            database.executemany(choices, self.choices)
             for table, address in self.addresses.items():
                 database.execute(WITH_ADDRESS[table], [address])
             database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
@@ -346,6 +359,20 @@ class Checker(unittest.TestCase):
         self.passes()
         self.case.reports *= 2
         self.fails_with("report is not in the ledger once")
+
+    def test_a_webhook_that_was_answered(self):
+        self.case.reported = [("d1", "7-opened"), ("d1", "7-opened")]
+        self.fails_with("webhook is not in the ledger once")
+        self.case.webhooks = [("d1", "7-opened")]
+        self.passes()
+        self.case.webhooks *= 2
+        self.fails_with("webhook is not in the ledger once")
+
+    def test_a_click_that_was_answered(self):
+        self.case.clicked, self.case.choices = ["d1"], [("d2",)]
+        self.fails_with("click is not in the audit trail")
+        self.case.choices = [("d1",)]
+        self.passes()
 
     def test_an_address_of_an_erased_person(self):
         self.case.erased = ["Ann@acme.test"]

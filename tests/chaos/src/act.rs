@@ -20,6 +20,10 @@ pub enum Act {
     Send { number: u32 },
     /// An intervention of an operator or a recipient.
     Intervention(Intervention, Key),
+    /// The recipient of an email unsubscribes by one click. The number draws the email.
+    Click { number: u32 },
+    /// A provider reports about an email, out of order and twice. The number draws the email.
+    Report { number: u32 },
     /// A mail server returns an email that it took. The number draws the email.
     Return { number: u32 },
     /// An intervention about a digest or a message. The ledger lists them, and the number draws one.
@@ -86,6 +90,10 @@ pub enum Fault {
     StartStore,
     PauseStore,
     ContinueStore,
+    KillGateway,
+    StartGateway,
+    PauseGateway,
+    ContinueGateway,
     Relay(usize, Smtp),
     /// All relays work again.
     HealRelays,
@@ -133,6 +141,8 @@ impl Act {
             Self::Retract { .. } => "retract",
             Self::Send { .. } => "send",
             Self::Intervention(intervention, _) => intervention.name(),
+            Self::Click { .. } => "one click",
+            Self::Report { .. } => "provider reports",
             Self::Return { .. } => "mail server returns",
             Self::Pick(pick, _) => pick.name(),
             Self::Fault(fault) => fault.name(),
@@ -202,7 +212,7 @@ impl Fault {
     /// Answers `true` if the act kills a process.
     #[must_use]
     pub const fn kills(self) -> bool {
-        matches!(self, Self::KillWorker(_) | Self::KillTemporal | Self::KillStore)
+        matches!(self, Self::KillWorker(_) | Self::KillTemporal | Self::KillStore | Self::KillGateway)
     }
 
     const fn name(self) -> &'static str {
@@ -219,6 +229,10 @@ impl Fault {
             Self::StartStore => "start store",
             Self::PauseStore => "pause store",
             Self::ContinueStore => "continue store",
+            Self::KillGateway => "kill gateway",
+            Self::StartGateway => "start gateway",
+            Self::PauseGateway => "pause gateway",
+            Self::ContinueGateway => "continue gateway",
             Self::Relay(_, smtp) => smtp.name(),
             Self::HealRelays => "heal relays",
             Self::Link(link, network) => link.name(network),

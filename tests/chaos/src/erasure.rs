@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     act::{Act, Intervention},
+    files::Files,
     interventions::{AGAIN, Desk, WHY},
-    load::Files,
     settings::TENANTS,
 };
 

@@ -23,14 +23,14 @@ pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration
     let deck = deck_of_faults(length);
     let gap = pace(length, deck.len(), GAP);
     let mut steps = Vec::new();
-    // The end of the last fault of workers, Temporal, the store, the relays, and the links of workers.
-    let mut whole = [Duration::ZERO; WORKERS + 3 + WORKERS];
+    // The end of the last fault of workers, Temporal, the store, the relays, the links of workers, and the gateway.
+    let mut whole = [Duration::ZERO; WORKERS + 3 + WORKERS + 1];
     for (at, card) in every(gap, length).zip(dealt(deck, random.random())) {
         let at = at + jitter(gap, random);
         let (what, first, then) = card.draw(random);
         let at = at.max(whole[what]);
         let lasts = match card {
-            Card::KillWorker => Duration::from_millis(random.random_range(0..2_000)),
+            Card::KillWorker | Card::KillGateway => Duration::from_millis(random.random_range(0..2_000)),
             _ => outage(length, random.random()),
         };
         steps.push((at, Act::Fault(first)));
@@ -60,6 +60,8 @@ enum Card {
     PauseTemporal,
     KillStore,
     PauseStore,
+    KillGateway,
+    PauseGateway,
     Slow,
     TakeAndClose,
     LoseAndClose,
@@ -80,6 +82,7 @@ impl Card {
     /// The index of the broken part in `whole`, its fault, and the act that ends the fault unless it ends by itself.
     fn draw(self, random: &mut ChaCha8Rng) -> (usize, Fault, Option<Fault>) {
         const TEMPORAL: usize = WORKERS;
+        const GATEWAY: usize = WORKERS + 3 + WORKERS;
         let worker = index(random, WORKERS);
         let times = 1 + index(random, 4);
         // The bulk stream's first relay, its second one, which is used while the breaker of the first is open, and the
@@ -93,6 +96,8 @@ impl Card {
             Self::PauseTemporal => (TEMPORAL, Fault::PauseTemporal, Some(Fault::ContinueTemporal)),
             Self::KillStore => (TEMPORAL + 1, Fault::KillStore, Some(Fault::StartStore)),
             Self::PauseStore => (TEMPORAL + 1, Fault::PauseStore, Some(Fault::ContinueStore)),
+            Self::KillGateway => (GATEWAY, Fault::KillGateway, Some(Fault::StartGateway)),
+            Self::PauseGateway => (GATEWAY, Fault::PauseGateway, Some(Fault::ContinueGateway)),
             Self::Slow => smtp(Smtp::Slow(Duration::from_millis(random.random_range(500..4_000)), times)),
             Self::TakeAndClose => smtp(Smtp::TakeAndClose(times)),
             Self::LoseAndClose => smtp(Smtp::LoseAndClose(times)),
@@ -128,8 +133,9 @@ fn broken(random: &mut ChaCha8Rng) -> Network {
 
 fn deck_of_faults(length: Duration) -> Vec<Card> {
     use Card::{
-        Bounce, CloseInBody, CutRelay, CutStore, CutTemporal, Defer, KillStore, KillTemporal, KillWorker, LoseAndClose,
-        PauseStore, PauseTemporal, PauseWorker, Policy, Refuse, Slow, SlowRelay, SlowStore, SlowTemporal, TakeAndClose,
+        Bounce, CloseInBody, CutRelay, CutStore, CutTemporal, Defer, KillGateway, KillStore, KillTemporal, KillWorker,
+        LoseAndClose, PauseGateway, PauseStore, PauseTemporal, PauseWorker, Policy, Refuse, Slow, SlowRelay, SlowStore,
+        SlowTemporal, TakeAndClose,
     };
     let mut deck = vec![
         KillWorker,
@@ -142,6 +148,9 @@ fn deck_of_faults(length: Duration) -> Vec<Card> {
         PauseTemporal,
         KillStore,
         PauseStore,
+        KillGateway,
+        KillGateway,
+        PauseGateway,
         Slow,
         TakeAndClose,
         LoseAndClose,

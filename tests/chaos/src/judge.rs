@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::Path, process::Command};
 use anyhow::{Result, ensure};
 use tidings_harness::checker::{self, Verdict};
 
-use super::{load::Files, processes::Processes};
+use super::{files::Files, processes::Processes};
 
 /// Words that no process may log.
 const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
@@ -21,7 +21,7 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
     }
     let acknowledged = files.gather_acknowledged()?;
     let path = |name| files.path(name).into_os_string();
-    let arguments: [(&str, OsString); 8] = [
+    let arguments: [(&str, OsString); 10] = [
         ("--acknowledged", acknowledged.into_os_string()),
         ("--mails", path("mails")),
         ("--ledger", processes.store.ledger().into()),
@@ -29,6 +29,8 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
         ("--sent", path("sent.ndjson")),
         ("--open", path("open.ndjson")),
         ("--returned", path("returned.ndjson")),
+        ("--reported", path("reported.ndjson")),
+        ("--clicked", path("clicked.ndjson")),
         ("--erased", path("erased.ndjson")),
     ];
     let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();

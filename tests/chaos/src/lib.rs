@@ -22,6 +22,8 @@ mod act;
 mod deal;
 mod erasure;
 mod faults;
+mod files;
+mod gateway;
 mod interventions;
 mod judge;
 mod load;
@@ -46,7 +48,7 @@ pub use settle::open;
 pub use store::Target;
 pub use tidings::{Build, Builds};
 
-pub use load::Files;
+pub use files::Files;
 
 use interventions::Desk;
 use load::Producers;
@@ -97,7 +99,12 @@ impl Run {
         Ok(Self {
             start: Instant::now(),
             steps: 0,
-            producers: Arc::new(Producers::new(Arc::clone(&plan), processes.tidings.clone(), files.clone())),
+            producers: Arc::new(Producers::new(
+                Arc::clone(&plan),
+                processes.tidings.clone(),
+                processes.requests.clone(),
+                files.clone(),
+            )),
             files,
             desk: Desk { plan: Arc::clone(&plan), tidings: processes.tidings.clone(), store: processes.store.place() },
             plan,
@@ -160,7 +167,7 @@ impl Run {
         self.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
         let erased = self.desk.erase_at_the_end(&self.files, within).await;
         erased.unwrap_or_else(|error| self.trouble(&error));
-        let stopped = processes.stop_workers(within).await;
+        let stopped = processes.stop(within).await;
         stopped.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.append(&mut processes.unexplained);
         let folder = processes.tidings.folder().to_owned();
@@ -219,8 +226,24 @@ impl Run {
             Act::Return { number } => {
                 let (taken, files) = (processes.taken(number as usize), self.files.clone());
                 self.tasks.spawn(async move {
-                    let Some(mail) = taken else { return (name, Ok(false)) };
+                    let Some((_, mail)) = taken else { return (name, Ok(false)) };
                     (name, desk.hand_back(&mail, number, &files).await)
+                });
+            }
+            Act::Click { number } => {
+                let (taken, requests) = (processes.taken(number as usize), processes.requests.clone());
+                let files = self.files.clone();
+                self.tasks.spawn(async move {
+                    let (Some((_, mail)), Some(requests)) = (taken, requests) else { return (name, Ok(false)) };
+                    (name, requests.click(&mail, &files).await)
+                });
+            }
+            Act::Report { number } => {
+                let (taken, requests) = (processes.taken(number as usize), processes.requests.clone());
+                let files = self.files.clone();
+                self.tasks.spawn(async move {
+                    let (Some((relay, mail)), Some(requests)) = (taken, requests) else { return (name, Ok(false)) };
+                    (name, requests.report(&mail, relay, number, &files).await)
                 });
             }
             Act::Pick(pick, number) => {

@@ -1,10 +1,7 @@
 //! Producers: processes of `tidings emit`, `retract` and `send`, which are killed and repeated.
 
 use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::Write as _,
-    path::{Path, PathBuf},
+    fs,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -19,6 +16,8 @@ use tidings_harness::process::signal;
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
+    files::Files,
+    gateway::Requests,
     plan::{Event, Plan},
     tidings::Tidings,
 };
@@ -27,78 +26,16 @@ use super::{
 const PRODUCERS: usize = 4;
 /// One in this number of events is twice in its batch.
 const TWICE: u32 = 20;
+/// One in this number of batches goes through the gateway.
+const POSTED: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// The files that the checker reads, as lines of JSON.
-#[derive(Clone)]
-pub struct Files {
-    folder: PathBuf,
-}
-
-impl Files {
-    /// Opens the files in this folder.
-    ///
-    /// # Errors
-    /// When the folder cannot be written.
-    pub fn new(folder: &Path) -> Result<Self> {
-        for name in ["batches", "acknowledged", "mails"] {
-            fs::create_dir(folder.join(name))?;
-        }
-        for name in ["retracted.ndjson", "sent.ndjson", "open.ndjson", "returned.ndjson", "erased.ndjson", "acts.log"] {
-            fs::write(folder.join(name), "")?;
-        }
-        Ok(Self { folder: folder.to_owned() })
-    }
-
-    /// The path of a file.
-    #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    /// Adds a line.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn append(&self, name: &str, line: &impl fmt::Display) -> Result<()> {
-        let mut file = OpenOptions::new().append(true).open(self.path(name))?;
-        Ok(file.write_all(format!("{line}\n").as_bytes())?)
-    }
-
-    /// The number of the plan's events that producers handed over so far.
-    #[must_use]
-    pub fn handed_over(&self, plan: &Plan) -> u64 {
-        let batches = plan.batches.iter().enumerate();
-        let begun = batches.filter(|(batch, _)| self.path(&format!("batches/{batch}.ndjson")).exists());
-        begun.map(|(_, numbers)| numbers.len() as u64).sum()
-    }
-
-    /// Collects the ids that any `tidings emit` got acknowledged into one file.
-    ///
-    /// # Errors
-    /// When a file cannot be read or written.
-    pub fn gather_acknowledged(&self) -> Result<PathBuf> {
-        let mut all = Vec::new();
-        for entry in fs::read_dir(self.path("acknowledged"))? {
-            let path = entry?.path();
-            if path.extension().is_none_or(|extension| extension != "ndjson") {
-                continue;
-            }
-            let ids = fs::read(path)?;
-            // A killed producer leaves half a line, whose id was not acknowledged to any caller.
-            let whole = ids.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-            all.extend_from_slice(&ids[..whole]);
-        }
-        let path = self.path("acknowledged.ndjson");
-        fs::write(&path, all)?;
-        Ok(path)
-    }
-}
 
 /// The producers of a run.
 pub struct Producers {
     plan: Arc<Plan>,
     tidings: Tidings,
+    /// The way through the gateway, if there is one.
+    requests: Option<Requests>,
     files: Files,
     gate: Semaphore,
     /// The fate of the next producer: SIGKILL, and `true` if another producer takes over.
@@ -111,9 +48,18 @@ pub struct Producers {
 impl Producers {
     /// Producers of a plan.
     #[must_use]
-    pub fn new(plan: Arc<Plan>, tidings: Tidings, files: Files) -> Self {
+    pub fn new(plan: Arc<Plan>, tidings: Tidings, requests: Option<Requests>, files: Files) -> Self {
         let gate = Semaphore::new(PRODUCERS);
-        Self { plan, tidings, files, gate, doom: Mutex::default(), tries: AtomicU64::new(0), killed: AtomicU64::new(0) }
+        Self {
+            plan,
+            tidings,
+            requests,
+            files,
+            gate,
+            doom: Mutex::default(),
+            tries: AtomicU64::new(0),
+            killed: AtomicU64::new(0),
+        }
     }
 
     /// Kills the next producer that begins.
@@ -135,6 +81,9 @@ impl Producers {
         let path = self.files.path(&format!("batches/{batch}.ndjson"));
         if !path.exists() {
             fs::write(&path, self.lines(batch))?;
+        }
+        if let Some(requests) = self.requests.as_ref().filter(|_| batch.is_multiple_of(POSTED)) {
+            return self.post(batch, requests).await;
         }
         loop {
             let number = self.tries.fetch_add(1, Ordering::Relaxed);
@@ -160,6 +109,19 @@ impl Producers {
             }
             sleep(PAUSE).await;
         }
+    }
+
+    /// Posts a batch, repeatedly until it is acknowledged. An erasure takes the person's events from the inbox, too, so that the checker
+    /// does not hear of those.
+    async fn post(&self, batch: usize, requests: &Requests) -> Result<bool> {
+        let lines = fs::read_to_string(self.files.path(&format!("batches/{batch}.ndjson")))?;
+        while !requests.emit(&lines).await? {
+            sleep(PAUSE).await;
+        }
+        let user = format!("\"user\":\"{}\"", self.plan.erased());
+        let kept: String = lines.split_inclusive('\n').filter(|line| !line.contains(&user)).collect();
+        fs::write(self.files.path(&format!("acknowledged/{batch}-posted.ndjson")), kept)?;
+        Ok(true)
     }
 
     fn lines(&self, batch: usize) -> String {

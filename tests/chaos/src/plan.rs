@@ -58,13 +58,13 @@ impl Plan {
     }
 
     /// Makes the same load and interventions without faults, and without what an upgrade forbids while old and new workers run
-    /// together, or an earlier build does not have: operators' pauses, erasures, and emails that come back.
+    /// together, or an earlier build does not have: operators' pauses, erasures, the gateway, and emails that come back.
     #[must_use]
     pub fn calm(seed: u64, length: Duration) -> Self {
         let mut plan = Self::drawn(seed, length, &mut ChaCha8Rng::seed_from_u64(seed));
         plan.steps.retain(|(_, act)| match act {
             Act::Intervention(intervention, _) => !intervention.pauses() && *intervention != Intervention::Erase,
-            Act::Return { .. } => false,
+            Act::Return { .. } | Act::Click { .. } | Act::Report { .. } => false,
             _ => true,
         });
         plan.steps.sort_by_key(|(at, _)| *at);
@@ -177,6 +177,8 @@ impl Plan {
                 }
                 Act::Intervention(intervention, _) => Act::Intervention(intervention, self.key(random)),
                 Act::Return { .. } => Act::Return { number: random.random() },
+                Act::Click { .. } => Act::Click { number: random.random() },
+                Act::Report { .. } => Act::Report { number: random.random() },
                 Act::Pick(pick, _) => Act::Pick(pick, random.random()),
                 other => other,
             };
@@ -186,8 +188,9 @@ impl Plan {
 
     fn deck_of_interventions(&self) -> Vec<Act> {
         use Intervention::{
-            Cadence, Cancel, CloseRelay, Drop, Erase, Flush, Grant, Hold, Off, On, OpenRelay, Pause, PauseTenant, PauseType,
-            Preview, Release, ReleaseTenant, Resume, ResumeTenant, ResumeType, Retime, Status, Terminate, Withdraw,
+            Cadence, Cancel, CloseRelay, Drop, Erase, Flush, Grant, Hold, Off, On, OpenRelay, Pause, PauseTenant,
+            PauseType, Preview, Release, ReleaseTenant, Resume, ResumeTenant, ResumeType, Retime, Status, Terminate,
+            Withdraw,
         };
         let anybody = &self.events[0].key;
         let interventions = [
@@ -232,10 +235,14 @@ impl Plan {
             Act::Send { number: 0 },
             Act::Send { number: 0 },
         ];
-        let returned = Act::Return { number: 0 };
+        let about_emails = [Act::Return { number: 0 }, Act::Click { number: 0 }, Act::Report { number: 0 }];
         let interventions =
             interventions.into_iter().map(|intervention| Act::Intervention(intervention, anybody.clone()));
-        interventions.chain(picks.into_iter().map(|pick| Act::Pick(pick, 0))).chain(producers).chain([returned]).collect()
+        interventions
+            .chain(picks.into_iter().map(|pick| Act::Pick(pick, 0)))
+            .chain(producers)
+            .chain(about_emails)
+            .collect()
     }
 
     fn batch_at(&self, at: Duration) -> usize {

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{
     act::{Fault, Link, Smtp},
+    gateway::{Gateway, Requests},
     network::Links,
     plan::{Plan, WORKERS},
     settings::{self, RELAYS, TENANTS},
@@ -37,6 +38,9 @@ pub struct Processes {
     pub relays: Vec<Relay>,
     pub store: Target,
     links: Links,
+    /// The gateway, unless earlier builds take part.
+    gateway: Option<Gateway>,
+    pub requests: Option<Requests>,
     workers: [Worker; WORKERS],
     /// Process ids of all workers so far.
     pub pids: Vec<(u32, Build)>,
@@ -77,13 +81,14 @@ impl Processes {
             relays.push(Relay::start().await?);
         }
         let links = Links::start(&server.target(), &store.url(), &relays).await?;
-        let keys = builds.are_same().then(|| folder.join("link_keys"));
-        if let Some(keys) = &keys {
-            fs::write(keys, LinkKeys::generate().context("no randomness")?)?;
-            fs::set_permissions(keys, Permissions::from_mode(0o600))?;
-        }
-        fs::write(folder.join("tidings.toml"), settings::toml(&store.url(), &links.relay_urls(), keys.as_deref()))?;
+        let is_one_build = builds.are_same();
         let tidings = Tidings::new(builds, folder, server.target());
+        let gateway = is_one_build.then(|| Gateway::new(tidings.clone())).transpose()?;
+        let toml = settings::toml(&store.url(), &links.relay_urls(), gateway.as_ref().map(Gateway::ports));
+        fs::write(folder.join("tidings.toml"), toml)?;
+        let keys = folder.join(settings::KEYS);
+        fs::write(&keys, LinkKeys::generate().context("no randomness")?)?;
+        fs::set_permissions(&keys, Permissions::from_mode(0o600))?;
         let people = TENANTS
             .iter()
             .flat_map(|tenant| plan.users.iter().map(move |user| format!("{tenant},{user},{user}@{tenant}.test\n")));
@@ -94,6 +99,8 @@ impl Processes {
             relays,
             store,
             links,
+            gateway,
+            requests: None,
             workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
             pids: Vec::new(),
             away: 0,
@@ -105,6 +112,10 @@ impl Processes {
         processes.prepare(Build::Old, &["recipients", "import", "people.csv"]).await?;
         for worker in 0..WORKERS {
             processes.start_worker(worker)?;
+        }
+        if let Some(gateway) = &mut processes.gateway {
+            processes.requests = Some(gateway.requests().await?);
+            gateway.start()?;
         }
         Ok(processes)
     }
@@ -126,16 +137,18 @@ impl Processes {
         Ok(())
     }
 
-    /// One of the emails that the relays took so far, by a random number.
+    /// One of the emails that the relays took so far, by a random number, and its relay's name.
     #[must_use]
-    pub fn taken(&self, number: usize) -> Option<Mail> {
-        let all: usize = self.relays.iter().map(Relay::count).sum();
-        let mut number = number.checked_rem(all)?;
-        self.relays.iter().find_map(|relay| {
-            let found = relay.mail(number);
-            number = number.saturating_sub(relay.count());
-            found
-        })
+    pub fn taken(&self, number: usize) -> Option<(&'static str, Mail)> {
+        let counts: Vec<_> = self.relays.iter().map(Relay::count).collect();
+        let mut number = number.checked_rem(counts.iter().sum())?;
+        for ((relay, name), count) in self.relays.iter().zip(RELAYS).zip(counts) {
+            if number < count {
+                return relay.mail(number).map(|mail| (name, mail));
+            }
+            number -= count;
+        }
+        None
     }
 
     fn start_worker(&mut self, number: usize) -> Result<()> {
@@ -166,11 +179,17 @@ impl Processes {
         Ok(asked.elapsed())
     }
 
-    /// Supervises the workers and restarts each that ended by itself.
+    /// Supervises workers and gateway, and restarts each that ended by itself.
     ///
     /// # Errors
-    /// When a worker does not start.
+    /// When one does not start.
     pub fn supervise(&mut self) -> Result<()> {
+        if let Some(status) = self.gateway.as_mut().map(Gateway::supervise).transpose()?.flatten() {
+            if self.away == 0 && self.back_at.elapsed() > GRACE {
+                self.unexplained.push(format!("the gateway ended by itself with {status}"));
+            }
+            self.restarts += 1;
+        }
         for number in 0..WORKERS {
             let Worker { child: Some(child), wanted: true, .. } = &mut self.workers[number] else { continue };
             let Some(status) = child.try_wait()? else { continue };
@@ -227,6 +246,13 @@ impl Processes {
                 self.store.go_on().await?;
                 self.back();
             }
+            Fault::KillGateway => {
+                let alive = self.gateway.as_mut().map(Gateway::kill).transpose()?;
+                return Ok(alive.map_or(Effect::Nothing, killed));
+            }
+            Fault::StartGateway => self.gateway.as_mut().map_or(Ok(()), Gateway::start)?,
+            Fault::PauseGateway => self.signal_gateway("STOP"),
+            Fault::ContinueGateway => self.signal_gateway("CONT"),
             Fault::Relay(number, smtp) => self.relays[number].fault(fault_of(smtp)),
             Fault::HealRelays => self.relays.iter().for_each(Relay::heal),
             Fault::Link(link, network) => return self.change(link, network),
@@ -269,11 +295,20 @@ impl Processes {
         }
     }
 
-    /// Stops all workers with SIGTERM. Each must end by itself.
+    fn signal_gateway(&self, name: &str) {
+        if let Some(gateway) = &self.gateway {
+            gateway.signal(name);
+        }
+    }
+
+    /// Stops workers and gateway with SIGTERM. Each must end by itself.
     ///
     /// # Errors
-    /// When a worker does not end, or ends with another code than 0.
-    pub async fn stop_workers(&mut self, within: Duration) -> Result<()> {
+    /// When one does not end, or ends with another code than 0.
+    pub async fn stop(&mut self, within: Duration) -> Result<()> {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.stop(within).await?;
+        }
         for number in 0..WORKERS {
             self.workers[number].wanted = false;
             self.signal_worker(number, "TERM");

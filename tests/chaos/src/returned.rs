@@ -8,8 +8,8 @@ use tidings_harness::relay::Mail;
 use tokio::{io::AsyncWriteExt as _, time::sleep};
 
 use super::{
+    files::Files,
     interventions::{AGAIN, Desk},
-    load::Files,
 };
 
 /// The exit code by which a mail server keeps a message and tries again.

@@ -1,6 +1,6 @@
 //! The configuration of a run: digest types with all cadences, two bulk relays, and short retry delays.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
 use rand::{RngExt, rngs::ChaCha8Rng};
 
@@ -12,6 +12,20 @@ pub const CATEGORIES: [&str; 3] = ["comment", "share", "alarm"];
 pub const RELAYS: [&str; 3] = ["first", "second", "single"];
 /// Cadences that recipients choose. `hourly` outlasts the run and is flushed at its end.
 pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
+
+/// The file of the keys that sign links and return paths.
+pub const KEYS: &str = "link_keys";
+
+/// The secret of the relays' webhooks, made for chaos, and its variable.
+pub const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
+pub const SECRET_VARIABLE: &str = "CHAOS_WEBHOOK";
+
+/// The ports of the gateway's listeners.
+#[derive(Clone, Copy)]
+pub struct Ports {
+    pub public: u16,
+    pub api: u16,
+}
 
 /// Waits between attempts, after which a digest returns its events.
 const RETRY_DELAYS: &[&str] = &["1s", "1s", "2s", "3s", "5s"];
@@ -45,16 +59,22 @@ pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
     TYPES[0].0
 }
 
-/// `tidings.toml`, with this store, these relays, and this file of keys, which sign return paths. Without keys, earlier builds can read
-/// it, and the waits between the attempts of a digest are long.
+/// `tidings.toml`, with this store, these relays and this gateway. Without a gateway, earlier builds can read it, and the waits between
+/// the attempts of a digest are long.
 #[must_use]
-pub fn toml(database_url: &str, relays: &[String], keys: Option<&Path>) -> String {
+pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> String {
     let [first, second, single] = RELAYS;
-    let retry_delays = if keys.is_some() { RETRY_DELAYS } else { LONG_RETRY_DELAYS };
-    let keys_line = keys.map(|keys| format!("link_keys_file = \"{}\"\n", keys.display())).unwrap_or_default();
-    let return_path = keys.map_or("", |_| "return_path = \"bounce@tidings.example\"\n");
+    let retry_delays = if gateway.is_some() { RETRY_DELAYS } else { LONG_RETRY_DELAYS };
+    let [keys, return_path, webhook] = match gateway {
+        Some(_) => [
+            format!("link_keys_file = \"{KEYS}\"\n"),
+            "return_path = \"bounce@tidings.example\"\n".to_owned(),
+            format!("webhook_secret_env = \"{SECRET_VARIABLE}\"\n"),
+        ],
+        None => Default::default(),
+    };
     let mut text = format!(
-        "database_url = \"{database_url}\"\n{keys_line}\
+        "database_url = \"{database_url}\"\n{keys}\
          [mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
          [recipients]\ncap = \"40 in 1m\"\n\
          [stream.bulk]\nrelays = [\"{first}\", \"{second}\"]\nretry_delays = {retry_delays:?}\n{return_path}\
@@ -63,7 +83,14 @@ pub fn toml(database_url: &str, relays: &[String], keys: Option<&Path>) -> Strin
     );
     for (name, url) in RELAYS.into_iter().zip(relays) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"");
+        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"\n{webhook}");
+    }
+    if let Some(Ports { public, api }) = gateway {
+        let _ = writeln!(
+            text,
+            "[gateway]\npublic_url = \"http://localhost:{public}\"\nlisten = \"127.0.0.1:{public}\"\n\
+             api_listen = \"127.0.0.1:{api}\""
+        );
     }
     for (name, _, table) in TYPES {
         let _ = writeln!(text, "[digest.{name}]\ntemplate = \"activity\"\n{table}");

@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     act::{Act, Intervention},
+    files::Files,
     interventions::Desk,
-    load::Files,
     processes::Processes,
     settings::{RELAYS, TENANTS},
 };
@@ -107,9 +107,13 @@ pub async fn empty(
     let deadline = Instant::now() + within;
     loop {
         processes.supervise()?;
+        // Before the windows: what leaves the inbox opens one.
+        let inbox_is_empty = async { anyhow::Ok(desk.store.open().await?.depth().await?.events == 0) };
+        let inbox_is_empty = inbox_is_empty.await.unwrap_or(false);
         // A key that does not answer must not keep the others from being sent.
         let open = open(processes, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
-        if open.as_ref().is_ok_and(Vec::is_empty) && singles(processes).await.is_ok_and(|singles| singles == 0) {
+        let windows_are_gone = open.as_ref().is_ok_and(Vec::is_empty);
+        if inbox_is_empty && windows_are_gone && singles(processes).await.is_ok_and(|singles| singles == 0) {
             return Ok(Vec::new());
         }
         if Instant::now() >= deadline {

@@ -18,6 +18,8 @@ use temporalio_client::Client;
 use tidings_harness::{cli_env, server};
 use tokio::process::Command;
 
+use super::settings::{SECRET, SECRET_VARIABLE};
+
 /// A build of Tidings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
@@ -91,7 +93,7 @@ impl Tidings {
         };
         let mut command = cli_env::command(binary, &self.folder, &self.temporal);
         // Names the actor for the audit trail.
-        command.args(arguments).env("USER", "chaos");
+        command.args(arguments).env("USER", "chaos").env(SECRET_VARIABLE, SECRET);
         command
     }
 

@@ -142,7 +142,8 @@ async fn a_browser_finds_no_fault_in_any_state_of_the_pages() -> Result<()> {
     let html = sent(env, &key("activity", "ann")).await?;
     let mut check = Command::new(python()?);
     check.arg("pages/browser.py").current_dir(env!("CARGO_MANIFEST_DIR"));
-    check.env("PYTHONPATH", env::var_os("TIDINGS_TEST_PAGE_CHECKERS").context("TIDINGS_TEST_PAGE_CHECKERS is not set")?);
+    check
+        .env("PYTHONPATH", env::var_os("TIDINGS_TEST_PAGE_CHECKERS").context("TIDINGS_TEST_PAGE_CHECKERS is not set")?);
     check.arg(env::var_os("TIDINGS_TEST_CHROMIUM").context("TIDINGS_TEST_CHROMIUM is not set")?);
     check.args([footer(&html, address, "p")?, footer(&html, address, "u")?, format!("http://{address}/v/{purged}")]);
     let said = tokio::task::spawn_blocking(move || check.output()).await??;
