@@ -9,6 +9,7 @@ mod error;
 mod escape;
 mod functions;
 mod html;
+mod item;
 mod line;
 mod local;
 mod message;
@@ -18,6 +19,7 @@ mod sums;
 mod tracker;
 mod view;
 mod words;
+mod wrap;
 
 #[cfg(test)]
 mod tests;
@@ -27,4 +29,4 @@ pub use error::Error;
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS};
 pub use sums::{Sum, Tone};
 pub use tracker::{Click, Tracker};
-pub use view::{Digest, Input, Links, More, Reader, Span, View};
+pub use view::{Digest, Input, Links, More, Reader, Section, Span, View};

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use crate::{
     Event, Key,
     pause::Paused,
-    settings::cap::Cap,
+    settings::{CategorySettings, cap::Cap},
     step::{outcome::Closed, planned::Planned, window::Window},
 };
 
@@ -19,6 +18,7 @@ mod audit;
 mod dead_letter;
 mod digest;
 mod erasure;
+mod exclusion;
 mod message;
 mod page;
 mod person;
@@ -30,6 +30,7 @@ pub use audit::{AuditFilter, AuditPlace, AuditRecord};
 pub use dead_letter::{DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter};
 pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace};
 pub use erasure::Erased;
+pub use exclusion::Exclusion;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
@@ -146,6 +147,8 @@ pub struct ClaimLimits<'a> {
     pub cap: Option<Cap>,
     /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
+    /// Categories whose old or few events do not count.
+    pub categories: &'a BTreeMap<String, CategorySettings>,
     /// The window's plan in words, for the ledger.
     pub planned: Option<&'a Planned>,
 }
@@ -194,6 +197,9 @@ pub struct Contents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub category: String,
+    /// The heading of the category's section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<String>,
     pub entity_type: String,
     pub entity_id: String,
     /// Events in the group.
@@ -202,12 +208,55 @@ pub struct Group {
     pub counts: BTreeMap<String, i64>,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// The actor and the payload of the latest event (by `occurred_at`, then `event_id` in byte order).
-    pub actor: String,
-    pub payload: Map<String, Value>,
     /// Number of different non-empty actors. `actors` holds the first three by their latest event.
     pub actor_count: u64,
     pub actors: Vec<String>,
+    /// The latest items, the latest first.
+    pub latest: Vec<Item>,
+}
+
+/// One event of a group, or several of its latest events with equal title and actor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Events that the item stands for.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// The time and the payload of the latest of them (by `occurred_at`, then `event_id` in byte order).
+    pub at: Timestamp,
+    /// May be empty.
+    #[serde(default)]
+    pub actor: String,
+    #[serde(default)]
+    pub payload: Map<String, Value>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// The part of a digest's contents that a message shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The most groups.
+    pub groups: u32,
+    /// The most items of a group.
+    pub items: u32,
+    /// The sections and priorities of categories.
+    pub categories: &'a BTreeMap<String, CategorySettings>,
+}
+
+impl Shown<'_> {
+    /// The heading of the section that has the category's lines.
+    #[must_use]
+    pub fn section(&self, category: &str) -> Option<String> {
+        self.categories.get(category)?.section.clone()
+    }
+
+    /// The priority of the category's lines.
+    #[must_use]
+    pub fn priority(&self, category: &str) -> u32 {
+        self.categories.get(category).map_or(0, |settings| settings.priority)
+    }
 }
 
 /// A due window whose digest is claimed with its message in one write.
@@ -232,16 +281,6 @@ pub struct Closing<'a> {
     /// The plan in words of a window that ends without a claim.
     pub planned: Option<&'a Planned>,
     pub now: Timestamp,
-}
-
-/// Why an event is in no mail that was taken back.
-pub const RETRACTED: &str = "retracted";
-
-/// The digest of those events of a window that a retract covers. It ends at once and sends nothing, so that the ledger has
-/// each of them with the reason (rule 1).
-#[must_use]
-pub fn retracted(window: &Window) -> Uuid {
-    Uuid::new_v5(&window.digest_id, b"retracted")
 }
 
 /// An entry of the audit trail.

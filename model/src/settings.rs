@@ -10,11 +10,13 @@ use uuid::Uuid;
 use crate::{
     Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
     link_keys::{LinkKeys, Purpose},
+    records::Shown,
     rules::offered_cadences::Choices,
 };
 
 mod brand;
 pub(crate) mod cap;
+mod category;
 pub(crate) mod frequency;
 mod pages;
 pub(crate) mod streams;
@@ -22,6 +24,7 @@ mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
+pub use category::{CategorySettings, leaves_out};
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
@@ -188,6 +191,8 @@ pub struct DigestSettings {
     pub template: String,
     /// Most lines that a message shows.
     pub max_items: u32,
+    /// Most items that a line shows.
+    pub max_lines: u32,
     /// A window with this many events is due.
     pub max_events: Option<u32>,
     /// Target of the link "and N more".
@@ -198,6 +203,8 @@ pub struct DigestSettings {
     pub description: Option<String>,
     /// Categories that recipients may turn off, each with the name that they read.
     pub categories: BTreeMap<String, String>,
+    /// Categories with a place of their own in a message.
+    pub category: BTreeMap<String, CategorySettings>,
     /// The counted actions of readers.
     pub track: Track,
 }
@@ -205,6 +212,10 @@ pub struct DigestSettings {
 impl DigestSettings {
     /// Default of `max_items` (rule 20).
     pub const MAX_ITEMS: u32 = 50;
+    /// Default of `max_lines` (rule 20).
+    pub const MAX_LINES: u32 = 3;
+    /// The largest `max_lines`.
+    pub const MOST_LINES: u32 = 10;
 
     /// Creates a digest type with defaults for everything else.
     #[must_use]
@@ -222,13 +233,21 @@ impl DigestSettings {
             quiet: Quiet::default(),
             template: template.to_owned(),
             max_items: Self::MAX_ITEMS,
+            max_lines: Self::MAX_LINES,
             max_events: None,
             more_url: None,
             title: None,
             description: None,
             categories: BTreeMap::new(),
+            category: BTreeMap::new(),
             track: Track::default(),
         }
+    }
+
+    /// The part of a digest's contents that its message shows.
+    #[must_use]
+    pub const fn shown(&self) -> Shown<'_> {
+        Shown { groups: self.max_items, items: self.max_lines, categories: &self.category }
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key,
-    records::{ClaimLimits, Claimed, Contents, Facts, RenderedClaim},
+    records::{ClaimLimits, Claimed, Contents, Facts, RenderedClaim, Shown},
     settings::Cap,
     step::Window,
 };
@@ -50,10 +50,10 @@ pub trait Claims: Send + Sync + 'static {
         window: &Window,
         events: &[Event],
         off: &BTreeSet<String>,
-        max_groups: u32,
+        shown: Shown<'_>,
     ) -> Result<Contents>;
 
-    /// The contents of a digest: its first `max_groups` groups, and sums of all. Groups rank by number of events, then by latest
-    /// event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
-    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents>;
+    /// The contents of a digest: the `shown` groups, and sums of all. Groups rank by the priority of their category, then by number
+    /// of events, then by latest event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
+    async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents>;
 }

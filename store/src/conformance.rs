@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 
 pub use bench::{Bench, schema_url};
-pub use samples::{at, closed, end, ends, entry, event, events, key, message, recipient, window, window_of};
+pub use samples::{at, closed, end, ends, entry, event, events, key, message, recipient, shown, window, window_of};
 
 mod aside;
 mod attempts;
@@ -164,7 +164,10 @@ conformance! {
     }
     contents {
         lines_rank_by_count_then_latest_then_bytes,
+        lines_of_a_higher_priority_come_first_with_their_section,
         a_line_shows_its_latest_event_and_three_actors,
+        a_line_shows_its_latest_events_and_folds_those_that_say_the_same,
+        an_item_folds_no_more_than_the_recent_events,
         totals_cover_what_the_lines_leave_out,
         sums_stop_at_what_an_i64_holds,
         a_payload_comes_back_as_it_was,
@@ -235,6 +238,7 @@ conformance! {
         a_retract_by_entity_covers_what_occurred_until_then_and_the_latest_stays,
         a_retract_reaches_what_a_failed_digest_returned_but_no_mail,
         a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_reason,
+        old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason,
         a_window_of_which_nothing_is_left_claims_nothing,
         a_preview_shows_what_a_claim_would_make_and_leaves_no_trace,
     }

@@ -17,9 +17,7 @@ alerts = { $count ->
     [many] { $count } تنبيهًا
    *[other] { $count } تنبيه
 }
-activity = النشاط
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # الموضوع
 quantity_in = { $entity }: { $quantity }
@@ -60,6 +58,7 @@ and_others = { $count ->
    *[other] { $name } و{ $count } شخص آخر
 }
 and_more = و{ $count } أخرى
+other_section = أخرى
 
 # التذييل
 why = تصلك هذه الرسالة لأن الملخص «{ $digest }» مفعَّل لك.

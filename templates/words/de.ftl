@@ -9,9 +9,7 @@ alerts = { $count ->
     [one] { $count } Alarm
    *[other] { $count } Alarme
 }
-activity = Aktivität
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Betreff
 quantity_in = { $quantity } in { $entity }
@@ -36,6 +34,7 @@ and_others = { $count ->
    *[other] { $name } und { $count } weitere Personen
 }
 and_more = und { $count } weitere
+other_section = Sonstiges
 
 # Fuß
 why = Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.

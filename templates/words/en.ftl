@@ -13,11 +13,8 @@ alerts = { $count ->
     [one] { $count } alert
    *[other] { $count } alerts
 }
-activity = Activity
 # A name and its title: `docs: Better tracing`.
 titled = { $name }: { $title }
-# $what is `31 updates`, $places is `7 areas`.
-headline = { $what } in { $places }
 
 # Subjects. $quantity is `12 changes`, $entity is `crates/cli`.
 quantity_in = { $quantity } in { $entity }
@@ -44,6 +41,7 @@ and_others = { $count ->
    *[other] { $name } and { $count } others
 }
 and_more = and { $count } more
+other_section = Other
 
 # The footer. $cadence is `every day at 8:00 AM`.
 why = You get this email because the { $digest } digest is on for you.

@@ -9,9 +9,7 @@ alerts = { $count ->
     [one] { $count } alerta
    *[other] { $count } alertas
 }
-activity = Actividad
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Asunto
 quantity_in = { $quantity } en { $entity }
@@ -36,6 +34,7 @@ and_others = { $count ->
    *[other] { $name } y { $count } personas más
 }
 and_more = y { $count } más
+other_section = Otros
 
 # Pie
 why = Recibe este correo porque tiene activado el resumen «{ $digest }».

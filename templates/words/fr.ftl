@@ -9,9 +9,7 @@ alerts = { $count ->
     [one] { $count } alerte
    *[other] { $count } alertes
 }
-activity = Activité
 titled = { $name } : { $title }
-headline = { $what } · { $places }
 
 # Objet
 quantity_in = { $quantity } dans { $entity }
@@ -36,6 +34,7 @@ and_others = { $count ->
    *[other] { $name } et { $count } autres personnes
 }
 and_more = et { $count } de plus
+other_section = Autres
 
 # Pied de page
 why = Vous recevez cet e-mail parce que le récapitulatif « { $digest } » est activé pour vous.

@@ -6,9 +6,7 @@ alerts = { $count ->
     [one] { $count } avviso
    *[other] { $count } avvisi
 }
-activity = Attività
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Oggetto
 quantity_in = { $quantity } in { $entity }
@@ -30,6 +28,7 @@ and_others = { $count ->
    *[other] { $name } e altre { $count } persone
 }
 and_more = e { $count } in più
+other_section = Altro
 
 # Piè di pagina
 why = Ricevi questa e-mail perché il riepilogo “{ $digest }” è attivo per te.

@@ -3,9 +3,7 @@
 # メッセージ
 updates = 更新 { $count } 件
 alerts = アラート { $count } 件
-activity = アクティビティ
 titled = { $name }：{ $title }
-headline = { $what }・{ $places }
 
 # 件名
 quantity_in = { $entity }：{ $quantity }
@@ -18,6 +16,7 @@ span = { $from }～{ $to }
 latest = 最新：{ $time }
 and_others = { $name }、ほか { $count } 人
 and_more = ほか { $count } 件
+other_section = その他
 
 # フッター
 why = ダイジェスト「{ $digest }」が有効になっているため、このメールをお送りしています。

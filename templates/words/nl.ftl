@@ -9,9 +9,7 @@ alerts = { $count ->
     [one] { $count } melding
    *[other] { $count } meldingen
 }
-activity = Activiteit
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Onderwerp
 quantity_in = { $quantity } in { $entity }
@@ -36,6 +34,7 @@ and_others = { $count ->
    *[other] { $name } en { $count } anderen
 }
 and_more = en nog { $count }
+other_section = Overige
 
 # Voettekst
 why = Je ontvangt deze e-mail omdat het overzicht ‘{ $digest }’ voor je aanstaat.

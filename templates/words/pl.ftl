@@ -13,9 +13,7 @@ alerts = { $count ->
     [many] { $count } alertów
    *[other] { $count } alertu
 }
-activity = Aktywność
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Temat
 quantity_in = { $entity }: { $quantity }
@@ -48,6 +46,7 @@ and_others = { $count ->
    *[other] { $name } i { $count } innej osoby
 }
 and_more = i jeszcze { $count }
+other_section = Inne
 
 # Stopka
 why = Otrzymujesz tę wiadomość, ponieważ podsumowanie „{ $digest }” jest dla Ciebie włączone.

@@ -9,9 +9,7 @@ alerts = { $count ->
     [one] { $count } alerta
    *[other] { $count } alertas
 }
-activity = Atividade
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Assunto
 quantity_in = { $quantity } em { $entity }
@@ -36,6 +34,7 @@ and_others = { $count ->
    *[other] { $name } e mais { $count } pessoas
 }
 and_more = e mais { $count }
+other_section = Outros
 
 # Rodapé
 why = Você recebe este e-mail porque o resumo “{ $digest }” está ativado para você.

@@ -6,9 +6,7 @@ updates = { $count ->
    *[other] { $count } nyheter
 }
 alerts = { $count } larm
-activity = Aktivitet
 titled = { $name }: { $title }
-headline = { $what } · { $places }
 
 # Ämne
 quantity_in = { $quantity } i { $entity }
@@ -27,6 +25,7 @@ span = { $from } – { $to }
 latest = senast { $time }
 and_others = { $name } och { $count } till
 and_more = och { $count } till
+other_section = Övrigt
 
 # Sidfot
 why = Du får det här mejlet eftersom sammanfattningen ”{ $digest }” är på för dig.

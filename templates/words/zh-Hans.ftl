@@ -3,9 +3,7 @@
 # 邮件
 updates = { $count } 条更新
 alerts = { $count } 条告警
-activity = 动态
 titled = { $name }：{ $title }
-headline = { $what } · { $places }
 
 # 主题
 quantity_in = { $entity }：{ $quantity }
@@ -18,6 +16,7 @@ span = { $from } 至 { $to }
 latest = 最近：{ $time }
 and_others = { $name } 和另外 { $count } 人
 and_more = 还有 { $count } 条
+other_section = 其他
 
 # 页脚
 why = 您收到此邮件，是因为已为您开启摘要“{ $digest }”。

@@ -3,6 +3,7 @@
 mod budget;
 mod bulk_commands;
 mod cancel;
+mod categories;
 mod changes;
 mod commands;
 mod dead_letters;

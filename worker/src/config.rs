@@ -17,6 +17,7 @@ use tidings_model::{
 };
 
 mod brand;
+mod category;
 mod digest;
 mod dkim;
 mod file;

@@ -11,7 +11,7 @@ use tidings_model::{
         admission::{Admission, admit, capped},
         contents::contents,
     },
-    settings::{Cap, FrequencyLimits, OverLimit},
+    settings::{Cap, FrequencyLimits, OverLimit, leaves_out},
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
 };
 
@@ -64,7 +64,11 @@ async fn claim_rendered(
         return Ok(None);
     }
     let window = &input.due_window();
-    let contents = contents(events, now, deps.digest(&window.key)?.max_items);
+    let settings = deps.digest(&window.key)?;
+    if leaves_out(&settings.category, events, now) {
+        return Ok(None);
+    }
+    let contents = contents(events, now, settings.shown());
     let email = Email { window, facts, recipient, date: now };
     // `render` reports why a message does not work.
     let Ok(Composed::Message(message)) = email.compose(deps, &contents) else { return Ok(None) };
@@ -82,7 +86,8 @@ async fn claim(
     facts: &Facts,
     now: Timestamp,
 ) -> Result<ClaimAnswer, Error> {
-    let terms = ClaimLimits { cap, off: &facts.preferences.off, planned: input.planned.as_ref() };
+    let categories = &deps.digest(&input.window.key)?.category;
+    let terms = ClaimLimits { cap, off: &facts.preferences.off, categories, planned: input.planned.as_ref() };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
         Claimed::Capped { until } => match capped(deps.digest(&input.window.key)?, limits, facts, &input.window, until)
         {
@@ -130,7 +135,7 @@ async fn close(
 fn empty(claim: &Claim) -> Closed {
     let why = match claim.aside {
         0 => "every event was in an earlier digest",
-        _ => "every event was retracted, opted out of, or in an earlier digest",
+        _ => "every event was retracted, opted out of, too old, too few, or in an earlier digest",
     };
     Closed { outcome: Outcome::Skipped, why: why.to_owned() }
 }

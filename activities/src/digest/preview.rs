@@ -39,7 +39,7 @@ pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
         Admission::Admitted | Admission::Changed => None,
     };
     // A flush would claim the window now.
-    let contents = deps.store.preview(window, events, &facts.preferences.off, settings.max_items).await?;
+    let contents = deps.store.preview(window, events, &facts.preferences.off, settings.shown()).await?;
     let contents = Contents { claimed_at: Some(now), ..contents };
     let invented = Recipient::invented(&window.key);
     let recipient = facts.recipient.as_ref().unwrap_or(&invented);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    records::{Actor, Closing, Message, Origin},
+    records::{Actor, Closing, Message, Origin, Shown},
     step::{Closed, Outcome, RenderInput, Rendered, TooLarge, Window},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     error::Error,
 };
 
-/// The most groups that an email shows after a relay found the full one too large.
+/// The most groups that an email shows after a relay found the full one too large, each with its latest item.
 const FEW_GROUPS: u32 = 5;
 
 /// Renders the email and stores it, unless the claim stored it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
@@ -31,13 +31,13 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     }
     let window = &input.window;
     let now = now(input.asked_at);
-    let max_groups = deps.digest(&window.key)?.max_items;
+    let shown = deps.digest(&window.key)?.shown();
     let facts = deps.facts(&window.key).await?;
     let why = match &facts.recipient {
         None => "the recipient left the directory".to_owned(),
         Some(recipient) => loop {
             let email = Email { window, facts: &facts, recipient, date: now };
-            let contents = deps.store.contents(window, max_groups).await?;
+            let contents = deps.store.contents(window, shown).await?;
             match email.compose(deps, &contents)? {
                 Composed::Message(message) => {
                     if deps.store.put_message(&message, Some(contents.items)).await? {
@@ -93,7 +93,8 @@ pub(super) async fn shorten(
 async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Result<Option<Message>, Error> {
     let facts = deps.facts(&window.key).await?;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
-    let contents = deps.store.contents(window, FEW_GROUPS).await?;
+    let shown = Shown { groups: FEW_GROUPS, items: 1, ..deps.digest(&window.key)?.shown() };
+    let contents = deps.store.contents(window, shown).await?;
     match (Email { window, facts: &facts, recipient, date }).compose(deps, &contents)? {
         Composed::Message(message) => Ok(Some(*message)),
         Composed::Undeliverable { .. } => Ok(None),

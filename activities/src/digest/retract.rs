@@ -1,7 +1,7 @@
 //! `retract`: withdraws events before the email about them is sent (rule 6).
 
 use tidings_model::{
-    records::{Actor, Closing, RETRACTED, retracted},
+    records::{Actor, Closing, Exclusion},
     step::{Closed, Outcome, RetractInput, Window},
 };
 
@@ -18,8 +18,8 @@ pub async fn run(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let now = now(input.asked_at);
     deps.store.put_retracts(&input.key, &input.retracts, now).await?;
     let Some(window) = &input.window else { return Ok(()) };
-    let window = Window { digest_id: retracted(window), ..window.clone() };
-    let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
+    let window = Window { digest_id: Exclusion::Retracted.digest_id(window), ..window.clone() };
+    let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
     let events = &input.events;
     let closing = Closing {
         window: &window,

@@ -16,10 +16,10 @@ use super::{
     check_words, clean,
     error::Error,
     html, message,
-    renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS},
+    renderer::{HTML_BYTES, Page, Rendered, Renderer, SUBJECT_CHARS},
     source::{PARTS, SAMPLE},
     tracker::Tracker,
-    view::{Input, Links, View},
+    view::{Input, Links, View, items_of},
 };
 use crate::words::Phrases;
 
@@ -127,7 +127,7 @@ impl Renderer {
         let full = self.sample(template, phrases)?;
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
-        let (context, html) = self.html(template, &full, &Tracker::NONE)?;
+        let Page { html, context, .. } = self.page(template, &full, &Tracker::NONE)?;
         if html.len() >= HTML_BYTES {
             let bytes = html.len();
             problems
@@ -164,6 +164,7 @@ fn bare(mut view: View) -> View {
     view.digest.entity_type = None;
     view.digest.counts = Map::new().into();
     view.digest.sums.clear();
+    view.digest.items = view.digest.items.into_iter().map(bare_item).collect();
     for line in &mut view.digest.groups {
         let mut bare = line.clone().into_map().unwrap_or_default();
         for name in ["entity", "url", "excerpt"] {
@@ -175,10 +176,22 @@ fn bare(mut view: View) -> View {
         for name in ["actors", "sums"] {
             bare.insert(name.into(), Vec::<Value>::new().into());
         }
+        let items: Vec<_> = items_of(line).iter().cloned().map(bare_item).collect();
+        bare.insert("items".into(), items.into());
         bare.insert("who".into(), "".into());
         *line = bare.into();
     }
-    view
+    view.arranged()
+}
+
+fn bare_item(item: Value) -> Value {
+    let mut bare = item.into_map().unwrap_or_default();
+    for name in ["url", "excerpt"] {
+        bare.insert(name.into(), Value::none());
+    }
+    bare.insert("actor".into(), "".into());
+    bare.insert("payload".into(), Map::new().into());
+    bare.into()
 }
 
 fn view_of(json: &str, template: &str, phrases: Phrases<'_>) -> Result<View, String> {

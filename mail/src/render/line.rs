@@ -3,25 +3,22 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
 use tidings_model::records::Group;
 
 use super::{
     clean::{self, NAME_CHARS},
+    item::{self, Item},
     local::Local,
     sums::{self, Counts, Sum},
     words,
 };
 
-/// Limit of a title in characters.
-const TITLE_CHARS: usize = 200;
-/// Limit of an excerpt in characters.
-const EXCERPT_CHARS: usize = 300;
-
 /// One line of a message: a group of events.
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     pub category: Cow<'a, str>,
+    /// The heading of the line's section.
+    pub section: Option<Cow<'a, str>>,
     pub entity_type: Cow<'a, str>,
     pub entity_id: Cow<'a, str>,
     /// The name of the entity in the line. If the title already names the entity: its type or `None`.
@@ -48,25 +45,32 @@ pub(super) struct Line<'a> {
     pub when: String,
     /// The clean payload of the latest event, a map.
     pub payload: tera::Value,
+    /// The latest items, each an `Item`.
+    pub items: Vec<tera::Value>,
+    /// Events of the line that no item shows.
+    pub more: u64,
 }
 
 impl<'a> Line<'a> {
     pub(super) fn new(group: &'a Group, local: Local<'_>) -> Self {
         let phrases = local.phrases;
-        let payload = tera::Value::from_serializable(&clean::Payload(&group.payload));
-        let string =
-            |name: &str| group.payload.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let named = entity_name(group);
-        let title = string("title").map(|title| clean::text(title, TITLE_CHARS));
+        let title = group.latest.first().and_then(item::title);
         let category = clean::text(&group.category, NAME_CHARS);
         let entity_type = clean::text(&group.entity_type, NAME_CHARS);
+        // The title of an event without one.
+        let untitled: Cow<'_, str> =
+            Cow::Owned(named.clone().unwrap_or_else(|| words::humanize(&category).into_owned()));
         let (title, entity) = match (title, named) {
             (Some(title), named) => (title, named),
-            (None, Some(named)) => {
-                (named.into(), Some(words::humanize(&entity_type).into_owned()).filter(|name| !name.is_empty()))
+            (None, Some(_)) => {
+                (untitled.clone(), Some(words::humanize(&entity_type).into_owned()).filter(|name| !name.is_empty()))
             }
-            (None, None) => (words::humanize(&category).into_owned().into(), None),
+            (None, None) => (untitled.clone(), None),
         };
+        let items: Vec<_> = group.latest.iter().map(|item| Item::new(item, &untitled, local)).collect();
+        let shown: u64 = items.iter().map(|item| item.count).sum();
+        let latest = items.first();
         let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
         let last_at = local.short(group.last_at);
         Self {
@@ -74,15 +78,16 @@ impl<'a> Line<'a> {
             entity_id: clean::text(&group.entity_id, NAME_CHARS),
             entity: entity.filter(|entity| *entity != title),
             title,
-            url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
-            excerpt: string("excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
+            url: latest.and_then(|item| item.url.clone()),
+            excerpt: latest.and_then(|item| item.excerpt.clone()),
             count: group.count,
             quantity: words::counted(phrases, &category, i128::from(group.count)),
             category,
+            section: group.section.as_deref().map(|section| clean::text(section, NAME_CHARS)),
             counts: Counts(&group.counts),
             sums: sums::sums(phrases, &group.counts),
             who: words::who(phrases, &actors, group.actor_count),
-            actor: clean::text(&group.actor, NAME_CHARS),
+            actor: latest.map_or(Cow::Borrowed(""), |item| item.actor.clone()),
             actor_count: group.actor_count,
             actors,
             first_at: local.short(group.first_at),
@@ -91,7 +96,9 @@ impl<'a> Line<'a> {
                 _ => phrases.with("latest", [("time", last_at.as_str().into())]),
             },
             last_at,
-            payload,
+            payload: latest.map_or_else(|| tera::Map::new().into(), |item| item.payload.clone()),
+            more: group.count.saturating_sub(shown),
+            items: items.iter().map(tera::Value::from_serializable).collect(),
         }
     }
 }

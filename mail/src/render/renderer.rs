@@ -15,6 +15,7 @@ use super::{
     source::{PARTS, Sources},
     tracker::Tracker,
     view::View,
+    wrap,
 };
 use crate::words::{Phrases, Words};
 
@@ -38,6 +39,14 @@ pub struct Rendered {
     pub template: String,
     /// The reason for rendering another template than the requested one. It deserves an alert.
     pub fallback: Option<String>,
+}
+
+/// The subject and the HTML of a digest.
+pub(super) struct Page {
+    subject: String,
+    pub html: String,
+    /// The context of the other parts. It has the subject, too, so that a headline can say the same.
+    pub context: Context,
 }
 
 /// The templates, ready for use.
@@ -115,32 +124,38 @@ impl Renderer {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
-        let (context, html) = self.fitting_html(template, view, tracker)?;
-        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        let Page { subject, html, context } = self.fitting_page(template, view, tracker)?;
         if subject.is_empty() {
             return Err(Error::Template { place: format!("{template}/{}", PARTS[0]), problem: "it is empty".into() });
         }
-        let text = self.part(template, PARTS[2], &context)?;
+        let text = wrap::wrapped(&self.part(template, PARTS[2], &context)?);
         Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
     }
 
-    /// Renders the HTML with as many lines as fit (rule 21), and returns its context, too.
-    fn fitting_html(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<(Context, String), Error> {
-        let all = self.html(template, view, tracker)?;
-        if all.1.len() < HTML_BYTES {
+    /// Renders subject and HTML with as many items and lines as fit (rule 21). Items are left out before lines.
+    fn fitting_page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+        let all = self.page(template, view, tracker)?;
+        if all.html.len() < HTML_BYTES {
             return Ok(all);
         }
+        for items in (1..view.items_of_a_line()).rev() {
+            let fewer = self.page(template, &view.clone().with_items(items), tracker)?;
+            if fewer.html.len() < HTML_BYTES {
+                return Ok(fewer);
+            }
+        }
+        let view = view.clone().with_items(1);
         // `fits` lines fit, and `too_many` lines do not.
         let (mut fits, mut too_many) = (0, view.digest.groups.len());
-        let mut best = self.html(template, &view.clone().shortened(0), tracker)?;
-        if best.1.len() >= HTML_BYTES {
-            let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.1.len());
+        let mut best = self.page(template, &view.clone().shortened(0), tracker)?;
+        if best.html.len() >= HTML_BYTES {
+            let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.html.len());
             return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
         }
         while fits + 1 < too_many {
             let middle = usize::midpoint(fits, too_many);
-            let attempt = self.html(template, &view.clone().shortened(middle), tracker)?;
-            if attempt.1.len() < HTML_BYTES {
+            let attempt = self.page(template, &view.clone().shortened(middle), tracker)?;
+            if attempt.html.len() < HTML_BYTES {
                 (fits, best) = (middle, attempt);
             } else {
                 too_many = middle;
@@ -149,10 +164,12 @@ impl Renderer {
         Ok(best)
     }
 
-    pub(super) fn html(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<(Context, String), Error> {
-        let context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
+    pub(super) fn page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+        let mut context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
+        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        context.insert_value("subject", subject.as_str().into());
         let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
-        Ok((context, tracker.applied(html, &view.links.uncounted())))
+        Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
     }
 
     pub(super) fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {

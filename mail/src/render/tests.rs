@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidings_model::{
     Key,
-    records::{Contents, Group, Recipient},
+    records::{Contents, Group, Item, Recipient},
     step::Window,
 };
 use uuid::Uuid;
 
 use super::{escape::escape, *};
+
+mod items;
 
 static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).unwrap());
 
@@ -25,20 +27,27 @@ fn languages() -> Vec<String> {
     renderer().words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
 }
 
+fn item(count: u64, payload: &Value) -> Item {
+    let at = "2025-02-03T07:41:10Z".parse().unwrap();
+    Item { count, at, actor: "Ann".into(), payload: payload.as_object().unwrap().clone() }
+}
+
+/// A line with its latest event.
 fn group(count: u64, payload: &Value) -> Group {
-    let at: Timestamp = "2025-02-03T07:41:10Z".parse().unwrap();
+    let latest = item(1, payload);
+    let at = latest.at;
     Group {
         category: "change".into(),
+        section: None,
         entity_type: "area".into(),
         entity_id: "docs".into(),
         count,
         counts: [("files".to_owned(), 3)].into(),
         first_at: at,
         last_at: at,
-        actor: "Ann".into(),
-        payload: payload.as_object().unwrap().clone(),
         actor_count: 1,
         actors: vec!["Ann".into()],
+        latest: vec![latest],
     }
 }
 
@@ -149,11 +158,31 @@ fn fifty_groups_fit_in_each_language() {
 }
 
 #[test]
+fn subject_and_headline_say_the_same() {
+    for (name, language) in renderer().names().into_iter().zip(["en", "ar", "de"]) {
+        let mail = renderer().preview(&name, Some(language)).unwrap();
+        let mut escaped = Vec::new();
+        escape(&mail.subject, &mut escaped).unwrap();
+        let headline = format!(">{}</h1>", String::from_utf8(escaped).unwrap());
+        assert!(mail.html.contains(&headline) && mail.text.starts_with(&wrap::wrapped(&mail.subject)), "{name}");
+    }
+}
+
+#[test]
 fn a_value_of_the_other_direction_is_isolated() {
     let payload = json!({"title": "عنوان (1)"});
     let mail = renderer().render("activity", &spoken(vec![group(1, &payload)], 0, "ar")).unwrap();
     assert_eq!(mail.subject, "\u{2068}docs\u{2069}: \u{2068}\u{2068}عنوان (1)\u{2069}\u{2069}");
     assert!(mail.html.contains("<html lang=\"ar\" dir=\"rtl\">"), "{}", mail.html);
+}
+
+#[test]
+fn text_fits_in_72_columns_apart_from_links() {
+    for name in renderer().names() {
+        let text = renderer().preview(&name, None).unwrap().text;
+        let long = |line: &&str| line.chars().count() > 72 && !line.contains("https://");
+        assert_eq!(text.lines().find(long), None, "{name}");
+    }
 }
 
 #[test]
@@ -281,9 +310,9 @@ fn a_broken_template_is_refused_with_file_line_and_problem() {
 fn a_folder_overrides_a_part_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("activity")).unwrap();
-    fs::write(folder.path().join("activity/subject.txt"), "News\n").unwrap();
+    fs::write(folder.path().join("activity/body.txt"), "News\n").unwrap();
     let mail = Renderer::new(Some(folder.path())).unwrap().preview("activity", None).unwrap();
-    assert_eq!(mail.subject, "News");
+    assert_eq!(mail.text, "News\n");
     assert_eq!(mail.html, renderer().preview("activity", None).unwrap().html);
 }
 
@@ -315,9 +344,13 @@ fn check_names_what_is_wrong_with_a_template() {
 
 fn any_group() -> impl Strategy<Value = Group> {
     let payload = ("\\PC{0,400}|<script>x</script>", "\\PC{0,500}", "https://[a-z]{1,9}/.{0,99}|javascript:[a-z]{1,9}");
-    (1_u64..2_000, payload, ".{0,60}", -5_i64..5).prop_map(|(count, (title, excerpt, url), entity, sum)| {
-        let payload = json!({"title": format!("({count}) {title}"), "excerpt": excerpt, "url": url});
-        Group { entity_id: entity, counts: [("failed".to_owned(), sum)].into(), ..group(count, &payload) }
+    let items = prop::collection::vec((1_u64..4, payload), 1..4);
+    (1_u64..2_000, items, ".{0,60}", -5_i64..5).prop_map(|(count, items, entity, sum)| {
+        let payload =
+            |(title, excerpt, url)| json!({"title": format!("({count}) {title}"), "excerpt": excerpt, "url": url});
+        let latest: Vec<_> = items.into_iter().map(|(times, said)| item(times, &payload(said))).collect();
+        let count = count + latest.iter().map(|item| item.count).sum::<u64>();
+        Group { entity_id: entity, counts: [("failed".to_owned(), sum)].into(), latest, ..group(count, &json!({})) }
     })
 }
 
@@ -339,13 +372,16 @@ proptest! {
         prop_assert_eq!(html::unbalanced(&mail.html), None);
         prop_assert_eq!(mail.subject.lines().count(), 1);
 
-        let titles: Vec<_> = mail.text.lines().filter_map(|line| line.strip_prefix("* ")).collect();
-        let shown = &view.digest.groups[..titles.len()];
+        let shown = mail.text.lines().filter(|line| line.starts_with("* ")).count();
+        let shown = &view.digest.groups[..shown];
         let field = |line: &tera::Value, name: &str| line.get_from_path(name).cloned().unwrap();
-        for (line, title) in shown.iter().zip(titles) {
-            prop_assert_eq!(field(line, "title"), tera::Value::from(title));
+        for line in shown {
+            let latest = &view::items_of(line)[0];
+            let (title, times) = (field(latest, "title").to_string(), field(latest, "count").as_u64().unwrap());
+            let times = if times > 1 { format!("{times} × ") } else { String::new() };
+            prop_assert!(mail.text.contains(&wrap::wrapped(&format!("\n* {times}{title}\n"))), "{title}");
             let mut escaped = Vec::new();
-            escape(title, &mut escaped).unwrap();
+            escape(&title, &mut escaped).unwrap();
             prop_assert!(mail.html.contains(std::str::from_utf8(&escaped).unwrap()));
         }
         let hidden = view.digest.item_count - shown.iter().map(|line| field(line, "count").as_u64().unwrap()).sum::<u64>();

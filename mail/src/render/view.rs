@@ -1,7 +1,7 @@
 //! The view of a digest that templates receive. A pure function builds it from the contents of the digest. Every value is
 //! clean, so a template cannot forget or undo the cleaning.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ use super::{
     words,
 };
 use crate::words::Phrases;
+
+/// The most items that templates see apart from their lines.
+const LATEST_ITEMS: usize = 10;
 
 /// The input of a view.
 pub struct Input<'a> {
@@ -111,7 +114,20 @@ pub struct Digest {
     pub sums: Vec<Sum>,
     /// The lines, each a `Line`.
     pub groups: Vec<Value>,
+    /// The same lines by section.
+    pub sections: Vec<Section>,
+    /// The latest of the items that the lines show, the latest first, each an `Item`.
+    pub items: Vec<Value>,
     pub more: More,
+}
+
+/// Lines below a common heading. Sections stand in the order of their first lines.
+#[derive(Clone, PartialEq, Serialize)]
+pub struct Section {
+    /// The heading; `None`: the lines have no section of their own.
+    pub title: Option<String>,
+    /// Each a `Line`.
+    pub groups: Vec<Value>,
 }
 
 /// The time in which the digest collected events.
@@ -160,6 +176,8 @@ impl View {
             zone: window_words.zone.clone(),
         };
         let links = links.safe();
+        let groups: Vec<_> =
+            contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, local))).collect();
         let digest = Digest {
             id: window.digest_id.to_string(),
             digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),
@@ -172,25 +190,81 @@ impl View {
             entity_type: entity_type(&contents.lines),
             counts: Value::from_serializable(&Counts(&contents.counts)),
             sums: sums::sums(phrases, &contents.counts),
-            groups: contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, local))).collect(),
+            items: latest_items(&contents.lines, &groups),
+            groups,
+            sections: Vec::new(),
             more: More { groups: 0, items: 0 },
         };
-        let shown = contents.lines.len();
         let (lang, dir) = (phrases.tag().to_owned(), phrases.direction());
-        Self { lang, dir, digest, recipient: reader, links }.shortened(shown)
+        Self { lang, dir, digest, recipient: reader, links }.arranged()
+    }
+
+    /// The most items that a line shows.
+    pub(super) fn items_of_a_line(&self) -> usize {
+        self.digest.groups.iter().map(|line| items_of(line).len()).max().unwrap_or_default()
+    }
+
+    /// Shows at most `most` items in each line.
+    #[must_use]
+    pub(super) fn with_items(mut self, most: usize) -> Self {
+        self.digest.groups = self.digest.groups.iter().map(|line| with_items(line, most)).collect();
+        self.arranged()
     }
 
     /// Keeps the first `shown` lines and counts the rest as more.
     #[must_use]
     pub(super) fn shortened(mut self, shown: usize) -> Self {
+        self.digest.groups.truncate(shown);
+        self.arranged()
+    }
+
+    /// Puts the lines into sections, and counts what they do not show.
+    #[must_use]
+    pub(super) fn arranged(mut self) -> Self {
         let digest = &mut self.digest;
-        digest.groups.truncate(shown);
+        digest.sections = sections(&digest.groups);
         let items: u64 = digest.groups.iter().filter_map(|line| line.get_from_path("count")?.as_u64()).sum();
         let groups = u64::try_from(digest.groups.len()).unwrap_or(u64::MAX);
         digest.more =
             More { groups: digest.group_count.saturating_sub(groups), items: digest.item_count.saturating_sub(items) };
         self
     }
+}
+
+fn sections(lines: &[Value]) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for line in lines {
+        let title = line.get_from_path("section").and_then(Value::as_str);
+        match sections.iter_mut().find(|section| section.title.as_deref() == title) {
+            Some(section) => section.groups.push(line.clone()),
+            None => sections.push(Section { title: title.map(str::to_owned), groups: vec![line.clone()] }),
+        }
+    }
+    sections
+}
+
+/// Shows at most `most` items in a line, and counts the rest as more.
+fn with_items(line: &Value, most: usize) -> Value {
+    let items: Vec<_> = items_of(line).iter().take(most).cloned().collect();
+    let count = |value: &Value| value.get_from_path("count").and_then(Value::as_u64).unwrap_or_default();
+    let shown: u64 = items.iter().map(count).sum();
+    let mut fields = line.clone().into_map().unwrap_or_default();
+    fields.insert("more".into(), count(line).saturating_sub(shown).into());
+    fields.insert("items".into(), items.into());
+    fields.into()
+}
+
+/// The items of a line.
+pub(super) fn items_of(line: &Value) -> &[Value] {
+    line.get_from_path("items").and_then(Value::as_array).unwrap_or_default()
+}
+
+/// The latest items of all lines. Those of one time keep the order of their lines.
+fn latest_items<'a>(lines: &'a [Group], shown: &'a [Value]) -> Vec<Value> {
+    let of_line = |(group, line): (&'a Group, &'a Value)| group.latest.iter().map(|item| item.at).zip(items_of(line));
+    let mut items: Vec<_> = lines.iter().zip(shown).flat_map(of_line).collect();
+    items.sort_by_key(|(at, _)| Reverse(*at));
+    items.into_iter().take(LATEST_ITEMS).map(|(_, item)| item.clone()).collect()
 }
 
 impl Span {

@@ -6,19 +6,22 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::{
     Event,
-    records::{Contents, Group},
+    records::{Contents, Group, Item, Shown},
 };
 
 /// The most actors that a line names.
 const ACTORS: usize = 3;
+/// The latest events of a group, from which its items are made. The rest is only counted.
+pub const RECENT_EVENTS: u32 = 20;
 
-/// The contents that the store reads from a digest with these events, each under another `event_id`: the first `max_groups` groups, and sums of
-/// all. Times are in milliseconds, as the store keeps them.
+/// The contents that the store reads from a digest with these events, each under another `event_id`: the `shown` groups and items, and
+/// sums of all. Times are in milliseconds, as the store keeps them.
 #[must_use]
-pub fn contents(events: &[Event], claimed_at: Timestamp, max_groups: u32) -> Contents {
+pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Contents {
     let mut groups: HashMap<_, Line<'_>> = HashMap::new();
     let mut counts = Sums::default();
     for event in events {
@@ -27,60 +30,90 @@ pub fn contents(events: &[Event], claimed_at: Timestamp, max_groups: u32) -> Con
         counts.add(event);
     }
     let mut lines: Vec<_> = groups.into_iter().collect();
-    lines.sort_unstable_by_key(|(identity, line)| (Reverse(line.count), Reverse(line.latest.map(at)), *identity));
+    lines.sort_unstable_by_key(|(identity, line)| {
+        let priority = shown.priority(identity.0);
+        (Reverse(priority), Reverse(line.events.len()), Reverse(line.last_at), *identity)
+    });
     Contents {
         claimed_at: Some(milliseconds(claimed_at)),
         items: events.len() as u64,
         groups: lines.len() as u64,
         counts: counts.capped(),
-        lines: lines.into_iter().take(max_groups as usize).filter_map(|(_, line)| line.group()).collect(),
+        lines: lines.into_iter().take(shown.groups as usize).filter_map(|(_, line)| line.group(shown)).collect(),
     }
+}
+
+/// Folds the recent events of a group, the latest first, into at most `most` items. Events with equal title and actor are one item,
+/// at the place of the latest of them.
+#[must_use]
+pub fn items(recent: impl IntoIterator<Item = Item>, most: u32) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    for event in recent {
+        match items.iter_mut().find(|item| says_the_same(item, &event)) {
+            Some(item) => item.count += event.count,
+            None => items.push(event),
+        }
+    }
+    items.truncate(most as usize);
+    items
+}
+
+fn says_the_same(one: &Item, other: &Item) -> bool {
+    one.actor == other.actor && title(one) == title(other)
+}
+
+fn title(item: &Item) -> Option<&str> {
+    item.payload.get("title").and_then(Value::as_str)
 }
 
 /// The events of a group.
 #[derive(Default)]
 struct Line<'a> {
-    count: u64,
+    events: Vec<&'a Event>,
     counts: Sums<'a>,
-    first_at: Option<i64>,
-    /// The latest event, by `event_id` among those of one time.
-    latest: Option<&'a Event>,
+    /// Time of the latest event.
+    last_at: Option<i64>,
     /// The latest event of each actor.
     actors: HashMap<&'a str, i64>,
 }
 
 impl<'a> Line<'a> {
     fn add(&mut self, event: &'a Event) {
-        self.count += 1;
+        self.events.push(event);
         self.counts.add(event);
         let at = at(event);
-        self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
-        self.latest = self.latest.filter(|latest| rank(latest) > rank(event)).or(Some(event));
+        self.last_at = self.last_at.max(Some(at));
         if !event.actor.is_empty() {
             let latest = self.actors.entry(&event.actor).or_insert(at);
             *latest = at.max(*latest);
         }
     }
 
-    fn group(self) -> Option<Group> {
-        let latest = self.latest?;
+    fn group(mut self, shown: Shown<'_>) -> Option<Group> {
+        self.events.sort_unstable_by(|one, other| rank(other).cmp(&rank(one)));
+        let (first, latest) = (*self.events.last()?, *self.events.first()?);
         let actor_count = self.actors.len() as u64;
         let mut actors: Vec<_> = self.actors.into_iter().map(|(actor, at)| (Reverse(at), actor)).collect();
         actors.sort_unstable();
         Some(Group {
             category: latest.category.clone(),
+            section: shown.section(&latest.category),
             entity_type: latest.entity_type.clone(),
             entity_id: latest.entity_id.clone(),
-            count: self.count,
+            count: self.events.len() as u64,
             counts: self.counts.capped(),
-            first_at: Timestamp::from_millisecond(self.first_at?).ok()?,
+            first_at: milliseconds(first.occurred_at),
             last_at: milliseconds(latest.occurred_at),
-            actor: latest.actor.clone(),
-            payload: latest.payload.clone(),
             actor_count,
             actors: actors.into_iter().take(ACTORS).map(|(_, actor)| actor.to_owned()).collect(),
+            latest: items(self.events.into_iter().take(RECENT_EVENTS as usize).map(item), shown.items),
         })
     }
+}
+
+fn item(event: &Event) -> Item {
+    let Event { occurred_at, actor, payload, .. } = event;
+    Item { count: 1, at: milliseconds(*occurred_at), actor: actor.clone(), payload: payload.clone() }
 }
 
 /// Sums of counts by name.

@@ -1,14 +1,20 @@
 //! Events that are excluded from messages: retracted ones, and those of a category that the recipient turned off.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{AttemptEnd, Claim, Contents, DigestState},
+    records::{AttemptEnd, Claim, ClaimLimits, Claimed, Contents, DigestState, Shown},
+    settings::{CategorySettings, leaves_out},
     step::Outcome,
 };
 use uuid::Uuid;
 
-use super::{Bench, at, event, events, key, window, window_of};
+use super::{Bench, at, event, events, key, shown, window, window_of};
 
 fn on(id: &str, entity_id: &str, seconds: i64) -> Event {
     Event { entity_id: entity_id.into(), occurred_at: at(seconds), ..event(id) }
@@ -101,6 +107,43 @@ pub async fn a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_rea
     assert_eq!(bench.claim(&window(1), &[of("b", "share"), of("e", "share")], at(3)).await.items, 1);
 }
 
+/// Likes that are older than 10 seconds, or fewer than 3, do not count.
+fn of_likes() -> BTreeMap<String, CategorySettings> {
+    let (min_count, max_age) = (Some(3), Some(Duration::from_secs(10)));
+    [("like".to_owned(), CategorySettings { min_count, max_age, ..CategorySettings::default() })].into()
+}
+
+pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason(bench: &Bench) {
+    let like = |id: &str, seconds| Event { occurred_at: at(seconds), ..of(id, "like") };
+    let urgent = |id: &str, seconds| Event { urgent: true, ..like(id, seconds) };
+    let categories = of_likes();
+    // The claim is at 20 seconds: number of the window, its events, those that it keeps, too old, too few.
+    for (n, events, kept, old, few) in [
+        (0, vec![event("0"), like("0a", 9), like("0b", 10), like("0c", 20), like("0d", 20)], 4, 1, 0),
+        (1, vec![event("1"), like("1a", 9), like("1b", 10), like("1c", 20)], 1, 1, 2),
+        (2, vec![like("2a", 20), like("2b", 20)], 0, 0, 2),
+        (3, vec![like("3a", 20), urgent("3b", 0)], 2, 0, 0),
+        (4, vec![event("4")], 1, 0, 0),
+    ] {
+        assert_eq!(leaves_out(&categories, &events, at(20)), old + few > 0 || n == 3, "window {n}");
+        let limits = ClaimLimits { cap: None, off: &BTreeSet::new(), categories: &categories, planned: None };
+        let claimed = bench.store.claim(&window(n), &events, &limits, at(20)).await.unwrap();
+        let Claimed::Claim(claim) = claimed else { panic!("{claimed:?}") };
+        assert_eq!((claim.items, claim.aside, claim.taken), (kept, old + few, events.len() as u64), "window {n}");
+        if old > 0 {
+            let why = "older than the max_age of their category";
+            assert_eq!(beside(bench, n, "too old").await, (old, Outcome::Skipped, why.into()));
+        }
+        if few > 0 {
+            let why = "fewer than the min_count of their category";
+            assert_eq!(beside(bench, n, "too few").await, (few, Outcome::Skipped, why.into()));
+        }
+    }
+    let shown = Shown { categories: &categories, ..shown(50) };
+    let events = [event("5"), like("5a", window(5).due_at.as_second() - at(0).as_second())];
+    assert_eq!(bench.store.preview(&window(5), &events, &[].into(), shown).await.unwrap().items, 1);
+}
+
 pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {
     let claim = bench.claim_on(&window(0), &events(&["a", "b"]), None, &["comment"], at(2)).await;
     assert_eq!(claim, Ok(Claim { items: 0, groups: 0, taken: 2, aside: 2 }));
@@ -117,13 +160,13 @@ pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: 
     let tables = "SELECT CAST((SELECT COUNT(*) FROM digests) AS TEXT) || '/' || (SELECT COUNT(*) FROM events) || '/' ||
                   (SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL) || '/' || (SELECT COUNT(*) FROM audit)";
     let before = bench.value(tables).await;
-    let preview = bench.store.preview(&window(1), &arriving, &off, 50).await.unwrap();
+    let preview = bench.store.preview(&window(1), &arriving, &off, shown(50)).await.unwrap();
     assert_eq!((preview.items, preview.groups), (4, 1));
     assert_eq!(bench.value(tables).await, before);
     assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, DigestState::Open);
     bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();
-    let contents = bench.store.contents(&window(1), 50).await.unwrap();
+    let contents = bench.store.contents(&window(1), shown(50)).await.unwrap();
     assert_eq!(Contents { claimed_at: None, ..contents }, preview);
-    let never_opened = bench.store.preview(&window(7), &[event("x")], &off, 50).await.unwrap();
+    let never_opened = bench.store.preview(&window(7), &[event("x")], &off, shown(50)).await.unwrap();
     assert_eq!((never_opened.items, bench.store.digest(window(7).digest_id).await.unwrap()), (1, None));
 }

@@ -1,5 +1,7 @@
 //! The store of a case, and the steps that many cases begin with.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use tidings_model::{
     Event,
@@ -9,7 +11,7 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::samples::{at, events, key, message, window};
+use super::samples::{at, events, key, message, shown, window};
 use crate::{Postgres, Sqlite, Store};
 
 /// A store of its own for one case, and a way to look behind it.
@@ -114,7 +116,8 @@ impl Bench {
         now: Timestamp,
     ) -> Result<Claim, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
-        match self.store.claim(window, events, &ClaimLimits { cap, off: &off, planned: None }, now).await.unwrap() {
+        let limits = ClaimLimits { cap, off: &off, categories: &BTreeMap::new(), planned: None };
+        match self.store.claim(window, events, &limits, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
             Claimed::Capped { until } => Err(until),
         }
@@ -170,7 +173,7 @@ impl Bench {
     }
 
     pub async fn items(&self, window: &Window) -> u64 {
-        self.store.contents(window, 50).await.unwrap().items
+        self.store.contents(window, shown(50)).await.unwrap().items
     }
 }
 

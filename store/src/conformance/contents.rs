@@ -1,13 +1,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tidings_model::{Event, records::Contents};
+use tidings_model::{
+    Event,
+    records::{Contents, Group, Item, Shown},
+    rules::contents::RECENT_EVENTS,
+    settings::CategorySettings,
+};
 
-use super::{Bench, at, event, window};
+use super::{Bench, at, event, shown, window};
 
 async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> Contents {
     bench.claim(&window(0), events, at(1)).await;
-    bench.store.contents(&window(0), max_groups).await.unwrap()
+    bench.store.contents(&window(0), shown(max_groups)).await.unwrap()
 }
 
 /// `id`, `entity_id`, seconds.
@@ -38,6 +43,24 @@ pub async fn lines_rank_by_count_then_latest_then_bytes(bench: &Bench) {
     assert_eq!(ranked, ["two", "late", "", "Z", "a", "a b", "a-b", "z", "ä", "ｚ", "😀"]);
 }
 
+pub async fn lines_of_a_higher_priority_come_first_with_their_section(bench: &Bench) {
+    let of = |id: &str, category: &str| Event { category: category.into(), ..event(id) };
+    let events = [of("1", "share"), of("2", "share"), of("3", "fix \"it\""), of("4", "comment"), of("5", "$.x")];
+    bench.claim(&window(0), &events, at(1)).await;
+    let placed = |section: Option<&str>, priority| CategorySettings {
+        section: section.map(str::to_owned),
+        priority,
+        ..CategorySettings::default()
+    };
+    let categories = [("comment", None, 0), ("fix \"it\"", Some("Code"), 2), ("$.x", Some("Money"), 1)];
+    let categories =
+        categories.map(|(name, section, priority)| (name.to_owned(), placed(section, priority))).into_iter().collect();
+    let lines = bench.store.contents(&window(0), Shown { categories: &categories, ..shown(3) }).await.unwrap().lines;
+    let lines: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
+    let expected = [("fix \"it\"", Some("Code")), ("$.x", Some("Money")), ("share", None)];
+    assert_eq!(lines, expected.map(|(category, section)| (category.to_owned(), section.map(str::to_owned))));
+}
+
 pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {
     let by = |id: &str, actor: &str, seconds| Event { actor: actor.into(), ..on(id, "d1", seconds) };
     let events = [
@@ -52,15 +75,52 @@ pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {
     let contents = contents(bench, &events, 50).await;
     let line = &contents.lines[0];
     assert_eq!((contents.lines.len(), line.count, line.first_at, line.last_at), (1, 7, at(1), at(8)));
-    assert_eq!((line.actor.as_str(), &line.payload["title"]), ("", &json!("e")));
+    assert_eq!((line.latest[0].actor.as_str(), &line.latest[0].payload["title"]), ("", &json!("e")));
     assert_eq!((line.actor_count, line.actors.as_slice()), (4, ["Ann", "Bo", "Änn"].map(String::from).as_slice()));
     let tie = bench_line(bench, &[by("x", "Ann", 7), by("y", "Bo", 7)]).await;
-    assert_eq!((tie.actor.as_str(), &tie.payload["title"]), ("Bo", &json!("y")));
+    assert_eq!((tie.latest[0].actor.as_str(), &tie.latest[0].payload["title"]), ("Bo", &json!("y")));
 }
 
-async fn bench_line(bench: &Bench, events: &[Event]) -> tidings_model::records::Group {
+async fn bench_line(bench: &Bench, events: &[Event]) -> Group {
     bench.claim(&window(1), events, at(1)).await;
-    bench.store.contents(&window(1), 1).await.unwrap().lines.remove(0)
+    bench.store.contents(&window(1), shown(1)).await.unwrap().lines.remove(0)
+}
+
+pub async fn a_line_shows_its_latest_events_and_folds_those_that_say_the_same(bench: &Bench) {
+    let says = |id: &str, actor: &str, title: serde_json::Value, seconds| {
+        let mut event = Event { actor: actor.into(), ..on(id, "d1", seconds) };
+        event.payload.insert("title".into(), title);
+        event
+    };
+    let events = [
+        says("a", "Ann", json!("Fix \0"), 1),
+        says("b", "Bo", json!("Fix \0"), 2),
+        says("c", "Ann", json!("Fix \0"), 3),
+        says("d", "Ann", json!("Test"), 3),
+        says("e", "Ann", json!(7), 0),
+        says("f", "Ann", json!(null), -1),
+    ];
+    let three = bench_line(bench, &events).await.latest;
+    let all = Shown { items: 9, ..shown(1) };
+    let all = bench.store.contents(&window(1), all).await.unwrap().lines.remove(0).latest;
+    let told = |item: &Item| (item.count, item.at, item.actor.clone(), item.payload["title"].clone());
+    let told: Vec<_> = all.iter().map(told).collect();
+    let expected = [
+        (1, at(3), "Ann", json!("Test")),
+        (2, at(3), "Ann", json!("Fix \0")),
+        (1, at(2), "Bo", json!("Fix \0")),
+        (2, at(0), "Ann", json!(7)),
+    ];
+    assert_eq!(told, expected.map(|(count, at, actor, title)| (count, at, actor.to_owned(), title)));
+    assert_eq!(three, all[..3]);
+}
+
+pub async fn an_item_folds_no_more_than_the_recent_events(bench: &Bench) {
+    let events: Vec<_> = (0..i64::from(RECENT_EVENTS) + 5).map(|n| on(&format!("e{n}"), "d1", n)).collect();
+    let same = events.into_iter().map(|event| Event { payload: [].into_iter().collect(), ..event });
+    let line = bench_line(bench, &same.collect::<Vec<_>>()).await;
+    assert_eq!((line.count, line.latest.len()), (25, 1));
+    assert_eq!((line.latest[0].count, line.latest[0].at), (RECENT_EVENTS.into(), at(24)));
 }
 
 pub async fn totals_cover_what_the_lines_leave_out(bench: &Bench) {
@@ -77,7 +137,7 @@ pub async fn totals_cover_what_the_lines_leave_out(bench: &Bench) {
     };
     assert_eq!(contents.lines[0].counts, counts(&[("critical", 5), ("ü\"\\", -1)]));
     assert_eq!(contents.counts, counts(&[("critical", 10), ("warning", 1), ("ü\"\\", -1)]));
-    let none = bench.store.contents(&window(0), 0).await.unwrap();
+    let none = bench.store.contents(&window(0), shown(0)).await.unwrap();
     assert_eq!((none.items, none.groups, none.lines.len()), (4, 3, 0));
 }
 
@@ -108,21 +168,25 @@ pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
     });
     let serde_json::Value::Object(payload) = payload else { unreachable!() };
     let event = Event { payload: payload.clone(), ..event("e1") };
-    assert_eq!(contents(bench, &[event], 50).await.lines[0].payload, payload);
+    assert_eq!(contents(bench, &[event], 50).await.lines[0].latest[0].payload, payload);
 }
 
 pub async fn an_empty_digest_has_no_lines(bench: &Bench) {
     let empty = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
-    assert_eq!(bench.store.contents(&window(0), 50).await.unwrap(), empty);
+    assert_eq!(bench.store.contents(&window(0), shown(50)).await.unwrap(), empty);
     assert_eq!(contents(bench, &[], 50).await, Contents { claimed_at: Some(at(1)), ..empty });
 }
 
 pub async fn the_window_of_an_email_ends_with_its_first_claim(bench: &Bench) {
     let events = [event("a")];
-    let opened = bench.store.preview(&window(0), &events, &[].into(), 50).await.unwrap();
+    let opened = bench.store.preview(&window(0), &events, &[].into(), shown(50)).await.unwrap();
     assert_eq!(opened.claimed_at, None);
     for claimed in [7, 9] {
         bench.claim(&window(0), &events, at(claimed)).await;
-        assert_eq!(bench.store.contents(&window(0), 50).await.unwrap().claimed_at, Some(at(7)), "claim at {claimed}");
+        assert_eq!(
+            bench.store.contents(&window(0), shown(50)).await.unwrap().claimed_at,
+            Some(at(7)),
+            "claim at {claimed}"
+        );
     }
 }

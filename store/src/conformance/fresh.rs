@@ -6,8 +6,9 @@ use serde_json::json;
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{DigestState, Message, RenderedClaim},
+    records::{DigestState, Message, RenderedClaim, Shown},
     rules::contents::contents,
+    settings::CategorySettings,
     step::{Outcome, Planned, Window},
 };
 
@@ -79,13 +80,17 @@ fn any_event() -> impl Strategy<Value = Event> {
         prop_oneof![Just(i64::MAX), Just(i64::MIN), -3..3_i64],
         0..3,
     );
-    let about =
+    let random =
         (word(&["comment", "share", "Share"]), word(&["", "doc", "ä"]), word(&["", "z", "Z", "😀", "a-b", "a b"]));
+    // One group has more events than its items are made from.
+    let about = prop_oneof![random, (word(&["share"]), word(&["doc"]), word(&["z"]))];
+    let title = proptest::sample::select(vec![json!("x"), json!("x "), json!("nul \0"), json!(1), json!(null)]);
     // Microseconds apart: the store keeps milliseconds.
     let at = (-2_000..2_000_i64).prop_map(|micros| at(0) + SignedDuration::from_micros(micros));
-    (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, any::<f64>()).prop_map(
-        |((category, entity_type, entity_id), actor, occurred_at, counts, number)| {
+    (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, (title, any::<f64>())).prop_map(
+        |((category, entity_type, entity_id), actor, occurred_at, counts, (title, number))| {
             let mut event = Event { category, entity_type, entity_id, actor, occurred_at, counts, ..event("") };
+            event.payload.insert("title".into(), title);
             event.payload.insert("nested".into(), json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"}));
             event
         },
@@ -95,13 +100,17 @@ fn any_event() -> impl Strategy<Value = Event> {
 pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
     let mut runner = TestRunner::deterministic();
     for n in 0..60 {
-        let (most, tree) = (n % 7, vec(any_event(), 1..40).new_tree(&mut runner).unwrap());
+        let (most, tree) = (n % 7, vec(any_event(), 1..80).new_tree(&mut runner).unwrap());
         let mut events = tree.current();
         for (i, event) in events.iter_mut().enumerate() {
-            event.event_id = format!("{n}-{}", (i * 7) % 40);
+            event.event_id = format!("{n}-{}", (i * 7) % 80);
         }
         let (window, now) = (window(i64::from(n)), at(7) + SignedDuration::from_nanos(1_999_999));
         bench.claim(&window, &events, now).await;
-        assert_eq!(contents(&events, now, most), bench.store.contents(&window, most).await.unwrap(), "{events:?}");
+        let placed =
+            CategorySettings { section: Some("Shared".into()), priority: n % 3, ..CategorySettings::default() };
+        let categories = [("share".into(), placed)].into();
+        let shown = Shown { groups: most, items: 1 + n % 5, categories: &categories };
+        assert_eq!(contents(&events, now, shown), bench.store.contents(&window, shown).await.unwrap(), "{events:?}");
     }
 }

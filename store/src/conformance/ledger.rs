@@ -1,4 +1,8 @@
-use std::{any::Any, collections::BTreeSet, time::Duration};
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use tidings_model::{
@@ -9,7 +13,7 @@ use tidings_model::{
 };
 use tokio::time::timeout;
 
-use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
+use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, shown, window, window_of};
 use crate::Error;
 
 async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
@@ -37,7 +41,7 @@ pub async fn an_event_is_written_once_and_the_first_wins(bench: &Bench) {
     bench.store.stash(&mine, &[event("e1"), second.clone()], None, at(1)).await.unwrap();
     bench.store.stash(&mine, &[second.clone()], None, at(2)).await.unwrap();
     bench.store.stash(&window(1), &[second], Some(mine.digest_id), at(3)).await.unwrap();
-    let contents = bench.store.contents(&mine, 50).await.unwrap();
+    let contents = bench.store.contents(&mine, shown(50)).await.unwrap();
     assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "comment"));
     assert_eq!(bench.items(&window(1)).await, 0);
     let elsewhere = window_of(&key("bo"), 0);
@@ -98,12 +102,12 @@ pub async fn an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one(ben
 
 pub async fn nothing_is_written_under_a_message(bench: &Bench) {
     let window = bench.rendered(0).await;
-    let before = bench.store.contents(&window, 50).await.unwrap();
+    let before = bench.store.contents(&window, shown(50)).await.unwrap();
     bench.store.stash(&window, &events(&["late"]), None, at(3)).await.unwrap();
     assert_eq!(bench.claim(&window, &events(&["later"]), at(3)).await.items, 2);
     close(bench, &window, &["latest"], Outcome::Dropped, false).await;
     bench.store.stash(&window, &events(&["late"]), None, at(4)).await.unwrap();
-    assert_eq!(bench.store.contents(&window, 50).await.unwrap(), before);
+    assert_eq!(bench.store.contents(&window, shown(50)).await.unwrap(), before);
     assert!(known(bench, &window.key, &["late", "later", "latest"]).await.is_empty());
 }
 
@@ -247,7 +251,7 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         }
     };
     let (events, off) = (events(&["a"]), BTreeSet::new());
-    let terms = ClaimLimits { cap: None, off: &off, planned: None };
+    let terms = ClaimLimits { cap: None, off: &off, categories: &BTreeMap::new(), planned: None };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");

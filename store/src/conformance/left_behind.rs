@@ -1,12 +1,12 @@
 //! Orphaned digests: the run that claimed them was terminated, and its call came through later.
 
 use tidings_model::{
-    records::{Actor, AttemptStart, Closing, retracted},
+    records::{Actor, AttemptStart, Closing, Exclusion},
     step::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 
-use super::{Bench, at, closed, events, key, message, window_of};
+use super::{Bench, at, closed, events, key, message, shown, window_of};
 
 fn window(n: i64) -> Window {
     window_of(&key("ann"), n)
@@ -61,7 +61,7 @@ pub async fn a_page_takes_it_over_unless_it_is_on_its_way(bench: &Bench) {
 
 pub async fn a_preview_leaves_it_alone_because_it_may_be_on_its_way(bench: &Bench) {
     left_behind(bench, window(0)).await;
-    let preview = bench.store.preview(&window(1), &events(&["a", "new"]), &[].into(), 50).await.unwrap();
+    let preview = bench.store.preview(&window(1), &events(&["a", "new"]), &[].into(), shown(50)).await.unwrap();
     assert_eq!(preview.items, 1);
 }
 
@@ -83,7 +83,7 @@ pub async fn a_drop_takes_it_over(bench: &Bench) {
 
 async fn take_back(bench: &Bench, ids: &[&str], delivering: Option<Uuid>) -> u64 {
     let (window, events, closed) = (window(1), events(ids), closed(Outcome::Skipped));
-    let window = Window { digest_id: retracted(&window), ..window };
+    let window = Window { digest_id: Exclusion::Retracted.digest_id(&window), ..window };
     let closing = Closing {
         window: &window,
         events: &events,

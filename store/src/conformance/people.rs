@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidings_model::{
@@ -137,7 +137,8 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
     };
     let sent = window_of(key, 1);
     let planned = Planned { why: format!("retimed: plan {mark}"), ..Planned::default() };
-    let limits = ClaimLimits { cap: None, off: &BTreeSet::new(), planned: Some(&planned) };
+    let (off, categories) = (BTreeSet::new(), BTreeMap::new());
+    let limits = ClaimLimits { cap: None, off: &off, categories: &categories, planned: Some(&planned) };
     bench.store.claim(&sent, &told(&["e1", "e2"]), &limits, at(1)).await.unwrap();
     bench.store.put_message(&addressed(message(&sent, "")), None).await.unwrap();
     let (number, _) = bench.begin(&sent).await;

@@ -1,6 +1,10 @@
 //! Retention: rows past their age leave the store, into the archive if there is one, and no other row does.
 
-use std::{collections::BTreeSet, fs, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -127,7 +131,7 @@ pub async fn the_plan_and_the_number_of_events_outlast_the_events(bench: &Bench)
     let (first, second) = (planned("daily 09:00 -> nine; then quiet -> ten"), planned("daily 09:00 -> another day"));
     let off = BTreeSet::new();
     for plan in [&first, &second] {
-        let limits = ClaimLimits { cap: None, off: &off, planned: Some(plan) };
+        let limits = ClaimLimits { cap: None, off: &off, categories: &BTreeMap::new(), planned: Some(plan) };
         bench.store.claim(&window(0), &events(&["a", "b"]), &limits, at(1)).await.unwrap();
     }
     over(bench, &window(0), &[], Outcome::Sent).await;

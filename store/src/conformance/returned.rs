@@ -10,7 +10,7 @@ use tidings_model::{
     step::{Ending, Outcome, Returned, Window},
 };
 
-use super::{Bench, at, closed, ends, events, key, message, window, window_of};
+use super::{Bench, at, closed, ends, events, key, message, shown, window, window_of};
 
 /// Claims the window with these events, and lets its last attempt fail.
 async fn fail(bench: &Bench, window: &Window, ids: &[&str]) {
@@ -61,7 +61,7 @@ pub async fn a_returned_event_reads_as_it_was_recorded(bench: &Bench) {
 
 pub async fn a_claim_takes_returned_events_without_any_of_its_own(bench: &Bench) {
     fail(bench, &window(0), &["a", "b"]).await;
-    let preview = bench.store.preview(&window(1), &[], &[].into(), 50).await.unwrap();
+    let preview = bench.store.preview(&window(1), &[], &[].into(), shown(50)).await.unwrap();
     assert_eq!((preview.items, bench.items(&window(0)).await), (2, 2), "a preview leaves them where they are");
     for _ in 0..2 {
         let claim = bench.claim(&window(1), &[], at(400)).await;

@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select, strategy::ValueTree, test_runner::Tes
 use serde_json::{Map, Value};
 use tidings_model::Event;
 
-use super::{Bench, at, window_of};
+use super::{Bench, at, shown, window_of};
 
 const CASES: u32 = 60;
 
@@ -40,7 +40,7 @@ async fn both_stores_rank_and_sum_alike() {
             let mut told = Vec::new();
             for bench in [&sqlite, postgres] {
                 let claim = bench.claim(&window, &events, at(1)).await;
-                told.push((claim, bench.store.contents(&window, 7).await.unwrap()));
+                told.push((claim, bench.store.contents(&window, shown(7)).await.unwrap()));
             }
             assert_eq!(told[0], told[1], "{events:#?}");
         }

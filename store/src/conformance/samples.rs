@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use tidings_model::{
     Event, Key,
     attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
-    settings::StreamName,
+    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient, Shown},
+    settings::{CategorySettings, StreamName},
     step::{Closed, Outcome, Window},
 };
 
@@ -51,6 +51,12 @@ pub fn event(id: &str) -> Event {
 
 pub fn events(ids: &[&str]) -> Vec<Event> {
     ids.iter().map(|id| event(id)).collect()
+}
+
+/// This number of groups without sections, with three items each.
+pub const fn shown(groups: u32) -> Shown<'static> {
+    static NONE: BTreeMap<String, CategorySettings> = BTreeMap::new();
+    Shown { groups, items: 3, categories: &NONE }
 }
 
 pub fn closed(outcome: Outcome) -> Closed {

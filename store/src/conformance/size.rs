@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use tidings_model::Event;
 
-use super::{Bench, at, event, window};
+use super::{Bench, at, event, shown, window};
 
 const EVENTS: usize = 100_000;
 const PAGE: usize = 500;
@@ -26,13 +26,14 @@ pub async fn a_hundred_thousand_events_make_fifty_lines(bench: &Bench) {
     let stashed = Instant::now();
     let claim = bench.claim(&window(0), &page(EVENTS - PAGE), at(2)).await;
     let claimed = Instant::now();
-    let contents = bench.store.contents(&window(0), 50).await.unwrap();
+    let contents = bench.store.contents(&window(0), shown(50)).await.unwrap();
     println!("stash {:?}, claim {:?}, contents {:?}", stashed - began, claimed - stashed, claimed.elapsed());
     assert_eq!((claim.items, claim.groups), (100_000, 300));
     assert_eq!((contents.items, contents.groups, contents.lines.len()), (100_000, 300, 50));
     assert_eq!(contents.counts["critical"], 100_000);
     // A hundred entities have an event more; among equals the latest is first.
     let first = &contents.lines[0];
-    assert_eq!((first.count, first.entity_id.as_str(), first.payload["title"].as_str()), (334, "d99", Some("e99999")));
+    let title = first.latest[0].payload["title"].as_str();
+    assert_eq!((first.count, first.entity_id.as_str(), title), (334, "d99", Some("e99999")));
     assert_eq!((first.actor_count, first.counts["critical"], first.actors.len()), (7, 334, 3));
 }

@@ -3,7 +3,7 @@
 use super::columns::{Column, row};
 use super::dialect::{Dialect, Variants};
 use super::directory::{FactsRow, facts};
-use super::exclusion::{COUNT_EXCLUDED, opted_out};
+use super::exclusion::{COUNT_EXCLUDED, Unwanted};
 use super::{Sql, no_nul, number, within_timeout};
 use crate::{Claims, Error, Result};
 use async_trait::async_trait;
@@ -11,7 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::{FromRow as _, query, query_as};
 use std::collections::BTreeSet;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::records::{Claim, ClaimLimits, Claimed, Contents, DigestState, Facts, RenderedClaim, retracted};
+use tidings_model::records::{
+    Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown,
+};
 use tidings_model::settings::Cap;
 use tidings_model::step::{Planned, Window};
 use tidings_model::{Event, Key};
@@ -109,7 +111,8 @@ impl<D: Dialect> Claims for Sql<D> {
             let mut tx = self.write().await?;
             let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
-            Self::exclude_unwanted(&mut tx, window, &digest, limits.off, now).await?;
+            let unwanted = Unwanted { off: limits.off, categories: limits.categories };
+            Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
             let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
             if digest.state == DigestState::Open {
                 if let Some(cap) = limits.cap.filter(|_| items > 0)
@@ -120,8 +123,10 @@ impl<D: Dialect> Claims for Sql<D> {
                 let claim = query(CLAIM_DIGEST).bind(window.digest_id.to_string()).bind(now.as_millisecond());
                 claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
             }
-            let aside = query_as(COUNT_EXCLUDED).bind(retracted(window).to_string());
-            let (aside,): (i64,) = aside.bind(opted_out(window).to_string()).fetch_one(&mut *tx).await?;
+            let aside = Exclusion::ALL.iter().fold(query_as(COUNT_EXCLUDED), |statement, reason| {
+                statement.bind(reason.digest_id(window).to_string())
+            });
+            let (aside,): (i64,) = aside.fetch_one(&mut *tx).await?;
             tx.commit().await?;
             Ok(Claimed::Claim(Claim { items, groups, taken: digest.taken, aside: number(aside)? }))
         })
@@ -145,14 +150,15 @@ impl<D: Dialect> Claims for Sql<D> {
         window: &Window,
         events: &[Event],
         off: &BTreeSet<String>,
-        max_groups: u32,
+        shown: Shown<'_>,
     ) -> Result<Contents> {
         within_timeout(async {
             let mut tx = self.write().await?;
             // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
             let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
-            Self::exclude_unwanted(&mut tx, window, &digest, off, window.due_at).await?;
-            let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;
+            let unwanted = Unwanted { off, categories: shown.categories };
+            Self::exclude_unwanted(&mut tx, window, &digest, unwanted, window.due_at).await?;
+            let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
             tx.rollback().await?;
             Ok(contents)
         })
@@ -160,10 +166,10 @@ impl<D: Dialect> Claims for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
-    async fn contents(&self, window: &Window, max_groups: u32) -> Result<Contents> {
+    async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents> {
         within_timeout(async {
             let mut tx = self.read().await?;
-            let contents = Self::contents_of(&mut tx, window.digest_id, max_groups).await?;
+            let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
             tx.commit().await?;
             Ok(contents)
         })

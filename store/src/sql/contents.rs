@@ -2,19 +2,21 @@
 
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
-use super::{Sql, number};
+use super::{Sql, json, number};
 use crate::Result;
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use sqlx::query_as;
 use std::collections::BTreeMap;
-use tidings_model::records::{Contents, Group};
+use tidings_model::records::{Contents, Group, Item, Shown};
+use tidings_model::rules::contents::{RECENT_EVENTS, items};
 use uuid::Uuid;
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
 /// which cannot overflow, and then cut to what an i64 holds.
 macro_rules! sqlite_sums {
-    ($events:literal) => {
+    ($events:expr) => {
         concat!(
             "(SELECT json_group_object(name, CASE WHEN high > 2147483647 THEN 9223372036854775807
                                                   WHEN high < -2147483648 THEN -9223372036854775807 - 1
@@ -30,7 +32,7 @@ macro_rules! sqlite_sums {
 
 /// Cut to what an i64 holds: a sum that cannot be read would fail its digest for ever.
 macro_rules! postgres_sums {
-    ($events:literal) => {
+    ($events:expr) => {
         concat!(
             "(SELECT COALESCE(json_object_agg(name, total), '{}')::text
               FROM (SELECT c.key AS name,
@@ -62,54 +64,79 @@ pub const TOTALS: Variants = Variants {
 
 pub const ITEMS_AND_GROUPS: &str = items_and_groups!();
 
-/// `$1` digest, `$2` limit. Answers with the columns of a line, ranked.
+/// The events of the line `l` of the digest `$1`.
+macro_rules! of_line {
+    () => {
+        "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
+    };
+}
+
+/// The first `$2` lines of the digest `$1`, ranked. The argument is the priority of a category, if the category has one.
+macro_rules! ranked_lines {
+    ($priority:literal) => {
+        concat!(
+            "
+    SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,
+           MAX(occurred_at) AS last_at, COALESCE((",
+            $priority,
+            "), 0) AS priority
+    FROM events WHERE digest_id = $1
+    GROUP BY category, entity_type, entity_id
+    ORDER BY priority DESC, items DESC, last_at DESC, category, entity_type, entity_id LIMIT $2"
+        )
+    };
+}
+
+/// The latest `$3` events of a line, the latest first.
+macro_rules! recent_events {
+    () => {
+        concat!(
+            "SELECT e.event_id, e.occurred_at, e.actor, e.payload FROM events e WHERE ",
+            of_line!(),
+            " ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT $3"
+        )
+    };
+}
+
+/// `$1` digest, `$2` limit, `$3` recent events of a line, `$4` JSON object of priorities by category. Answers with the columns of a line, ranked.
 pub const LINES: Variants = Variants {
-sqlite: concat!(
-        "WITH lines AS (
-    SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,
-           MAX(occurred_at) AS last_at
-    FROM events WHERE digest_id = $1
-    GROUP BY category, entity_type, entity_id
-    ORDER BY items DESC, last_at DESC, category, entity_type, entity_id LIMIT $2)
+    sqlite: concat!(
+        "WITH lines AS (",
+        ranked_lines!("SELECT p.value FROM json_each($4) p WHERE p.key = events.category"),
+        ")
 SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, ",
-        sqlite_sums!(
-            "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
-        ),
-        " AS counts, latest.actor, latest.payload,
-       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)) AS actor_count,
-       (SELECT json_group_array(actor) FROM (SELECT e.actor FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-        GROUP BY e.actor ORDER BY MAX(e.occurred_at) DESC, e.actor LIMIT 3)) AS actors
-FROM lines l JOIN events latest ON latest.rowid = (
-    SELECT e.rowid FROM events e
-    WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-    ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT 1)
-ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
+        sqlite_sums!(of_line!()),
+        " AS counts,
+       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND ",
+        of_line!(),
+        ") AS actor_count,
+       (SELECT json_group_array(actor) FROM (SELECT e.actor FROM events e WHERE e.actor <> '' AND ",
+        of_line!(),
+        " GROUP BY e.actor ORDER BY MAX(e.occurred_at) DESC, e.actor LIMIT 3)) AS actors,
+       (SELECT json_group_array(json_object('at', occurred_at, 'actor', actor, 'payload', json(payload))) FROM (",
+        recent_events!(),
+        ")) AS recent
+FROM lines l ORDER BY l.priority DESC, l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
     ),
-postgres: concat!(
-        "WITH lines AS MATERIALIZED (
-    SELECT category, entity_type, entity_id, COUNT(*) AS items, MIN(occurred_at) AS first_at,
-           MAX(occurred_at) AS last_at
-    FROM events WHERE digest_id = $1
-    GROUP BY category, entity_type, entity_id
-    ORDER BY items DESC, last_at DESC, category, entity_type, entity_id LIMIT $2)
+    postgres: concat!(
+        "WITH lines AS MATERIALIZED (",
+        ranked_lines!("SELECT p.value::bigint FROM jsonb_each_text($4::jsonb) p WHERE p.key = events.category"),
+        ")
 SELECT l.category, l.entity_type, l.entity_id, l.items, l.first_at, l.last_at, ",
-        postgres_sums!(
-            "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
-        ),
-        " AS counts, latest.actor, latest.payload::text AS payload,
-       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)) AS actor_count,
+        postgres_sums!(of_line!()),
+        " AS counts,
+       (SELECT COUNT(DISTINCT e.actor) FROM events e WHERE e.actor <> '' AND ",
+        of_line!(),
+        ") AS actor_count,
        (SELECT COALESCE(json_agg(actor ORDER BY last_at DESC, actor), '[]')::text
-        FROM (SELECT e.actor, MAX(e.occurred_at) AS last_at FROM events e WHERE e.actor <> '' AND
-        (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-        GROUP BY e.actor ORDER BY last_at DESC, e.actor LIMIT 3) actors) AS actors
-FROM lines l CROSS JOIN LATERAL (
-    SELECT e.actor, e.payload FROM events e
-    WHERE (e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)
-    ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT 1) latest
-ORDER BY l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
+        FROM (SELECT e.actor, MAX(e.occurred_at) AS last_at FROM events e WHERE e.actor <> '' AND ",
+        of_line!(),
+        " GROUP BY e.actor ORDER BY last_at DESC, e.actor LIMIT 3) actors) AS actors,
+       (SELECT json_agg(json_build_object('at', occurred_at, 'actor', actor, 'payload', payload)
+                        ORDER BY occurred_at DESC, event_id DESC)::text FROM (",
+        recent_events!(),
+        ") recent) AS recent
+FROM lines l ORDER BY l.priority DESC, l.items DESC, l.last_at DESC, l.category, l.entity_type, l.entity_id"
     ),
 };
 
@@ -118,14 +145,16 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn contents_of(
         connection: &mut D::Connection,
         digest_id: Uuid,
-        max_groups: u32,
+        shown: Shown<'_>,
     ) -> Result<Contents> {
         let id = digest_id.to_string();
         let totals = query_as(D::pick(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
         let TotalsRow { items, groups, counts: Json(counts), claimed_at } = totals;
-        let lines = query_as(D::pick(LINES)).bind(id).bind(i64::from(max_groups));
-        let lines: Vec<LineRow> = lines.fetch_all(connection).await?;
-        Ok(Contents { claimed_at, items, groups, counts, lines: lines.into_iter().map(Group::from).collect() })
+        let priorities: BTreeMap<_, _> = shown.categories.keys().map(|name| (name, shown.priority(name))).collect();
+        let lines = query_as(D::pick(LINES)).bind(id).bind(i64::from(shown.groups)).bind(i64::from(RECENT_EVENTS));
+        let lines: Vec<LineRow> = lines.bind(json(&priorities)?).fetch_all(connection).await?;
+        let lines = lines.into_iter().map(|row| row.group(shown)).collect();
+        Ok(Contents { claimed_at, items, groups, counts, lines })
     }
 
     pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
@@ -146,7 +175,7 @@ pub struct TotalsRow {
 }
 
 row! {
-/// Columns of [`Dialect::LINES`](super::Dialect::LINES).
+/// Columns of [`LINES`].
 pub struct LineRow {
     category: String,
     entity_type: String,
@@ -155,27 +184,37 @@ pub struct LineRow {
     first_at: Timestamp,
     last_at: Timestamp,
     counts: Json<BTreeMap<String, i64>>,
-    actor: String,
-    payload: Json<Map<String, Value>>,
     actor_count: u64,
     actors: Json<Vec<String>>,
+    recent: Json<Vec<RecentEvent>>,
 }
 }
 
-impl From<LineRow> for Group {
-    fn from(row: LineRow) -> Self {
-        Self {
-            category: row.category,
-            entity_type: row.entity_type,
-            entity_id: row.entity_id,
-            count: row.items,
-            counts: row.counts.0,
-            first_at: row.first_at,
-            last_at: row.last_at,
-            actor: row.actor,
-            payload: row.payload.0,
-            actor_count: row.actor_count,
-            actors: row.actors.0,
+/// An event in [`LineRow::recent`].
+#[derive(Deserialize)]
+pub struct RecentEvent {
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    at: Timestamp,
+    actor: String,
+    payload: Map<String, Value>,
+}
+
+impl LineRow {
+    fn group(self, shown: Shown<'_>) -> Group {
+        let recent = self.recent.0.into_iter();
+        let recent = recent.map(|RecentEvent { at, actor, payload }| Item { count: 1, at, actor, payload });
+        Group {
+            section: shown.section(&self.category),
+            category: self.category,
+            entity_type: self.entity_type,
+            entity_id: self.entity_id,
+            count: self.items,
+            counts: self.counts.0,
+            first_at: self.first_at,
+            last_at: self.last_at,
+            actor_count: self.actor_count,
+            actors: self.actors.0,
+            latest: items(recent, shown.items),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Events of a window that are in no message: retracted ones, and those of a category that is off.
+//! Events of a window that are in no message: retracted ones, those of a category that is off, and those that are too old or too few.
 
 use super::Sql;
 use super::dialect::Dialect;
@@ -6,10 +6,10 @@ use super::digest::LockedDigest;
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use std::collections::BTreeSet;
-use tidings_model::records::{RETRACTED, retracted};
+use std::collections::{BTreeMap, BTreeSet};
+use tidings_model::records::Exclusion;
+use tidings_model::settings::CategorySettings;
 use tidings_model::step::Window;
-use uuid::Uuid;
 
 /// The events under the digest `$1` that a retract covers.
 macro_rules! covered_by_a_retract {
@@ -43,7 +43,34 @@ pub const ANY_OF_CATEGORY: &str =
 
 pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
 
-pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2)";
+/// Answers with (events, urgent events).
+pub const COUNT_CATEGORY: &str =
+    "SELECT COUNT(*), COUNT(CASE WHEN urgent THEN 1 END) FROM events WHERE digest_id = $1 AND category = $2";
+
+/// The events under the digest `$1` of the category `$2` that occurred before `$3`, unless they are urgent.
+macro_rules! too_old {
+    () => {
+        "digest_id = $1 AND category = $2 AND occurred_at < $3 AND NOT urgent"
+    };
+}
+
+pub const ANY_TOO_OLD: &str =
+    concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", too_old!(), " LIMIT 1) any_of_them");
+
+/// `$4` the digest that they go to.
+pub const MOVE_TOO_OLD: &str = concat!("UPDATE events SET digest_id = $4 WHERE ", too_old!());
+
+/// For each reason a digest.
+pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4)";
+
+/// Events that the recipient or the configuration leaves out.
+#[derive(Clone, Copy)]
+pub struct Unwanted<'a> {
+    /// Categories that the recipient turned off.
+    pub off: &'a BTreeSet<String>,
+    /// Categories whose old or few events do not count.
+    pub categories: &'a BTreeMap<String, CategorySettings>,
+}
 
 impl<D: Dialect> Sql<D> {
     /// Leaves all that belongs to the window's digest, unless that is sealed or over, and nothing that does not.
@@ -51,14 +78,22 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,
-        off: &BTreeSet<String>,
+        Unwanted { off, categories }: Unwanted<'_>,
         now: Timestamp,
     ) -> Result<()> {
         if digest.state.takes_events() {
             Self::take_returned(&mut *connection, window, digest).await?;
             Self::exclude_retracted(&mut *connection, window, now).await?;
             for category in off {
-                Self::exclude_category(&mut *connection, window, category, now).await?;
+                Self::exclude_opted_out(&mut *connection, window, category, now).await?;
+            }
+            for (category, settings) in categories {
+                if let Some(oldest) = settings.oldest(now) {
+                    Self::exclude_too_old(&mut *connection, window, category, oldest, now).await?;
+                }
+                if let Some(least) = settings.min_count {
+                    Self::exclude_too_few(&mut *connection, window, category, least, now).await?;
+                }
             }
         }
         Ok(())
@@ -72,7 +107,7 @@ impl<D: Dialect> Sql<D> {
         let id = window.digest_id.to_string();
         let (any,): (i64,) = query_as(ANY_RETRACTED).bind(id.clone()).fetch_one(&mut *connection).await?;
         if any > 0 {
-            let aside = Self::open_excluded(&mut *connection, window, retracted(window), RETRACTED, now).await?;
+            let aside = Self::open_excluded(&mut *connection, window, Exclusion::Retracted, now).await?;
             query(MOVE_RETRACTED).bind(id).bind(aside).execute(connection).await?;
         }
         Ok(())
@@ -82,16 +117,58 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         window: &Window,
         category: &str,
+        reason: Exclusion,
         now: Timestamp,
     ) -> Result<()> {
-        let id = window.digest_id.to_string();
-        let any = query_as(ANY_OF_CATEGORY).bind(id.clone()).bind(category.to_owned());
+        let aside = Self::open_excluded(&mut *connection, window, reason, now).await?;
+        let statement = query(MOVE_CATEGORY).bind(window.digest_id.to_string()).bind(aside).bind(category.to_owned());
+        statement.execute(connection).await?;
+        Ok(())
+    }
+
+    async fn exclude_opted_out(
+        connection: &mut D::Connection,
+        window: &Window,
+        category: &str,
+        now: Timestamp,
+    ) -> Result<()> {
+        let any = query_as(ANY_OF_CATEGORY).bind(window.digest_id.to_string()).bind(category.to_owned());
         let (any,): (i64,) = any.fetch_one(&mut *connection).await?;
         if any > 0 {
-            let why = "the recipient turned their category off";
-            let aside = Self::open_excluded(&mut *connection, window, opted_out(window), why, now).await?;
-            let statement = query(MOVE_CATEGORY).bind(id).bind(aside).bind(category.to_owned());
+            Self::exclude_category(connection, window, category, Exclusion::OptedOut, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn exclude_too_old(
+        connection: &mut D::Connection,
+        window: &Window,
+        category: &str,
+        oldest: Timestamp,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (id, oldest) = (window.digest_id.to_string(), oldest.as_millisecond());
+        let any = query_as(ANY_TOO_OLD).bind(id.clone()).bind(category.to_owned()).bind(oldest);
+        let (any,): (i64,) = any.fetch_one(&mut *connection).await?;
+        if any > 0 {
+            let aside = Self::open_excluded(&mut *connection, window, Exclusion::TooOld, now).await?;
+            let statement = query(MOVE_TOO_OLD).bind(id).bind(category.to_owned()).bind(oldest).bind(aside);
             statement.execute(connection).await?;
+        }
+        Ok(())
+    }
+
+    async fn exclude_too_few(
+        connection: &mut D::Connection,
+        window: &Window,
+        category: &str,
+        least: u32,
+        now: Timestamp,
+    ) -> Result<()> {
+        let count = query_as(COUNT_CATEGORY).bind(window.digest_id.to_string()).bind(category.to_owned());
+        let (count, urgent): (i64, i64) = count.fetch_one(&mut *connection).await?;
+        if (1..i64::from(least)).contains(&count) && urgent == 0 {
+            Self::exclude_category(connection, window, category, Exclusion::TooFew, now).await?;
         }
         Ok(())
     }
@@ -100,17 +177,12 @@ impl<D: Dialect> Sql<D> {
     async fn open_excluded(
         connection: &mut D::Connection,
         window: &Window,
-        aside: Uuid,
-        why: &str,
+        reason: Exclusion,
         now: Timestamp,
     ) -> Result<String> {
-        let statement = query(OPEN_EXCLUDED).bind(window.digest_id.to_string()).bind(aside.to_string());
-        statement.bind(now.as_millisecond()).bind(why.to_owned()).execute(connection).await?;
-        Ok(aside.to_string())
+        let aside = reason.digest_id(window).to_string();
+        let statement = query(OPEN_EXCLUDED).bind(window.digest_id.to_string()).bind(aside.clone());
+        statement.bind(now.as_millisecond()).bind(reason.why().to_owned()).execute(connection).await?;
+        Ok(aside)
     }
-}
-
-/// The digest of those events of a window whose category the recipient turned off.
-pub fn opted_out(window: &Window) -> Uuid {
-    Uuid::new_v5(&window.digest_id, b"opted out")
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::message::contract::{Retried, RetryInput};
-use tidings_model::records::{Actor, DigestRecord, DigestState, RETRACTED};
+use tidings_model::records::{Actor, DigestRecord, DigestState, Exclusion};
 use tidings_model::step::{Closed, Outcome, ReopenInput, Resumed, Window};
 use tracing::instrument;
 
@@ -84,7 +84,7 @@ impl<D: Dialect> Retries for Sql<D> {
             let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
             if items == 0 {
                 if was_open {
-                    let closed = Closed { outcome: Outcome::Skipped, why: RETRACTED.to_owned() };
+                    let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
                     Self::end(&mut tx, digest_id, &closed, false, now).await?;
                     Self::audit_close(&mut tx, key, digest_id, &closed, Actor::Tidings, now).await?;
                     tx.commit().await?;

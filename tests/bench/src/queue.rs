@@ -16,7 +16,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Contents, Group, Recipient},
+    records::{Contents, Group, Item, Recipient},
     step::Window,
 };
 use tokio::time::Instant;
@@ -149,15 +149,15 @@ fn group(row: &sqlx::postgres::PgRow) -> Result<Group> {
     let (now, actor): (_, String) = (Timestamp::now(), row.try_get("actor")?);
     Ok(Group {
         category: row.try_get("category")?,
+        section: None,
         entity_type: row.try_get("entity_type")?,
         entity_id: row.try_get("entity_id")?,
         count: u64::try_from(row.try_get::<i64, _>("count")?).context("a negative count")?,
         counts: [].into(),
         first_at: now,
         last_at: now,
-        actor: actor.clone(),
-        payload: serde_json::Map::new(),
         actor_count: 1,
-        actors: vec![actor],
+        actors: vec![actor.clone()],
+        latest: vec![Item { count: 1, at: now, actor, payload: serde_json::Map::new() }],
     })
 }

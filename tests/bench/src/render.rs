@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tidings_mail::render::{Input, Links, Renderer, View};
 use tidings_model::{
     Key,
-    records::{Contents, Group, Recipient},
+    records::{Contents, Group, Item, Recipient},
     step::Window,
 };
 use uuid::Uuid;
@@ -38,18 +38,19 @@ const TITLES: &str = "{% for group in digest.groups %}{{ group.title }}\n{% endf
 impl Render {
     pub fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        for groups in [1, 50, 1_000] {
+        for (groups, items) in [(1, 1), (50, 1), (50, 3), (1_000, 1)] {
             for (what, measured) in
                 [("subject", vec![0]), ("HTML", vec![1]), ("text", vec![2]), ("all parts", vec![0, 1, 2])]
             {
                 let (ours, bare) = (template(&measured, None)?, template(&measured, Some(TITLES))?);
-                let mut figure = Figure::new(format!("{groups} groups, {what}"), "µs").against("titles alone");
+                let of = if items > 1 { format!(" of {items} items") } else { String::new() };
+                let mut figure = Figure::new(format!("{groups} groups{of}, {what}"), "µs").against("titles alone");
                 if groups == 50 && measured.len() == PARTS.len() {
-                    figure = figure.target(Target::AtMost(500.0));
+                    figure = figure.target(if items > 1 { Target::Above(400.0) } else { Target::AtMost(500.0) });
                 }
                 for round in 0..rounds.count {
                     rounds.say(round, &figure.what);
-                    let contents = contents(groups);
+                    let contents = contents(groups, items);
                     figure.push_both(self.microseconds(&ours, &contents)?, self.microseconds(&bare, &contents)?);
                 }
                 figures.push(figure);
@@ -110,7 +111,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1_738_566_000 + second)
 }
 
-fn contents(groups: u32) -> Contents {
+/// A digest of these groups, each with its latest items.
+fn contents(groups: u32, items: u32) -> Contents {
     let payload = |n: u32| {
         json!({
             "title": format!("Make step {n} of the migration <safe> to run twice"),
@@ -119,18 +121,22 @@ fn contents(groups: u32) -> Contents {
             "files": n,
         })
     };
+    let latest = |n: u32, second| {
+        let payload = payload(n).as_object().cloned().unwrap_or_default();
+        Item { count: 1, at: at(second), actor: "Ann".into(), payload }
+    };
     let group = |n: u32| Group {
         category: "change".into(),
+        section: None,
         entity_type: "area".into(),
         entity_id: format!("crates/part-{n}"),
         count: u64::from(groups - n),
         counts: [("failed".to_owned(), 2), ("files".to_owned(), 7)].into(),
         first_at: at(i64::from(n)),
         last_at: at(i64::from(n) * 60),
-        actor: "Ann".into(),
-        payload: payload(n).as_object().cloned().unwrap_or_default(),
         actor_count: 3,
         actors: vec!["Ann".into(), "Ben".into(), "Cleo".into()],
+        latest: (0..items).map(|item| latest(n * items + item, i64::from(n) * 60 - i64::from(item))).collect(),
     };
     let lines: Vec<_> = (0..groups).map(group).collect();
     let items = lines.iter().map(|group| group.count).sum();

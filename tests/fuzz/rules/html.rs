@@ -1,17 +1,17 @@
 //! HTML read strictly: only the markup that the shipped templates are made of, so that anything a value adds shows.
 
 /// Elements of the shipped templates.
-const ELEMENTS: [&str; 14] =
-    ["!doctype", "html", "head", "meta", "title", "style", "body", "div", "table", "tr", "td", "h1", "p", "a"];
+const ELEMENTS: [&str; 16] = [
+    "!doctype", "html", "head", "meta", "title", "style", "body", "div", "table", "tr", "td", "h1", "h2", "p", "a", "b",
+];
 /// Attributes of the shipped templates.
-const ATTRIBUTES: [&str; 15] = [
+const ATTRIBUTES: [&str; 13] = [
     "align",
     "border",
     "cellpadding",
     "cellspacing",
     "charset",
     "class",
-    "colspan",
     "content",
     "dir",
     "href",
@@ -19,7 +19,6 @@ const ATTRIBUTES: [&str; 15] = [
     "name",
     "role",
     "style",
-    "valign",
 ];
 
 /// A start or end tag.

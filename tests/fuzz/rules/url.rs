@@ -24,7 +24,7 @@ fn cleaned(raw: &str) -> Option<String> {
         "url": raw, "link": [raw], "deep": {"href": raw, "html_url": raw, "list": [{"link": raw}]}, "title": raw,
     });
     let Value::Object(payload) = payload else { return None };
-    let view = serde_json::to_value(view(vec![group(payload)], "", "en")).expect("a view is JSON");
+    let view = serde_json::to_value(view(vec![group("", payload)], "", "en")).expect("a view is JSON");
     let line = &view["digest"]["groups"][0];
     let places = ["/url", "/link/0", "/deep/href", "/deep/html_url", "/deep/list/0/link"];
     let mut links = places.map(|place| line["payload"].pointer(place).cloned().unwrap_or_default());

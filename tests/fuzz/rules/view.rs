@@ -10,28 +10,28 @@ use tidings_mail::{
 };
 use tidings_model::{
     Key,
-    records::{Contents, Group, Recipient},
+    records::{Contents, Group, Item, Recipient},
     step::Window,
 };
 use uuid::Uuid;
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| Words::new(None).expect("the shipped words"));
 
-/// A group with this payload.
-pub(super) fn group(payload: Map<String, Value>) -> Group {
+/// A group of two events that say the same, with this actor and payload.
+pub(super) fn group(actor: &str, payload: Map<String, Value>) -> Group {
     let at = Timestamp::UNIX_EPOCH;
     Group {
         category: "comment".into(),
+        section: None,
         entity_type: String::new(),
         entity_id: String::new(),
         count: 2,
         counts: [].into(),
         first_at: at,
         last_at: at,
-        actor: String::new(),
-        payload,
         actor_count: 2,
         actors: Vec::new(),
+        latest: vec![Item { count: 2, at, actor: actor.to_owned(), payload }],
     }
 }
 

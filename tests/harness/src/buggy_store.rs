@@ -30,8 +30,8 @@ use tidings_model::{
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
         KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
         Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
-        RenderedClaim, RowPlace, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter, WebhookLetterId,
-        WebhookLetterPlace, WebhookLetterRecord, Wish,
+        RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter,
+        WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
     },
     report::{Counts, Question},
     retention::{Cutoff, Purged},
@@ -226,8 +226,8 @@ forward! { Claims {
     fn claim_rendered(claim: RenderedClaim<'_>) -> bool;
     fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
     fn capped_until(key: &Key, cap: Cap, now: Timestamp) -> Option<Timestamp>;
-    fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, max_groups: u32) -> Contents;
-    fn contents(window: &Window, max_groups: u32) -> Contents;
+    fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, shown: Shown<'_>) -> Contents;
+    fn contents(window: &Window, shown: Shown<'_>) -> Contents;
 } }
 
 forward! { Outbox {

@@ -17,7 +17,7 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
 };
 use tidings_model::{
-    records::{DigestRecord, Recipient},
+    records::{DigestRecord, Recipient, Shown},
     settings::{Cap, DigestSettings, OverLimit, Settings, UnknownRecipients},
     step::{Closed, Outcome, Window},
 };
@@ -87,7 +87,8 @@ async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64
     let mut mails = Vec::new();
     for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in env.store.digests(&key, 10).await? {
         assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
-        let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, 50).await?;
+        let shown = Shown { groups: 50, items: 1, categories: &BTreeMap::new() };
+        let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, shown).await?;
         let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
         mails.push((at, contents.lines.into_iter().map(|line| (line.category, line.count)).collect()));
     }

@@ -11,7 +11,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     ParseError,
-    settings::{Counted, DigestSettings, Sender},
+    settings::{CategorySettings, Counted, DigestSettings, Sender},
     words,
 };
 use tidings_store::archive::Archive;
@@ -232,6 +232,7 @@ struct DigestView<'a> {
     quiet: Vec<String>,
     template: &'a str,
     max_items: u32,
+    max_lines: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_events: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,6 +247,20 @@ struct DigestView<'a> {
     delay: BTreeMap<&'a str, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     categories: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    category: BTreeMap<&'a str, CategoryView<'a>>,
+}
+
+/// A category with the heading of its section.
+#[derive(Serialize)]
+struct CategoryView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    priority: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_age: Option<String>,
 }
 
 /// Not of `tidings.toml`, but of Temporal's environment variables and file.
@@ -345,6 +360,13 @@ impl<'a> DkimView<'a> {
     }
 }
 
+impl<'a> From<&'a CategorySettings> for CategoryView<'a> {
+    fn from(CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings) -> Self {
+        let max_age = max_age.map(words::written);
+        Self { title: section.as_deref(), priority: *priority, min_count: *min_count, max_age }
+    }
+}
+
 impl<'a> From<&'a DigestSettings> for DigestView<'a> {
     fn from(digest: &'a DigestSettings) -> Self {
         Self {
@@ -358,6 +380,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
             template: &digest.template,
             max_items: digest.max_items,
+            max_lines: digest.max_lines,
             max_events: digest.max_events,
             more_url: digest.more_url.as_deref(),
             title: digest.title.as_deref(),
@@ -366,6 +389,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
             categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
+            category: digest.category.iter().map(|(category, settings)| (category.as_str(), settings.into())).collect(),
         }
     }
 }

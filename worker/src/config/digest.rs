@@ -15,6 +15,7 @@ use url::Url;
 
 use super::{
     brand,
+    category::{self, RawCategory},
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
     suggest::nearest,
@@ -41,12 +42,15 @@ pub(super) struct RawDigest {
     quiet: Option<SpannedList>,
     template: Option<Spanned<String>>,
     max_items: Option<Spanned<i64>>,
+    max_lines: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
     more_url: Option<Spanned<String>>,
     title: Option<Spanned<String>>,
     description: Option<Spanned<String>>,
     #[serde(default)]
     categories: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    category: BTreeMap<String, RawCategory>,
     track: Option<SpannedList>,
 }
 
@@ -72,11 +76,13 @@ impl RawDigest {
             quiet: self.quiet.or(base.quiet),
             template: self.template.or(base.template),
             max_items: self.max_items.or(base.max_items),
+            max_lines: self.max_lines.or(base.max_lines),
             max_events: self.max_events.or(base.max_events),
             more_url: self.more_url.or(base.more_url),
             title: self.title.or(base.title),
             description: self.description.or(base.description),
             categories: base.categories.into_iter().chain(self.categories).collect(),
+            category: base.category.into_iter().chain(self.category).collect(),
             track: self.track.or(base.track),
         }
     }
@@ -99,6 +105,7 @@ impl RawDigest {
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
         let quiet = self.quiet.as_ref().map(|raw| quiet(&key("quiet"), raw, checks));
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
+        let max_lines = checks.count_to(DigestSettings::MOST_LINES, &key("max_lines"), self.max_lines.as_ref());
         let max_events = checks.count(&key("max_events"), self.max_events.as_ref());
         let more_url = checks.value(&key("more_url"), self.more_url.as_ref(), more_url);
         let title = checks.value(&key("title"), self.title.as_ref(), brand::name);
@@ -108,6 +115,7 @@ impl RawDigest {
             Some((category.clone(), checks.value(&key, Some(title), brand::name)?))
         });
         let categories = categories.collect::<Vec<_>>();
+        let category = category::check(&key("category"), &self.category, checks);
         let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
         Some(DigestSettings {
             cadence: cadence?,
@@ -122,11 +130,13 @@ impl RawDigest {
             quiet: quiet.unwrap_or_else(|| Some(Quiet::default()))?,
             template: self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone()),
             max_items: max_items.unwrap_or(DigestSettings::MAX_ITEMS),
+            max_lines: max_lines.unwrap_or(DigestSettings::MAX_LINES),
             max_events,
             more_url,
             title,
             description,
             categories: categories.into_iter().collect::<Option<_>>()?,
+            category: category?,
             track: track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect(),
         })
     }

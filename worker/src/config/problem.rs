@@ -131,10 +131,15 @@ impl<'a> Checks<'a> {
 
     /// Parses a whole number of at least one.
     pub fn count(&mut self, key: &str, value: Option<&Spanned<i64>>) -> Option<u32> {
+        self.count_to(u32::MAX, key, value)
+    }
+
+    /// Parses a whole number from one to `most`.
+    pub fn count_to(&mut self, most: u32, key: &str, value: Option<&Spanned<i64>>) -> Option<u32> {
         let value = value?;
         let parse = |text: &str| match text.parse() {
-            Ok(count) if count > 0 => Ok(count),
-            _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(format!("write a whole number from 1 to {most}")),
         };
         self.value(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod category;
 mod gateway;
 mod inbox;
 mod link_keys;

@@ -2,22 +2,21 @@
 
 use jiff::Timestamp;
 use sqlx::query_as;
-use tidings_model::records::{Cursor, DigestEvent, DigestRecord, EventPlace, Listed, Page, retracted};
+use tidings_model::records::{Cursor, DigestEvent, DigestRecord, EventPlace, Exclusion, Listed, Page};
 use uuid::Uuid;
 
 use super::super::Sql;
 use super::super::columns::row;
 use super::super::dialect::Dialect;
-use super::super::exclusion::opted_out;
 use crate::Result;
 
-/// `$1` digest, `$2` and `$3` the digests of its excluded events. After the time `$4` and the id `$5`; `$6` limit.
+/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$8` the digests of its excluded events.
 pub const EVENTS: &str = "
 SELECT e.event_id, e.category, e.entity_type, e.occurred_at, e.recorded_at, e.urgent, e.returned_from,
        CASE WHEN e.digest_id = $1 THEN NULL ELSE COALESCE(d.why, '') END AS excluded
 FROM events e JOIN digests d ON d.digest_id = e.digest_id
-WHERE e.digest_id IN ($1, $2, $3) AND (e.occurred_at, e.event_id) > ($4, $5)
-ORDER BY e.occurred_at, e.event_id LIMIT $6";
+WHERE e.digest_id IN ($1, $5, $6, $7, $8) AND (e.occurred_at, e.event_id) > ($2, $3)
+ORDER BY e.occurred_at, e.event_id LIMIT $4";
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn events_page(
@@ -28,13 +27,9 @@ impl<D: Dialect> Sql<D> {
         let window = digest.window();
         let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.clone()));
         let (after_at, after_id) = after.unwrap_or((i64::MIN, String::new()));
-        let rows = query_as(EVENTS)
-            .bind(digest.digest_id.to_string())
-            .bind(retracted(&window).to_string())
-            .bind(opted_out(&window).to_string())
-            .bind(after_at)
-            .bind(after_id)
-            .bind(page.rows_to_read());
+        let rows =
+            query_as(EVENTS).bind(digest.digest_id.to_string()).bind(after_at).bind(after_id).bind(page.rows_to_read());
+        let rows = Exclusion::ALL.iter().fold(rows, |rows, reason| rows.bind(reason.digest_id(&window).to_string()));
         let rows: Vec<EventRow> = rows.fetch_all(connection).await?;
         let rows = rows.into_iter().map(DigestEvent::from).collect();
         Ok(page.listed(rows, |last: &DigestEvent| (last.occurred_at, last.event_id.clone())))

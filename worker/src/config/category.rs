@@ -1,0 +1,82 @@
+//! Categories with a place in a message or limits of their own, as `[digest.NAME.category.CATEGORY]` describes them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tidings_model::{settings::CategorySettings, words};
+use toml::Spanned;
+
+use super::{
+    brand,
+    problem::{Checks, Problem},
+};
+
+/// The highest priority.
+const HIGHEST: u32 = 100;
+
+/// The keys of `[digest.NAME.category.CATEGORY]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCategory {
+    title: Option<Spanned<String>>,
+    section: Option<Spanned<String>>,
+    priority: Option<Spanned<i64>>,
+    min_count: Option<Spanned<i64>>,
+    max_age: Option<Spanned<String>>,
+}
+
+/// Checks the tables of all categories of a digest type. `None` if one is wrong.
+pub(super) fn check(
+    table: &str,
+    all: &BTreeMap<String, RawCategory>,
+    checks: &mut Checks<'_>,
+) -> Option<BTreeMap<String, CategorySettings>> {
+    let checked: Vec<_> = all
+        .iter()
+        .map(|(name, raw)| Some((name.clone(), check_one(&format!("{table}.{name}"), raw, all, checks)?)))
+        .collect();
+    checked.into_iter().collect()
+}
+
+fn check_one(
+    table: &str,
+    raw: &RawCategory,
+    all: &BTreeMap<String, RawCategory>,
+    checks: &mut Checks<'_>,
+) -> Option<CategorySettings> {
+    let (section, priority) = placed(table, raw, all, checks)?;
+    let min_count = checks.count(&format!("{table}.min_count"), raw.min_count.as_ref());
+    let max_age = checks.value(&format!("{table}.max_age"), raw.max_age.as_ref(), words::duration);
+    Some(CategorySettings { section, priority, min_count, max_age })
+}
+
+/// The heading and the priority of a category. In the section of another category they are those of that one.
+fn placed(
+    table: &str,
+    raw: &RawCategory,
+    all: &BTreeMap<String, RawCategory>,
+    checks: &mut Checks<'_>,
+) -> Option<(Option<String>, u32)> {
+    let Some(section) = &raw.section else { return Some(own_place(table, raw, checks)) };
+    let title = raw.title.as_ref().map(|title| ("title", checks.place_of(title)));
+    let priority = raw.priority.as_ref().map(|priority| ("priority", checks.place_of(priority)));
+    for (key, place) in title.into_iter().chain(priority) {
+        checks.report(Problem {
+            place,
+            key: format!("{table}.{key}"),
+            value: String::new(),
+            problem: "is that of the section; remove this key, or `section`".to_owned(),
+        });
+    }
+    let head = checks.value(&format!("{table}.section"), Some(section), |name| match all.get(name) {
+        Some(head) if head.title.is_some() && head.section.is_none() => Ok(name.to_owned()),
+        _ => Err("is not a category with a `title` of its own".to_owned()),
+    })?;
+    Some(own_place(table, all.get(&head)?, checks))
+}
+
+fn own_place(table: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<String>, u32) {
+    let title = checks.value(&format!("{table}.title"), raw.title.as_ref(), brand::name);
+    let priority = checks.count_to(HIGHEST, &format!("{table}.priority"), raw.priority.as_ref());
+    (title, priority.unwrap_or_default())
+}
