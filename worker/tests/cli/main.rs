@@ -99,7 +99,7 @@ fn help_teaches_by_example() {
         (&["report", "--help"], "tidings report --by type --since 7d"),
         (&["webhooks", "test", "--help"], "tidings webhooks test own --url http://127.0.0.1:8080 --json"),
         (&["dead-letters", "emit", "--help"], "tidings dead-letters emit sendgrid/9f86d081884c7d65"),
-        (&["template", "preview", "--help"], "Example: tidings template preview activity --out preview"),
+        (&["template", "preview", "--help"], "  tidings template preview activity --locale pt-BR"),
     ] {
         let (code, out, _) = run(folder.path(), arguments, "");
         assert_eq!(code, 0);
