@@ -33,14 +33,15 @@ pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
 /// open ends with the line.
 pub(super) fn subject(raw: &str, max_chars: usize) -> String {
     let open = |line: &str| line.matches(bidi::ISOLATE.0).count().saturating_sub(line.matches(bidi::ISOLATE.1).count());
-    let line = collapse(raw.chars(), max_chars);
-    match open(&line) {
-        0 => line,
-        ends => {
-            let line = collapse(raw.chars(), max_chars.saturating_sub(ends));
-            let ends = open(&line);
-            line + &bidi::ISOLATE.1.to_string().repeat(ends)
+    // The room for the ends shortens the line, which may leave more isolates open than the longer line did.
+    let mut room = 0;
+    loop {
+        let line = collapse(raw.chars(), max_chars.saturating_sub(room));
+        let ends = open(&line);
+        if ends <= room {
+            return line + &bidi::ISOLATE.1.to_string().repeat(ends);
         }
+        room = ends;
     }
 }
 
@@ -146,6 +147,8 @@ mod tests {
         assert_eq!(subject("a \u{2068}אבגדה\u{2069} b", 7), "a \u{2068}אב…\u{2069}");
         assert_eq!(subject("a \u{2068}אב\u{2069} b", 8), "a \u{2068}אב\u{2069} b");
         assert_eq!(subject("abcd \u{2068}אב\u{2069}", 6), "abcd…");
+        let nested = "\u{2068}a\u{2068}b\u{2069}cdef\u{2069}";
+        assert_eq!(subject(nested, 6), "\u{2068}a\u{2068}…\u{2069}\u{2069}");
     }
 
     #[test]
@@ -185,12 +188,27 @@ mod tests {
         );
     }
 
+    /// Words, some inside of isolates, which nest.
+    fn isolates() -> impl Strategy<Value = String> {
+        "[a-z ]{0,9}".prop_recursive(5, 40, 4, |inner| {
+            proptest::collection::vec(inner, 0..4).prop_map(|parts| bidi::isolated(&parts.concat()))
+        })
+    }
+
     proptest! {
         #[test]
         fn a_value_never_exceeds_its_length_or_its_line(raw in ".{0,60}", max in 1_usize..40) {
-            let clean = subject(&raw, max);
-            prop_assert!(clean.chars().count() <= max);
+            let clean = text(&raw, max);
+            let inside = clean.trim_matches([bidi::ISOLATE.0, bidi::ISOLATE.1]);
+            prop_assert!(inside.chars().count() <= max);
             prop_assert!(!clean.chars().any(char::is_control));
+        }
+
+        #[test]
+        fn a_subject_never_exceeds_its_length_and_ends_its_isolates(raw in isolates(), max in 1_usize..40) {
+            let line = subject(&raw, max);
+            prop_assert!(line.chars().count() <= max, "{:?}", line);
+            prop_assert_eq!(line.matches(bidi::ISOLATE.0).count(), line.matches(bidi::ISOLATE.1).count(), "{:?}", line);
         }
     }
 }
