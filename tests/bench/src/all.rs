@@ -5,11 +5,13 @@ use std::{env, process::Command, time::Instant};
 use anyhow::{Result, ensure};
 
 /// Every bench, with the minutes that its default rounds take on two cores.
-const BENCHES: [(&str, u64); 12] = [
+const BENCHES: [(&str, u64); 14] = [
     ("cost", 5),
     ("render", 1),
     ("smtp", 10),
     ("ingest", 10),
+    ("http", 8),
+    ("gateway", 4),
     ("digest", 30),
     ("flood", 12),
     ("open", 15),

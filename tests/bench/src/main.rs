@@ -8,10 +8,13 @@ mod drift;
 mod figure;
 mod flood;
 mod frozen_store;
+mod gateway;
 mod herd;
 mod hot_key;
+mod http;
 mod ingest;
 mod late;
+mod load;
 mod machine;
 mod open;
 mod process;
@@ -19,6 +22,7 @@ mod queue;
 mod render;
 mod report;
 mod rounds;
+mod served;
 mod shapes;
 mod sink;
 mod slot;
@@ -60,6 +64,8 @@ enum Bench {
     /// Every bench with its default sizes, one after the other: about four hours
     All,
     Ingest(ingest::Ingest),
+    Http(http::Http),
+    Gateway(gateway::Gateway),
     Digest(digest::Digest),
     Cost(cost::Cost),
     Render(render::Render),
@@ -106,6 +112,8 @@ async fn main() -> Result<()> {
     let commit = if bench.is_part() { None } else { commit::current() };
     let (name, figures) = match bench {
         Bench::Ingest(bench) => ("ingest", bench.run(&rounds).await?),
+        Bench::Http(bench) => ("http", bench.run(&rounds).await?),
+        Bench::Gateway(bench) => ("gateway", bench.run(&rounds).await?),
         Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
         Bench::Digest(bench) => ("digest", bench.run(&rounds).await?),
         Bench::Render(bench) => ("render", bench.run(&rounds)?),
