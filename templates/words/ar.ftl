@@ -257,6 +257,8 @@ intro = اختر الملخصات التي تصلك وموعد وصولها. ي�
 on = إرسال هذا الملخص إليّ
 how_often = الوتيرة
 day = اليوم
+day_of_month = اليوم من الشهر
+last_day = اليوم الأخير
 time = الوقت
 categories = المحتوى
 pause = إيقاف مؤقت حتى
@@ -295,6 +297,7 @@ often_hourly = كل ساعة
 often_daily = كل يوم
 often_weekdays = من الاثنين إلى الجمعة
 often_weekly = كل أسبوع
+often_monthly = كل شهر
 
 # الوتيرة بعد نقطتين
 cadence_instant = فورًا، رسالة لكل حدث
@@ -312,6 +315,10 @@ cadence_weekly = { $day ->
     [fri] كل يوم جمعة
     [sat] كل يوم سبت
    *[sun] كل يوم أحد
+} الساعة { $time }
+cadence_monthly = { $day ->
+    [31] في اليوم الأخير من كل شهر
+   *[other] في اليوم { $day } من كل شهر
 } الساعة { $time }
 cadence_cron = وفق جدول خاص
 cadence_never = أبدًا

@@ -147,6 +147,8 @@ intro = Wählen Sie, welche Zusammenfassungen Sie bekommen, und wann. Eine Zusam
 on = Diese Zusammenfassung bekommen
 how_often = Wie oft
 day = Tag
+day_of_month = Tag im Monat
+last_day = Letzter Tag
 time = Uhrzeit
 categories = Was darin steht
 pause = Pause bis
@@ -185,6 +187,7 @@ often_hourly = Jede Stunde
 often_daily = Jeden Tag
 often_weekdays = Montag bis Freitag
 often_weekly = Jede Woche
+often_monthly = Jeden Monat
 
 # Wie oft, nach einem Doppelpunkt
 cadence_instant = sofort, eine E-Mail für jedes Ereignis
@@ -202,6 +205,10 @@ cadence_weekly = { $day ->
     [fri] jeden Freitag
     [sat] jeden Samstag
    *[sun] jeden Sonntag
+} um { $time }
+cadence_monthly = { $day ->
+    [31] am letzten Tag jedes Monats
+   *[other] am { $day }. jedes Monats
 } um { $time }
 cadence_cron = nach eigenem Zeitplan
 cadence_never = nie

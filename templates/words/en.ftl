@@ -160,6 +160,8 @@ intro = Choose which digests you get, and when. A digest has everything new sinc
 on = Send me this digest
 how_often = How often
 day = Day
+day_of_month = Day of the month
+last_day = Last day
 time = Time
 categories = What is in it
 pause = Pause until
@@ -198,8 +200,9 @@ often_hourly = Every hour
 often_daily = Every day
 often_weekdays = Monday to Friday
 often_weekly = Every week
+often_monthly = Every month
 
-# How often, after a colon. $day is mon, tue, wed, thu, fri, sat or sun.
+# How often, after a colon. $day is mon, tue, wed, thu, fri, sat or sun; in cadence_monthly it is a number, and 31 is the last day.
 cadence_instant = at once, one email for each event
 cadence_after = { $wait } after something happens
 cadence_sliding = after { $wait } of silence, and after { $most } at the latest
@@ -215,6 +218,10 @@ cadence_weekly = { $day ->
     [fri] every Friday
     [sat] every Saturday
    *[sun] every Sunday
+} at { $time }
+cadence_monthly = { $day ->
+    [31] on the last day of every month
+   *[other] on day { $day } of every month
 } at { $time }
 cadence_cron = on a schedule of its own
 cadence_never = never

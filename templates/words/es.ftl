@@ -183,6 +183,8 @@ intro = Elija qué resúmenes recibe y cuándo. Un resumen contiene todo lo nuev
 on = Enviarme este resumen
 how_often = Frecuencia
 day = Día
+day_of_month = Día del mes
+last_day = Último día
 time = Hora
 categories = Contenido
 pause = Pausa hasta
@@ -221,6 +223,7 @@ often_hourly = Cada hora
 often_daily = Cada día
 often_weekdays = De lunes a viernes
 often_weekly = Cada semana
+often_monthly = Cada mes
 
 # Frecuencia, tras dos puntos
 cadence_instant = al momento, un correo por cada evento
@@ -238,6 +241,10 @@ cadence_weekly = { $day ->
     [fri] cada viernes
     [sat] cada sábado
    *[sun] cada domingo
+}, { $time }
+cadence_monthly = { $day ->
+    [31] el último día de cada mes
+   *[other] el día { $day } de cada mes
 }, { $time }
 cadence_cron = según un calendario propio
 cadence_never = nunca

@@ -183,6 +183,8 @@ intro = Choisissez les récapitulatifs que vous recevez, et quand. Un récapitul
 on = M’envoyer ce récapitulatif
 how_often = Fréquence
 day = Jour
+day_of_month = Jour du mois
+last_day = Dernier jour
 time = Heure
 categories = Contenu
 pause = Pause jusqu’au
@@ -221,6 +223,7 @@ often_hourly = Toutes les heures
 often_daily = Tous les jours
 often_weekdays = Du lundi au vendredi
 often_weekly = Toutes les semaines
+often_monthly = Tous les mois
 
 # Fréquence, après un deux-points
 cadence_instant = immédiatement, un e-mail par événement
@@ -238,6 +241,11 @@ cadence_weekly = { $day ->
     [fri] tous les vendredis
     [sat] tous les samedis
    *[sun] tous les dimanches
+} à { $time }
+cadence_monthly = { $day ->
+    [1] le 1er de chaque mois
+    [31] le dernier jour de chaque mois
+   *[other] le { $day } de chaque mois
 } à { $time }
 cadence_cron = selon un calendrier particulier
 cadence_never = jamais

@@ -168,6 +168,8 @@ intro = Scegli quali riepiloghi ricevere, e quando. Un riepilogo contiene tutto 
 on = Inviami questo riepilogo
 how_often = Frequenza
 day = Giorno
+day_of_month = Giorno del mese
+last_day = Ultimo giorno
 time = Ora
 categories = Contenuto
 pause = Pausa fino al
@@ -206,6 +208,7 @@ often_hourly = Ogni ora
 often_daily = Ogni giorno
 often_weekdays = Dal lunedì al venerdì
 often_weekly = Ogni settimana
+often_monthly = Ogni mese
 
 # Frequenza, dopo i due punti
 cadence_instant = subito, un’e-mail per ogni evento
@@ -223,6 +226,10 @@ cadence_weekly = { $day ->
     [fri] ogni venerdì
     [sat] ogni sabato
    *[sun] ogni domenica
+} alle { $time }
+cadence_monthly = { $day ->
+    [31] l’ultimo giorno di ogni mese
+   *[other] il giorno { $day } di ogni mese
 } alle { $time }
 cadence_cron = secondo un calendario proprio
 cadence_never = mai

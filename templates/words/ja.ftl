@@ -75,6 +75,8 @@ intro = 受け取るダイジェストと、その時期を選んでください
 on = このダイジェストを受け取る
 how_often = 頻度
 day = 曜日
+day_of_month = 日
+last_day = 末日
 time = 時刻
 categories = 含める内容
 pause = 一時停止の期限
@@ -113,6 +115,7 @@ often_hourly = 毎時
 often_daily = 毎日
 often_weekdays = 月曜日から金曜日
 often_weekly = 毎週
+often_monthly = 毎月
 
 # 頻度（コロンの後）
 cadence_instant = すぐに、イベントごとに 1 通
@@ -130,6 +133,10 @@ cadence_weekly = { $day ->
     [fri] 毎週金曜日
     [sat] 毎週土曜日
    *[sun] 毎週日曜日
+} { $time }
+cadence_monthly = { $day ->
+    [31] 毎月末日
+   *[other] 毎月 { $day } 日
 } { $time }
 cadence_cron = 独自のスケジュール
 cadence_never = 送信しない

@@ -150,6 +150,8 @@ intro = Kies welke overzichten je krijgt, en wanneer. Een overzicht bevat alles 
 on = Stuur mij dit overzicht
 how_often = Hoe vaak
 day = Dag
+day_of_month = Dag van de maand
+last_day = Laatste dag
 time = Tijd
 categories = Wat erin staat
 pause = Pauze tot
@@ -188,6 +190,7 @@ often_hourly = Elk uur
 often_daily = Elke dag
 often_weekdays = Maandag tot en met vrijdag
 often_weekly = Elke week
+often_monthly = Elke maand
 
 # Hoe vaak, na een dubbele punt
 cadence_instant = meteen, één e-mail per gebeurtenis
@@ -205,6 +208,10 @@ cadence_weekly = { $day ->
     [fri] elke vrijdag
     [sat] elke zaterdag
    *[sun] elke zondag
+} om { $time }
+cadence_monthly = { $day ->
+    [31] op de laatste dag van elke maand
+   *[other] op dag { $day } van elke maand
 } om { $time }
 cadence_cron = volgens een eigen schema
 cadence_never = nooit

@@ -265,6 +265,8 @@ intro = Wybierz, które podsumowania otrzymujesz i kiedy. Podsumowanie zawiera w
 on = Wysyłaj mi to podsumowanie
 how_often = Jak często
 day = Dzień
+day_of_month = Dzień miesiąca
+last_day = Ostatni dzień
 time = Godzina
 categories = Zawartość
 pause = Wstrzymaj do
@@ -303,6 +305,7 @@ often_hourly = Co godzinę
 often_daily = Codziennie
 often_weekdays = Od poniedziałku do piątku
 often_weekly = Co tydzień
+often_monthly = Co miesiąc
 
 # Jak często, po dwukropku
 cadence_instant = od razu, jeden e-mail na każde zdarzenie
@@ -320,6 +323,10 @@ cadence_weekly = { $day ->
     [fri] w każdy piątek
     [sat] w każdą sobotę
    *[sun] w każdą niedzielę
+} o { $time }
+cadence_monthly = { $day ->
+    [31] ostatniego dnia każdego miesiąca
+   *[other] { $day }. dnia każdego miesiąca
 } o { $time }
 cadence_cron = według własnego harmonogramu
 cadence_never = nigdy

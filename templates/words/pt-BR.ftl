@@ -183,6 +183,8 @@ intro = Escolha quais resumos você recebe e quando. Um resumo traz tudo o que �
 on = Enviar-me este resumo
 how_often = Frequência
 day = Dia
+day_of_month = Dia do mês
+last_day = Último dia
 time = Horário
 categories = Conteúdo
 pause = Pausa até
@@ -221,6 +223,7 @@ often_hourly = A cada hora
 often_daily = Todos os dias
 often_weekdays = De segunda a sexta
 often_weekly = Toda semana
+often_monthly = Todo mês
 
 # Frequência, depois de dois-pontos
 cadence_instant = na hora, um e-mail por evento
@@ -238,6 +241,10 @@ cadence_weekly = { $day ->
     [fri] toda sexta-feira
     [sat] todo sábado
    *[sun] todo domingo
+} às { $time }
+cadence_monthly = { $day ->
+    [31] no último dia de cada mês
+   *[other] no dia { $day } de cada mês
 } às { $time }
 cadence_cron = segundo um calendário próprio
 cadence_never = nunca

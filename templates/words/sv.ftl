@@ -168,6 +168,8 @@ intro = Välj vilka sammanfattningar du får, och när. En sammanfattning inneh�
 on = Skicka den här sammanfattningen till mig
 how_often = Hur ofta
 day = Dag
+day_of_month = Dag i månaden
+last_day = Sista dagen
 time = Tid
 categories = Innehåll
 pause = Pausa till
@@ -206,6 +208,7 @@ often_hourly = Varje timme
 often_daily = Varje dag
 often_weekdays = Måndag till fredag
 often_weekly = Varje vecka
+often_monthly = Varje månad
 
 # Hur ofta, efter ett kolon
 cadence_instant = genast, ett mejl per händelse
@@ -223,6 +226,10 @@ cadence_weekly = { $day ->
     [fri] varje fredag
     [sat] varje lördag
    *[sun] varje söndag
+} kl. { $time }
+cadence_monthly = { $day ->
+    [31] sista dagen i varje månad
+   *[other] dag { $day } i varje månad
 } kl. { $time }
 cadence_cron = enligt ett eget schema
 cadence_never = aldrig

@@ -75,6 +75,8 @@ intro = 请选择接收哪些摘要以及何时接收。摘要包含自上一次
 on = 向我发送此摘要
 how_often = 频率
 day = 星期
+day_of_month = 日期
+last_day = 最后一天
 time = 时间
 categories = 包含的内容
 pause = 暂停至
@@ -113,6 +115,7 @@ often_hourly = 每小时
 often_daily = 每天
 often_weekdays = 周一至周五
 often_weekly = 每周
+often_monthly = 每月
 
 # 频率（冒号之后）
 cadence_instant = 立即，每个事件一封邮件
@@ -130,6 +133,10 @@ cadence_weekly = { $day ->
     [fri] 每周五
     [sat] 每周六
    *[sun] 每周日
+} { $time }
+cadence_monthly = { $day ->
+    [31] 每月最后一天
+   *[other] 每月 { $day } 日
 } { $time }
 cadence_cron = 按自定义时间表
 cadence_never = 从不

@@ -5,6 +5,7 @@ usage: slots.py    (needs the package tzdata, so that both sides read the same v
 A slot is the first instant at which the local clock has reached its time, whatever the clock did before.
 """
 
+import calendar
 import importlib.resources
 import json
 import zoneinfo
@@ -27,10 +28,16 @@ def weekday(day):
     return day.weekday() < 5
 
 
+def on_day_of_month(day, wanted):
+    return day.day == min(wanted, calendar.monthrange(day.year, day.month)[1])
+
+
 CADENCES = {
     "daily 02:30": lambda day: [time(2, 30)],
     "weekdays 08:00": lambda day: [time(8)] if weekday(day) else [],
     "weekly sun 02:15": lambda day: [time(2, 15)] if day.weekday() == 6 else [],
+    "monthly 1 00:30": lambda day: [time(0, 30)] if on_day_of_month(day, 1) else [],
+    "monthly 30 02:15": lambda day: [time(2, 15)] if on_day_of_month(day, 30) else [],
     "cron 0 9,17 * * mon-fri": lambda day: [time(9), time(17)] if weekday(day) else [],
     "cron 30 0-3 1-7 */2 *": lambda day: [time(h, 30) for h in range(4)] if day.day < 8 and day.month % 2 else [],
     "cron 0 0 13 * fri": lambda day: [time(0)] if day.day == 13 or day.weekday() == 4 else [],
@@ -51,7 +58,7 @@ def reached(local, zone):
     return instant
 
 
-def calendar(times, zone):
+def slots_of(times, zone):
     days = (FROM.date() + timedelta(days=n) for n in range(-2, (TO - FROM).days + 2))
     slots = {reached(datetime.combine(day, at), zone) for day in days for at in times(day)}
     return sorted(slot for slot in slots if FROM < slot < TO)
@@ -74,7 +81,7 @@ def main():
     print(json.dumps(folder))
     for name in ZONES:
         zone = zoneinfo.ZoneInfo(name)
-        answers = [(cadence, FROM, calendar(times, zone)) for cadence, times in CADENCES.items()]
+        answers = [(cadence, FROM, slots_of(times, zone)) for cadence, times in CADENCES.items()]
         answers += [(f"hourly at :{m:02}", HOURLY_FROM, hourly(m, zone)) for m in (15, 45)]
         for cadence, start, slots in answers:
             seconds = [int(slot.timestamp()) for slot in slots]

@@ -119,7 +119,9 @@ impl Form {
         let present = Times::present(settings, facts);
         let field = |field, present: &String| self.of(name, field).map_or_else(|| present.clone(), str::to_owned);
         let often = self.of(name, "often").and_then(Often::read).unwrap_or_else(|| present.often.clone());
-        let times = Times { often, time: field("time", &present.time), day: field("day", &present.day) };
+        let (time, day, date) =
+            (field("time", &present.time), field("day", &present.day), field("date", &present.date));
+        let times = Times { often, time, day, date };
         times.put(&present, &mut preferences);
         let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
         preferences.off.retain(|category| !shown.contains(category));

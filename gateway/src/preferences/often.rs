@@ -21,6 +21,7 @@ pub(super) enum Often {
     Daily,
     Weekdays,
     Weekly,
+    Monthly,
     /// A cadence that is offered as a whole.
     Exactly(Cadence),
 }
@@ -33,6 +34,8 @@ pub(super) struct Times {
     pub time: String,
     /// `mon`.
     pub day: String,
+    /// The day of the month, `1` to `31`.
+    pub date: String,
 }
 
 impl Often {
@@ -46,6 +49,7 @@ impl Often {
             Self::Daily => "daily".to_owned(),
             Self::Weekdays => "weekdays".to_owned(),
             Self::Weekly => "weekly".to_owned(),
+            Self::Monthly => "monthly".to_owned(),
             Self::Exactly(cadence) => format!("={cadence}"),
         }
     }
@@ -60,18 +64,24 @@ impl Often {
             "daily" => Self::Daily,
             "weekdays" => Self::Weekdays,
             "weekly" => Self::Weekly,
+            "monthly" => Self::Monthly,
             other => Self::Exactly(other.strip_prefix('=')?.parse().ok()?),
         })
     }
 
     /// Reports if the time of day counts.
     pub const fn has_time(&self) -> bool {
-        matches!(self, Self::Daily | Self::Weekdays | Self::Weekly)
+        matches!(self, Self::Daily | Self::Weekdays | Self::Weekly | Self::Monthly)
     }
 
     /// Reports if the day of the week counts.
     pub const fn has_day(&self) -> bool {
         matches!(self, Self::Weekly)
+    }
+
+    /// Reports if the day of the month counts.
+    pub const fn has_date(&self) -> bool {
+        matches!(self, Self::Monthly)
     }
 
     /// The entries for a digest type where `present` is chosen. Kinds with a duration and schedules are left out: an operator can
@@ -83,6 +93,7 @@ impl Often {
             Choice::Kind("daily") => Some(Self::Daily),
             Choice::Kind("weekdays") => Some(Self::Weekdays),
             Choice::Kind("weekly") => Some(Self::Weekly),
+            Choice::Kind("monthly") => Some(Self::Monthly),
             Choice::Kind(_) | Choice::Whole(Cadence::Never) => None,
             Choice::Whole(cadence) => Some(Self::Exactly(cadence.clone())),
         };
@@ -99,6 +110,7 @@ impl Often {
             Cadence::Daily(_) => Self::Daily,
             Cadence::Weekdays(_) => Self::Weekdays,
             Cadence::Weekly(..) => Self::Weekly,
+            Cadence::Monthly(..) => Self::Monthly,
             _ => Self::Kept,
         };
         let offered = Self::offered(settings, &Self::Default);
@@ -116,20 +128,23 @@ impl Times {
             (None, None) => Often::Default,
             _ => Often::of(settings, &cadence),
         };
-        let (time, day) = match &cadence {
-            Cadence::Daily(time) | Cadence::Weekdays(time) => (*time, Weekday::Monday),
-            Cadence::Weekly(day, time) => (*time, *day),
-            _ => (Time::constant(8, 0, 0, 0), Weekday::Monday),
+        let (time, day, date) = match &cadence {
+            Cadence::Daily(time) | Cadence::Weekdays(time) => (*time, Weekday::Monday, 1),
+            Cadence::Weekly(day, time) => (*time, *day, 1),
+            Cadence::Monthly(date, time) => (*time, Weekday::Monday, *date),
+            _ => (Time::constant(8, 0, 0, 0), Weekday::Monday, 1),
         };
-        Self { often, time: time.strftime("%H:%M").to_string(), day: words::day_name(day).to_owned() }
+        let (time, day) = (time.strftime("%H:%M").to_string(), words::day_name(day).to_owned());
+        Self { often, time, day, date: date.to_string() }
     }
 
     /// Puts what the fields say into preferences. Fields that are as before leave them alone.
     pub fn put(&self, present: &Self, preferences: &mut Preferences) {
-        let Self { often, time, day } = self;
+        let Self { often, time, day, date } = self;
         let same = often == &present.often
             && (!often.has_time() || time == &present.time)
-            && (!often.has_day() || day == &present.day);
+            && (!often.has_day() || day == &present.day)
+            && (!often.has_date() || date == &present.date);
         let cadence = match often {
             _ if same => return,
             Often::Kept => return,
@@ -139,6 +154,7 @@ impl Times {
             Often::Daily => Some(format!("daily {time}")),
             Often::Weekdays => Some(format!("weekdays {time}")),
             Often::Weekly => Some(format!("weekly {day} {time}")),
+            Often::Monthly => Some(format!("monthly {date} {time}")),
             Often::Exactly(cadence) => Some(cadence.to_string()),
         };
         (preferences.cadence, preferences.at) = (cadence, None);
@@ -185,6 +201,8 @@ mod tests {
             (&["instant", "daily", "after", "never"][..], None, "default", "default | instant | daily"),
             (&["weekly mon 08:00"], Some("weekly mon 08:00"), "=weekly mon 08:00", "default | =weekly mon 08:00"),
             (&["weekly", "daily"], Some("weekly tue 09:30"), "weekly", "default | weekly | daily"),
+            (&["monthly", "daily"], Some("monthly 31 09:30"), "monthly", "default | monthly | daily"),
+            (&["daily"], Some("monthly 1 08:00"), "kept", "default | kept | daily"),
             (&["daily"], Some("after 5m"), "kept", "default | kept | daily"),
             (&["hourly"], Some("hourly at :30"), "kept", "default | kept | hourly"),
             (&[], None, "default", "default"),
@@ -196,7 +214,7 @@ mod tests {
     #[test]
     fn every_value_is_read_back() {
         for often in Often::offered(
-            &settings(&["instant", "hourly", "daily", "weekdays", "weekly", "weekly mon 08:00"]),
+            &settings(&["instant", "hourly", "daily", "weekdays", "weekly", "monthly", "weekly mon 08:00"]),
             &Often::Kept,
         ) {
             assert_eq!(Often::read(&often.value()), Some(often));
@@ -206,10 +224,14 @@ mod tests {
 
     #[test]
     fn fields_that_stay_leave_the_preferences_alone() {
-        let settings = settings(&["daily", "weekly"]);
-        for (cadence, at) in
-            [(None, None), (Some("daily 09:00"), Some("10:00")), (None, Some("18:30")), (Some("cron 0 9 * * *"), None)]
-        {
+        let settings = settings(&["daily", "weekly", "monthly"]);
+        for (cadence, at) in [
+            (None, None),
+            (Some("daily 09:00"), Some("10:00")),
+            (None, Some("18:30")),
+            (Some("monthly 31 09:00"), Some("10:00")),
+            (Some("cron 0 9 * * *"), None),
+        ] {
             let facts = facts(cadence, at);
             let present = Times::present(&settings, &facts);
             let mut preferences = facts.preferences.clone();
@@ -219,11 +241,15 @@ mod tests {
         let facts = facts(None, Some("18:30"));
         let present = Times::present(&settings, &facts);
         assert_eq!((present.often.value(), present.time.as_str()), ("daily".to_owned(), "18:30"));
-        for (often, cadence) in [("weekly", Some("weekly fri 18:30")), ("default", None), ("instant", Some("instant"))]
-        {
+        for (often, cadence) in [
+            ("weekly", Some("weekly fri 18:30")),
+            ("monthly", Some("monthly 15 18:30")),
+            ("default", None),
+            ("instant", Some("instant")),
+        ] {
             let mut preferences = facts.preferences.clone();
-            Times { often: Often::read(often).unwrap(), day: "fri".into(), ..present.clone() }
-                .put(&present, &mut preferences);
+            let often = Often::read(often).unwrap();
+            Times { often, day: "fri".into(), date: "15".into(), ..present.clone() }.put(&present, &mut preferences);
             assert_eq!((preferences.cadence.as_deref(), preferences.at), (cadence, None));
         }
     }

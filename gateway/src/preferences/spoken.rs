@@ -17,6 +17,7 @@ pub(super) fn often(phrases: Phrases<'_>, often: &Often, default: &Cadence, pres
         Often::Daily => phrases.say("often_daily"),
         Often::Weekdays => phrases.say("often_weekdays"),
         Often::Weekly => phrases.say("often_weekly"),
+        Often::Monthly => phrases.say("often_monthly"),
         Often::Exactly(said) => capitalized(&cadence(phrases, said)),
     }
 }
@@ -34,6 +35,11 @@ pub(super) fn when(phrases: Phrases<'_>, at: Timestamp, zone: &TimeZone, zone_na
     };
     let time = phrases.time(at.time());
     phrases.with("when", [("day", day.into()), ("time", time.into()), ("zone", zone_name.into())])
+}
+
+/// Says a day of the month, from `1` on. The last one is 31, whatever the month.
+pub(super) fn day_of_month(phrases: Phrases<'_>, day: u8) -> String {
+    if day == 31 { phrases.say("last_day") } else { phrases.number(day.into()) }
 }
 
 fn capitalized(text: &str) -> String {

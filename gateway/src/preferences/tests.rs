@@ -251,6 +251,25 @@ async fn choices_are_stored_together_audited_and_undone() {
 }
 
 #[tokio::test]
+async fn a_day_of_the_month_is_a_field_of_its_own() {
+    let bench = bench("").await;
+    let page = bench.page().await;
+    assert!(
+        page.contains("name=\"activity:date\"") && page.contains("<option value=\"31\">Last day</option>"),
+        "{page}"
+    );
+    let last = [("activity:often", "monthly"), ("activity:date", "31"), ("activity:time", "18:30")];
+    let (status, page) = bench.post(&fields(&last)).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    assert_eq!(bench.facts("activity").await.preferences.cadence.as_deref(), Some("monthly 31 18:30"));
+    assert!(page.contains("<option value=\"31\" selected>Last day</option>"), "{page}");
+    let wrong = [("activity:seen", "1 on"), ("activity:often", "monthly"), ("activity:date", "32")];
+    let (status, page) = bench.post(&fields(&wrong)).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(page.contains("Nothing was saved: How often is not possible."), "{page}");
+}
+
+#[tokio::test]
 async fn the_same_request_again_changes_nothing_more() {
     let bench = bench("").await;
     let request = fields(&[("activity:often", "daily"), ("activity:time", "09:00"), ("alerts:on", "-")]);

@@ -20,11 +20,12 @@ use crate::{
 };
 
 /// Messages without variables.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "intro",
     "on",
     "how_often",
     "day",
+    "day_of_month",
     "time",
     "categories",
     "pause",
@@ -103,8 +104,9 @@ struct DigestView {
     often: Vec<Entry>,
     has_time: bool,
     time: String,
-    has_day: bool,
+    /// Days of the week and of the month, each empty if no cadence on offer needs one.
     days: Vec<Entry>,
+    dates: Vec<Entry>,
     categories: Vec<Entry>,
     pause: String,
     /// The first day until which a pause is possible.
@@ -197,9 +199,10 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         value: often.value(),
         text: spoken::often(phrases, often, &settings.cadence, &effective.cadence),
         selected: *often == present.often,
-        parts: match (often.has_time(), often.has_day()) {
-            (true, true) => "timed dated",
-            (true, false) => "timed",
+        parts: match often {
+            Often::Weekly => "timed weekly",
+            Often::Monthly => "timed monthly",
+            _ if often.has_time() => "timed",
             _ => "",
         },
     };
@@ -207,6 +210,12 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         value: name.to_owned(),
         text: phrases.weekday(day),
         selected: name == present.day,
+        parts: "",
+    };
+    let date = |date: u8| Entry {
+        value: date.to_string(),
+        text: spoken::day_of_month(phrases, date),
+        selected: date.to_string() == present.date,
         parts: "",
     };
     // A category that was turned off elsewhere is there as well.
@@ -227,9 +236,9 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         seen: seen(facts),
         on: facts.consent,
         has_time: offered.iter().any(Often::has_time),
-        has_day: offered.iter().any(Often::has_day),
         often: offered.iter().map(option).collect(),
-        days: words::DAYS.into_iter().map(day).collect(),
+        days: words::DAYS.into_iter().filter(|_| offered.iter().any(Often::has_day)).map(day).collect(),
+        dates: (1..=31).filter(|_| offered.iter().any(Often::has_date)).map(date).collect(),
         time: present.time.clone(),
         categories: categories.map(category).collect(),
         pause: paused_date(facts, &effective.zone, now),

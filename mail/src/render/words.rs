@@ -118,6 +118,10 @@ mod tests {
         for (tag, cadence, expected) in [
             ("en-GB", "daily 08:00", "every day at 08:00"),
             ("en", "weekly mon 08:00", "every Monday at 8:00 AM"),
+            ("en", "monthly 1 08:00", "on day 1 of every month at 8:00 AM"),
+            ("en", "monthly 31 08:00", "on the last day of every month at 8:00 AM"),
+            ("de", "monthly 15 08:00", "am 15. jedes Monats um 08:00"),
+            ("fr", "monthly 1 08:00", "le 1er de chaque mois à 08:00"),
             ("de", "weekdays 08:00", "Montag bis Freitag um 08:00"),
             ("en", "hourly", "every hour"),
             ("en", "hourly at :30", "every hour, at minute 30"),

@@ -26,6 +26,7 @@ pub fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
             let day = words::day_name(*day).into();
             phrases.with("cadence_weekly", [("day", day), ("time", clock(time))])
         }
+        Cadence::Monthly(day, time) => phrases.with("cadence_monthly", [("day", (*day).into()), ("time", clock(time))]),
         Cadence::Cron(_) => phrases.say("cadence_cron"),
         Cadence::Never => phrases.say("cadence_never"),
     }

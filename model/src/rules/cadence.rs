@@ -23,7 +23,8 @@ mod zones;
 pub use cron::Cron;
 pub use read::ParseError;
 
-/// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00` or `cron 0 9,17 * * mon-fri`.
+/// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00`, `monthly 1 08:00` or
+/// `cron 0 9,17 * * mon-fri`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Cadence {
@@ -41,6 +42,8 @@ pub enum Cadence {
     Weekdays(Time),
     /// At this time of this day of the week, in the recipient's zone.
     Weekly(Weekday, Time),
+    /// At this time of this day of the month, 1 to 31, in the recipient's zone; on the last day of a month that is shorter.
+    Monthly(i8, Time),
     /// At the times of a crontab(5) schedule, in the recipient's zone.
     Cron(Cron),
     /// Nothing is sent. The window closes at once, so that the ledger says why.
@@ -82,6 +85,9 @@ impl Cadence {
                 slots::daily(opened_at, zone, *time, |date| date.weekday().to_monday_zero_offset() < 5)
             }
             Self::Weekly(day, time) => slots::daily(opened_at, zone, *time, |date| date.weekday() == *day),
+            Self::Monthly(day, time) => {
+                slots::daily(opened_at, zone, *time, |date| date.day() == date.days_in_month().min(*day))
+            }
             Self::Cron(cron) => slots::first_after(opened_at, zone, cron.after(zone.to_datetime(opened_at))),
         }
     }
@@ -111,6 +117,7 @@ impl Cadence {
             Self::Daily(_) => Some(Self::Daily(time)),
             Self::Weekdays(_) => Some(Self::Weekdays(time)),
             Self::Weekly(day, _) => Some(Self::Weekly(*day, time)),
+            Self::Monthly(day, _) => Some(Self::Monthly(*day, time)),
             _ => None,
         }
     }
@@ -138,6 +145,11 @@ impl Cadence {
             Self::Daily(time) => format!("every day at {}", at(time)),
             Self::Weekdays(time) => format!("Monday to Friday at {}", at(time)),
             Self::Weekly(day, time) => format!("every {day:?} at {}", at(time)),
+            Self::Monthly(31, time) => format!("on the last day of every month at {}", at(time)),
+            Self::Monthly(day @ 29.., time) => {
+                format!("on day {day} of every month, or the last day of a shorter one, at {}", at(time))
+            }
+            Self::Monthly(day, time) => format!("on day {day} of every month at {}", at(time)),
             Self::Cron(cron) => cron.explain(),
             Self::Never => "nothing is sent; the ledger says why".to_owned(),
         }

@@ -6,7 +6,8 @@ use crate::{Cadence, ParseError};
 
 /// The first words of all cadences. By default recipients choose among all but the last, whose
 /// schedules are an operator's tool.
-const KINDS: [&str; 9] = ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "never", "cron"];
+const KINDS: [&str; 10] =
+    ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "monthly", "never", "cron"];
 
 /// The cadences that a digest type offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     /// One of each kind.
-    const CADENCES: [&str; 9] = [
+    const CADENCES: [&str; 10] = [
         "instant",
         "after 60s",
         "sliding 5m max 1h",
@@ -99,6 +100,7 @@ mod tests {
         "daily 08:00",
         "weekdays 08:00",
         "weekly mon 08:00",
+        "monthly 1 08:00",
         "never",
         "cron 0 9 * * *",
     ];

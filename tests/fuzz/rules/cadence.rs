@@ -108,6 +108,7 @@ fn wants(written: &str, time: DateTime) -> bool {
         ["daily", at] => is_time(at),
         ["weekdays", at] => !matches!(time.weekday(), Weekday::Saturday | Weekday::Sunday) && is_time(at),
         ["weekly", day, at] => is_time(at) && format!("{:?}", time.weekday()).to_ascii_lowercase().starts_with(day),
+        ["monthly", day, at] => is_time(at) && time.day() == value(day).min(time.date().days_in_month()),
         ["cron", minute, hour, day, month, weekday] => {
             let date = contains(day, 1, time.day());
             let is = |number| contains(weekday, 0, number);

@@ -147,11 +147,12 @@ async fn first_now_sends_at_once_and_the_throttle_delays_the_next() -> Result<()
 }
 
 /// Every calendar cadence. An hour's slot is at :30 wherever offsets are whole hours.
-const CALENDAR: [(&str, &str); 5] = [
+const CALENDAR: [(&str, &str); 6] = [
     ("hourly", "hourly at :30"),
     ("daily", "daily 08:00"),
     ("weekdays", "weekdays 08:00"),
     ("weekly", "weekly sun 02:30"),
+    ("monthly", "monthly 31 02:30"),
     ("cron", "cron 30 2,14 * * *"),
 ];
 
@@ -173,6 +174,7 @@ fn times(name: &str, day: Date) -> Vec<DateTime> {
         "weekdays" if weekend => Vec::new(),
         "daily" | "weekdays" => vec![day.at(8, 0, 0, 0)],
         "weekly" if day.weekday() == Weekday::Sunday => vec![day.at(2, 30, 0, 0)],
+        "monthly" if day == day.last_of_month() => vec![day.at(2, 30, 0, 0)],
         "cron" => vec![day.at(2, 30, 0, 0), day.at(14, 30, 0, 0)],
         _ => Vec::new(),
     }
@@ -185,7 +187,7 @@ fn slots(name: &str, change: Timestamp, events: &[Timestamp]) -> Result<Vec<Time
         return Ok(events.iter().map(|event| *event + 10.minutes()).collect());
     }
     let (first, last) = (events[0], events[events.len() - 1]);
-    let days = zone.to_datetime(first).date().series(1.day()).take(40);
+    let days = zone.to_datetime(first).date().series(1.day()).take(70);
     let instant = |time| match zone.to_ambiguous_timestamp(time) {
         skipped if matches!(skipped.offset(), AmbiguousOffset::Gap { .. }) => Ok(change),
         shown => shown.earlier(),
@@ -220,7 +222,7 @@ async fn each_calendar_cadence_keeps_its_slots_over_a_dst_change() -> Result<()>
             events.entry(name).or_default().push(at);
         }
     }
-    env.server.sleep_until(change + fortnight + (7 * 24).hours()).await?;
+    env.server.sleep_until(change + fortnight + (31 * 24).hours()).await?;
 
     for (name, cadence) in CALENDAR {
         let mut digests = env.store.digests(&key(name, "ann"), 200).await?;

@@ -68,6 +68,7 @@ fn an_error_names_line_key_value_and_remedy() {
         ),
         ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
         ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
+        ("[digest.a]\ncadence = \"monthly 32 08:00\"", "08:00\": \"32\" is not a day of the month; write 1 to 31"),
         (
             "[digest.a]\ncadence = \"cron 0 25 * * *\"",
             "digest.a.cadence = \"cron 0 25 * * *\": \"25\" is no hour; write 0",

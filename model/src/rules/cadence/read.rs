@@ -25,7 +25,7 @@ impl ParseError {
 }
 
 /// Each cadence's first word, with an example of the whole.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 10] = [
     ("instant", "\"instant\" alone"),
     ("after", "\"after 60s\", with s, m, h or d"),
     ("sliding", "\"sliding 5m max 1h\", with s, m, h or d"),
@@ -33,6 +33,7 @@ const EXAMPLES: [(&str, &str); 9] = [
     ("daily", "\"daily 08:00\""),
     ("weekdays", "\"weekdays 08:00\""),
     ("weekly", "\"weekly mon 08:00\""),
+    ("monthly", "\"monthly 1 08:00\""),
     ("cron", "\"cron 0 9,17 * * mon-fri\""),
     ("never", "\"never\" alone"),
 ];
@@ -50,6 +51,7 @@ impl FromStr for Cadence {
             ["daily", at] => time(at).map(Self::Daily),
             ["weekdays", at] => time(at).map(Self::Weekdays),
             ["weekly", on, at] => day(on).and_then(|day| Ok(Self::Weekly(day, time(at)?))),
+            ["monthly", on, at] => day_of_month(on).and_then(|day| Ok(Self::Monthly(day, time(at)?))),
             ["cron", fields @ ..] => Cron::parse(fields).map(Self::Cron),
             ["never"] => Ok(Self::Never),
             [] => Err("is empty; write for example \"daily 08:00\"".to_owned()),
@@ -65,7 +67,7 @@ fn unknown(word: &str, rest: &[&str]) -> String {
         Some((_, example)) => format!("{word:?} cannot be followed by {:?}; write {example}", rest.join(" ")),
         None => format!(
             "{word:?} is not a cadence; write \"instant\", \"after 60s\", \"sliding 5m max 1h\", \"hourly\", \
-             \"daily 08:00\", \"weekdays 08:00\", \"weekly mon 08:00\", \"cron 0 9,17 * * mon-fri\" or \"never\""
+             \"daily 08:00\", \"weekdays 08:00\", \"weekly mon 08:00\", \"monthly 1 08:00\", \"cron 0 9,17 * * mon-fri\" or \"never\""
         ),
     }
 }
@@ -87,6 +89,13 @@ fn minute(word: &str) -> Result<i8, String> {
         .ok_or_else(|| format!("{word:?} is not a minute of the hour; write for example \":30\""))
 }
 
+/// `1` to `31`.
+fn day_of_month(word: &str) -> Result<i8, String> {
+    number(word).filter(|day| (1..=31).contains(day)).ok_or_else(|| {
+        format!("{word:?} is not a day of the month; write 1 to 31, where 31 is the last day of every month")
+    })
+}
+
 impl fmt::Display for Cadence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -98,6 +107,7 @@ impl fmt::Display for Cadence {
             Self::Daily(time) => write!(f, "daily {}", time.strftime("%H:%M")),
             Self::Weekdays(time) => write!(f, "weekdays {}", time.strftime("%H:%M")),
             Self::Weekly(day, time) => write!(f, "weekly {} {}", day_name(*day), time.strftime("%H:%M")),
+            Self::Monthly(day, time) => write!(f, "monthly {day} {}", time.strftime("%H:%M")),
             Self::Cron(cron) => write!(f, "cron {cron}"),
             Self::Never => f.write_str("never"),
         }

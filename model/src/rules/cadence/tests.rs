@@ -19,6 +19,8 @@ fn every_cadence_reads_back_the_words_that_it_writes() {
         "daily 08:00",
         "weekdays 17:30",
         "weekly sun 23:59",
+        "monthly 1 08:00",
+        "monthly 31 23:59",
         "cron 0 9,17 * * mon-fri",
         "cron */20 8-18/2 1,15 jan-jun sun",
         "never",
@@ -36,6 +38,11 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
         ("daily 8:00", "\"8:00\""),
         ("daily 24:00", "\"24:00\""),
         ("weekly moon 08:00", "\"moon\""),
+        ("monthly 08:00", "\"monthly 1 08:00\""),
+        ("monthly 0 08:00", "\"0\" is not a day of the month; write 1 to 31"),
+        ("monthly 32 08:00", "\"32\" is not a day of the month; write 1 to 31"),
+        ("monthly last 08:00", "\"last\" is not a day of the month"),
+        ("monthly 1 8:00", "\"8:00\""),
         ("after 60", "\"60\""),
         ("after 0s", "1s to 31d"),
         ("after 99d", "1s to 31d"),
@@ -108,6 +115,26 @@ fn weekdays_leave_the_weekend_out() {
     assert_eq!(due("weekdays 08:00", "UTC", "2026-03-06T08:00:00Z"), "2026-03-09T08:00:00Z");
     assert_eq!(due("weekdays 08:00", "Asia/Tokyo", "2026-03-05T23:00:00Z"), "2026-03-08T23:00:00Z");
     assert_eq!(due("weekdays 08:00", "UTC", "2026-03-05T08:00:00Z"), "2026-03-06T08:00:00Z");
+}
+
+#[test]
+fn a_day_that_a_month_lacks_is_its_last_day() {
+    assert_eq!(
+        slots("monthly 30 08:00", "UTC", "2027-12-30T08:00:00Z", 4),
+        ["2028-01-30T08:00:00Z", "2028-02-29T08:00:00Z", "2028-03-30T08:00:00Z", "2028-04-30T08:00:00Z"]
+    );
+    assert_eq!(
+        slots("monthly 31 08:00", "UTC", "2026-01-31T07:59:59Z", 4),
+        ["2026-01-31T08:00:00Z", "2026-02-28T08:00:00Z", "2026-03-31T08:00:00Z", "2026-04-30T08:00:00Z"]
+    );
+}
+
+#[test]
+fn a_month_begins_by_the_calendar_of_the_zone() {
+    assert_eq!(due("monthly 1 08:00", "Asia/Tokyo", "2026-02-28T22:59:59Z"), "2026-02-28T23:00:00Z");
+    assert_eq!(due("monthly 1 08:00", "Asia/Tokyo", "2026-02-28T23:00:00Z"), "2026-03-31T23:00:00Z");
+    // Clocks jump from 02:00 to 03:00 on the last day of March 2024.
+    assert_eq!(due("monthly 31 02:30", "Europe/Berlin", "2024-03-30T12:00:00Z"), "2024-03-31T01:00:00Z");
 }
 
 #[test]
@@ -198,6 +225,9 @@ fn a_cadence_explains_itself() {
         ("hourly at :05", "every hour at :05"),
         ("weekdays 08:00", "Monday to Friday at 08:00"),
         ("weekly sun 08:00", "every Sunday at 08:00"),
+        ("monthly 1 08:00", "on day 1 of every month at 08:00"),
+        ("monthly 30 08:00", "on day 30 of every month, or the last day of a shorter one, at 08:00"),
+        ("monthly 31 08:00", "on the last day of every month at 08:00"),
         (
             "cron 0 9,17 * * mon-fri",
             "At minute 0, of hour 9 and 17, on Monday, Tuesday, Wednesday, Thursday, and Friday.",

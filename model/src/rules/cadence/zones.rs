@@ -92,6 +92,22 @@ fn every_weekday_of_every_zone_has_its_slot_once() {
     }
 }
 
+/// Days of a month, from January of a year on. 2025, 2026 and 2027 have no leap day.
+const MONTHS: [i8; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+#[test]
+fn every_month_of_every_zone_has_its_slot_once() {
+    for (number, name, zone) in zones() {
+        let on = i8::try_from(number % 31).unwrap() + 1;
+        let time = Time::constant(i8::try_from(number % 24).unwrap(), 30, 0, 0);
+        compare(&name, &zone, &format!("monthly {on} {}", time.strftime("%H:%M")), (FROM, TO), |day| {
+            let last = MONTHS[usize::try_from(day.month()).unwrap() - 1];
+            let wanted = day.day() == on || on > last && day.day() == last;
+            if wanted { vec![day.to_datetime(time)] } else { Vec::new() }
+        });
+    }
+}
+
 #[test]
 fn every_cron_time_of_every_zone_has_its_slot_once() {
     for (number, name, zone) in zones() {

@@ -19,7 +19,7 @@ pub(crate) struct Changes {
     /// IANA time zone, over the directory's
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// The time of day of `daily`, `weekdays` and `weekly`
+    /// The time of day of `daily`, `weekdays`, `weekly` and `monthly`
     #[arg(long, value_name = "HH:MM")]
     at: Option<String>,
     /// A quiet time that replaces the digest type's; `none` for no quiet times. Repeat the option for several
