@@ -76,6 +76,9 @@ conformance! {
         a_window_with_a_known_event_is_not_claimed_with_its_message,
         a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh,
         contents_of_events_are_those_that_the_store_reads,
+        of_claims_of_the_same_events_at_once_one_counts,
+        a_window_that_is_dropped_while_it_is_claimed_has_no_open_message,
+        a_claim_that_waits_for_another_of_the_digest_writes_nothing,
     }
     first_attempts {
         a_first_attempt_is_recorded_with_its_dot_and_ends,

@@ -7,6 +7,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
+use sqlx::query::Query;
 use tokio::{sync::OnceCell, time::timeout};
 
 use self::{
@@ -42,6 +43,7 @@ mod pauses;
 mod people;
 mod pool;
 mod postgres;
+mod rendered_claim;
 pub(crate) mod report;
 mod reports;
 mod retention;
@@ -74,6 +76,25 @@ pub struct Sql<D: Dialect> {
 impl<D: Dialect> Sql<D> {
     async fn write(&self) -> Result<Work<D>> {
         Ok(self.writer.begin(D::BEGIN_WRITE).await?)
+    }
+
+    /// Runs a transaction in one call of the database, and reports if the call answers with a row. A call that breaks a unique
+    /// constraint answers with none and writes nothing.
+    ///
+    /// The transaction is one statement, or statements that begin and commit.
+    async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
+        let mut work = self.writer.work().await?;
+        match transaction.fetch_all(&mut *work).await {
+            Ok(rows) => {
+                work.release();
+                Ok(!rows.is_empty())
+            }
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                work.rollback().await?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn read(&self) -> Result<Work<D>> {

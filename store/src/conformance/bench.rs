@@ -1,17 +1,20 @@
 //! The store of a case, and the steps that many cases begin with.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    records::{AttemptEnd, AttemptStart, AuditEntry, Claim, ClaimLimits, Claimed, Preferences, PreferencesPut},
+    records::{
+        Actor, AttemptEnd, AttemptStart, AuditEntry, Claim, ClaimLimits, Claimed, Closing, Preferences, PreferencesPut,
+    },
     settings::Cap,
     step::{Outcome, Window},
 };
+use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::samples::{at, events, key, message, shown, window};
+use super::samples::{at, closed, events, key, message, shown, window};
 use crate::{Postgres, Sqlite, Store};
 
 /// A store of its own for one case, and a way to look behind it.
@@ -165,6 +168,59 @@ impl Bench {
 
     pub async fn ended(&self, window: &Window, number: u32, end: AttemptEnd) {
         self.store.end_attempt(window.digest_id, number, &end, at(202)).await.unwrap();
+    }
+
+    /// Ends the digest as an operator does who drops the window.
+    pub async fn drop_digest(&self, window: &Window) {
+        let closed = closed(Outcome::Dropped);
+        let closing = Closing {
+            window,
+            events: &[],
+            closed: &closed,
+            by: Actor::Tidings,
+            return_events: false,
+            planned: None,
+            now: at(300),
+        };
+        self.store.close(closing).await.unwrap();
+    }
+
+    /// Answers with `call`, which is made while a transaction has made `changes`: statements about the digest `$1`. The transaction
+    /// commits when the call waits for it. In SQLite each call that writes waits.
+    pub async fn while_it_waits<T>(
+        &self,
+        changes: &[&'static str],
+        window: &Window,
+        call: impl Future<Output = T>,
+    ) -> T {
+        const WAITING: &str =
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+        let id = window.digest_id.to_string();
+        let both = async {
+            match &self.behind {
+                Behind::Sqlite { pool, .. } => {
+                    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+                    for change in changes {
+                        sqlx::query(*change).bind(&id).execute(&mut *transaction).await.unwrap();
+                    }
+                    tokio::join!(call, async { transaction.commit().await.unwrap() }).0
+                }
+                Behind::Postgres { pool, .. } => {
+                    let mut transaction = pool.begin().await.unwrap();
+                    for change in changes {
+                        sqlx::query(*change).bind(&id).execute(&mut *transaction).await.unwrap();
+                    }
+                    let commit = async {
+                        while sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&mut *transaction).await.unwrap() == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                        transaction.commit().await.unwrap();
+                    };
+                    tokio::join!(call, commit).0
+                }
+            }
+        };
+        timeout(Duration::from_mins(1), both).await.expect("the call waits for the transaction")
     }
 
     pub async fn outcome(&self, window: &Window) -> Option<Outcome> {

@@ -3,12 +3,12 @@
 use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
-    records::{Actor, Closing, FirstAttempt, Unattempted},
+    records::{FirstAttempt, Unattempted},
     step::{Outcome, ReopenInput, Resumed, Window},
 };
 use uuid::Uuid;
 
-use super::{Bench, at, closed, end, ends, key, window};
+use super::{Bench, at, end, ends, key, window};
 
 /// The first attempt that a worker is about to make.
 async fn first(bench: &Bench, window: &Window) -> FirstAttempt {
@@ -22,20 +22,6 @@ async fn unattempted(bench: &Bench, window: &Window) -> Option<Unattempted> {
 
 async fn dot(bench: &Bench, first: &FirstAttempt) -> bool {
     bench.store.first_past_the_dot(first, at(201)).await.unwrap()
-}
-
-async fn drop_digest(bench: &Bench, window: &Window) {
-    let closed = closed(Outcome::Dropped);
-    let closing = Closing {
-        window,
-        events: &[],
-        closed: &closed,
-        by: Actor::Tidings,
-        return_events: false,
-        planned: None,
-        now: at(300),
-    };
-    bench.store.close(closing).await.unwrap();
 }
 
 async fn reopen(bench: &Bench, window: &Window) {
@@ -86,7 +72,7 @@ pub async fn a_begun_attempt_fences_the_first_one(bench: &Bench) {
 pub async fn a_drop_fences_a_first_attempt_also_after_a_reopen(bench: &Bench) {
     let window = bench.rendered(1).await;
     let stale = first(bench, &window).await;
-    drop_digest(bench, &window).await;
+    bench.drop_digest(&window).await;
     assert!(unattempted(bench, &window).await.is_none());
     assert!(!dot(bench, &stale).await);
     bench.store.end_first_attempt(&stale, &ends(AttemptClass::HardBounce, Outcome::Failed), at(302)).await.unwrap();

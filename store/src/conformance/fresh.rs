@@ -1,12 +1,13 @@
 //! A fresh window, whose digest is claimed with its message, and contents that need no question to the database.
 
+use futures::future::join_all;
 use jiff::SignedDuration;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::json;
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{DigestState, Message, RenderedClaim, Shown},
+    records::{DigestState, Message, MessageState, RenderedClaim, Shown},
     rules::contents::contents,
     settings::CategorySettings,
     step::{Outcome, Planned, Window},
@@ -71,6 +72,46 @@ pub async fn a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh(ben
     assert!(!is_fresh(bench, &window(2)).await);
     assert!(!claim(bench, &window(2), &events(&["c"])).await);
     assert_eq!(bench.joins(&window(2), at(300)).await, 2, "the claim of today takes the returned events");
+}
+
+pub async fn of_claims_of_the_same_events_at_once_one_counts(bench: &Bench) {
+    let (windows, same) = ([window(1), window(2), window(3)], events(&["a", "b"]));
+    let claims = (0..12).map(|n| claim(bench, &windows[n % 3], &same));
+    assert_eq!(join_all(claims).await.into_iter().filter(|claimed| *claimed).count(), 1);
+    let mut claimed = Vec::new();
+    for window in windows {
+        let message = bench.store.message(window.digest_id).await.unwrap();
+        let digest = bench.store.digest(window.digest_id).await.unwrap();
+        claimed.extend(message.map(|_| digest.expect("a message has its digest")));
+    }
+    assert_eq!(
+        claimed.iter().map(|digest| (digest.state, digest.items)).collect::<Vec<_>>(),
+        [(DigestState::Rendered, 2)]
+    );
+    let written = "SELECT CAST((SELECT COUNT(*) FROM digests) + (SELECT COUNT(*) FROM events) AS TEXT)";
+    assert_eq!(bench.value(written).await, "3", "the other calls write nothing");
+}
+
+pub async fn a_window_that_is_dropped_while_it_is_claimed_has_no_open_message(bench: &Bench) {
+    for n in 0..12 {
+        let window = window(n);
+        let ids = [format!("{n}a"), format!("{n}b")];
+        let events = events(&[&ids[0], &ids[1]]);
+        let (claimed, ()) = tokio::join!(claim(bench, &window, &events), bench.drop_digest(&window));
+        assert_eq!(bench.outcome(&window).await, Some(Outcome::Dropped));
+        let message = bench.store.message(window.digest_id).await.unwrap();
+        assert_eq!(message.map(|message| message.state), claimed.then_some(MessageState::Cancelled));
+        assert_eq!(bench.items(&window).await, if claimed { 2 } else { 0 });
+    }
+}
+
+pub async fn a_claim_that_waits_for_another_of_the_digest_writes_nothing(bench: &Bench) {
+    const OPEN: &str = "
+INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state)
+VALUES ($1, 'acme', 'activity', 'ann', 0, 0, 'open')";
+    let window = window(1);
+    assert!(!bench.while_it_waits(&[OPEN], &window, claim(bench, &window, &events(&["a"]))).await);
+    assert_eq!((bench.items(&window).await, bench.store.message(window.digest_id).await.unwrap().is_none()), (0, true));
 }
 
 fn any_event() -> impl Strategy<Value = Event> {

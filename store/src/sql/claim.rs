@@ -4,18 +4,17 @@ use super::columns::{Column, row};
 use super::dialect::{Dialect, Variants};
 use super::directory::{FactsRow, facts};
 use super::exclusion::{COUNT_EXCLUDED, Unwanted};
-use super::{Sql, no_nul, number, within_timeout};
+use super::{Sql, number, within_timeout};
 use crate::{Claims, Error, Result};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{FromRow as _, query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::records::{
     Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown,
 };
 use tidings_model::settings::Cap;
-use tidings_model::step::{Planned, Window};
+use tidings_model::step::Window;
 use tidings_model::{Event, Key};
 use tracing::instrument;
 use uuid::Uuid;
@@ -31,6 +30,7 @@ macro_rules! has_leftovers {
   OR EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3))"
     };
 }
+pub(super) use has_leftovers;
 
 /// Tenant, digest type, user, `$4` digest.
 pub const FACTS_FOR_CLAIM: &str = facts!(
@@ -41,17 +41,6 @@ pub const FACTS_FOR_CLAIM: &str = facts!(
         ") AS fresh"
     ),
     ""
-);
-
-/// Inserts the digest of a fresh window.
-pub const CLAIM_FRESH: &str = concat!(
-    "
-INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at)
-SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10
-WHERE NOT ",
-    has_leftovers!(),
-    "
-ON CONFLICT DO NOTHING"
 );
 
 /// Tenant, user. Keeps the row for the transaction.
@@ -85,18 +74,7 @@ impl<D: Dialect> Claims for Sql<D> {
 
     #[instrument(level = "debug", skip_all, fields(key = %claim.window.key, digest = %claim.window.digest_id), err(level = "debug"))]
     async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool> {
-        within_timeout(async {
-            let mut tx = self.write().await?;
-            let claimed = Self::claim_fresh(&mut tx, &claim).await?;
-            if claimed {
-                Self::insert_message(&mut tx, claim.message).await?;
-                tx.commit().await?;
-            } else {
-                tx.rollback().await?;
-            }
-            Ok(claimed)
-        })
-        .await
+        within_timeout(self.write_rendered_claim(claim)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
@@ -178,34 +156,6 @@ impl<D: Dialect> Claims for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Inserts the digest and its events. `false`: the window is not fresh, or the ledger has one of the events.
-    async fn claim_fresh(connection: &mut D::Connection, claim: &RenderedClaim<'_>) -> Result<bool> {
-        let RenderedClaim { window, events, now, .. } = claim;
-        let Planned { why, cadence, zone } = claim.planned.cloned().unwrap_or_default();
-        let inserted = query(CLAIM_FRESH)
-            .bind(&window.key.tenant)
-            .bind(&window.key.digest_type)
-            .bind(&window.key.user)
-            .bind(window.digest_id.to_string())
-            .bind(window.opened_at.as_millisecond())
-            .bind(window.due_at.as_millisecond())
-            .bind(no_nul(&why))
-            .bind(cadence)
-            .bind(zone)
-            .bind(now.as_millisecond())
-            .execute(&mut *connection)
-            .await?;
-        if D::rows(&inserted) == 0 {
-            return Ok(false);
-        }
-        for page in events.chunks(BATCH_EVENTS) {
-            if Self::insert_events(&mut *connection, window.digest_id, page, *now).await? < page.len() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// Until when the recipient has had as many digests as they get; `None`: one more is fine. Their row is ours from here
     /// on, so that no other key of theirs counts before this one is written.
     async fn capped(

@@ -23,28 +23,56 @@ ON CONFLICT (digest_id) DO UPDATE SET plan_why = COALESCE(digests.plan_why, excl
     cadence = COALESCE(digests.cadence, excluded.cadence), zone = COALESCE(digests.zone, excluded.zone)
 RETURNING state, outcome, why";
 
+/// The columns of an event that a digest has. [`event_values`] has the last of them.
+macro_rules! event_columns {
+    () => {
+        "tenant, digest_type, user_id, digest_id, recorded_at, event_id, category, entity_type, entity_id, actor, occurred_at,
+                    counts, urgent, payload"
+    };
+}
+
+/// The values of the JSON object `e.value`, an [`EventRow`].
+macro_rules! event_values {
+    (sqlite) => {
+        "e.value->>'event_id', e.value->>'category', e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor',
+       e.value->>'occurred_at', e.value->>'counts', e.value->>'urgent', e.value->>'payload'"
+    };
+    (postgres) => {
+        "e.value->>'event_id', e.value->>'category', e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor',
+       (e.value->>'occurred_at')::bigint, (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean,
+       (e.value->>'payload')::json"
+    };
+}
+pub(super) use {event_columns, event_values};
+
 /// `$1` digest, `$2` JSON array of events, `$3` now.
 pub const INSERT_EVENTS: Variants = Variants {
-    sqlite: "
-INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
-                    occurred_at, counts, urgent, payload, recorded_at, returned_at, returns)
-SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
-       e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', e.value->>'occurred_at', e.value->>'counts',
-       e.value->>'urgent', e.value->>'payload', $3, d.returned_at,
-       CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
+    sqlite: concat!(
+        "
+INSERT INTO events (",
+        event_columns!(),
+        ", returned_at, returns)
+SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, $3, ",
+        event_values!(sqlite),
+        ",
+       d.returned_at, CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
 FROM digests d CROSS JOIN jsonb_each($2) e
 WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
-ON CONFLICT DO NOTHING",
-    postgres: "
-INSERT INTO events (tenant, digest_type, user_id, digest_id, event_id, category, entity_type, entity_id, actor,
-                    occurred_at, counts, urgent, payload, recorded_at, returned_at, returns)
-SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, e.value->>'event_id', e.value->>'category',
-       e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor', (e.value->>'occurred_at')::bigint,
-       (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean, (e.value->>'payload')::json, $3, d.returned_at,
-       CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
+ON CONFLICT DO NOTHING"
+    ),
+    postgres: concat!(
+        "
+INSERT INTO events (",
+        event_columns!(),
+        ", returned_at, returns)
+SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, $3, ",
+        event_values!(postgres),
+        ",
+       d.returned_at, CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
 FROM digests d CROSS JOIN jsonb_array_elements($2::jsonb) e
 WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
-ON CONFLICT DO NOTHING",
+ON CONFLICT DO NOTHING"
+    ),
 };
 
 /// Tenant, digest type, user, `$4` JSON array of ids. Answers with (id, digest, its state) of those in the ledger.

@@ -56,7 +56,14 @@ impl<D: Dialect> Pool<D> {
 
     /// A transaction that begins with `statement`.
     pub async fn begin(&self, statement: &'static str) -> Result<Work<D>, sqlx::Error> {
-        Work::begin(self.acquire().await?, statement).await
+        let mut work = self.work().await?;
+        raw_sql(statement).execute(&mut *work).await?;
+        Ok(work)
+    }
+
+    /// A connection for a transaction that begins and ends in one call.
+    pub async fn work(&self) -> Result<Work<D>, sqlx::Error> {
+        Ok(Work { lease: Some(self.acquire().await?) })
     }
 }
 
@@ -131,12 +138,6 @@ pub struct Work<D: Dialect> {
 }
 
 impl<D: Dialect> Work<D> {
-    async fn begin(lease: Lease<D>, statement: &'static str) -> Result<Self, sqlx::Error> {
-        let mut work = Self { lease: Some(lease) };
-        raw_sql(statement).execute(&mut *work).await?;
-        Ok(work)
-    }
-
     pub async fn commit(self) -> Result<(), sqlx::Error> {
         self.end("COMMIT").await
     }
@@ -147,10 +148,15 @@ impl<D: Dialect> Work<D> {
 
     async fn end(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
         raw_sql(statement).execute(&mut *self).await?;
+        self.release();
+        Ok(())
+    }
+
+    /// Gives the connection back after a transaction that ended by itself.
+    pub fn release(mut self) {
         if let Some(lease) = self.lease.take() {
             lease.release();
         }
-        Ok(())
     }
 }
 
