@@ -20,6 +20,7 @@ mod erasure;
 mod first_attempts;
 mod fresh;
 mod inbox;
+mod last_attempt;
 mod ledger;
 mod left_behind;
 mod listings;
@@ -79,6 +80,13 @@ conformance! {
         of_claims_of_the_same_events_at_once_one_counts,
         a_window_that_is_dropped_while_it_is_claimed_has_no_open_message,
         a_claim_that_waits_for_another_of_the_digest_writes_nothing,
+    }
+    last_attempt {
+        of_ends_of_an_attempt_at_once_the_first_counts,
+        a_drop_at_once_with_the_end_of_an_attempt_leaves_one_end,
+        a_stale_attempt_that_ends_as_the_next_begins_ends_nothing_but_by_a_success,
+        a_late_success_at_once_with_the_end_of_the_next_attempt_is_in_the_ledger,
+        an_end_that_waits_for_another_writer_sees_what_that_one_wrote,
     }
     first_attempts {
         a_first_attempt_is_recorded_with_its_dot_and_ends,

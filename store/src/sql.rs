@@ -34,6 +34,7 @@ mod exclusion;
 mod group_commit;
 mod health;
 mod inbox;
+mod last_attempt;
 mod ledger;
 pub(crate) mod listings;
 mod message;

@@ -13,13 +13,13 @@ use super::{Sql, no_nul, number, within_timeout};
 use crate::{Attempts, Error, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use sqlx::query::Query;
 use sqlx::{FromRow as _, query, query_as};
 use tidings_model::Key;
 use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_model::records::{
     AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, Unattempted,
 };
-use tidings_model::step::Closed;
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -39,9 +39,15 @@ pub const FACTS_FOR_ATTEMPT: &str = facts!(
 LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4)"
 );
 
-pub const END_ATTEMPT: &str = "
-UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')
-WHERE message = $1 AND number = $2 AND class IS NULL";
+/// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id.
+macro_rules! ended_attempt {
+    () => {
+        "UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')"
+    };
+}
+pub(super) use ended_attempt;
+
+pub const END_ATTEMPT: &str = concat!(ended_attempt!(), " WHERE message = $1 AND number = $2 AND class IS NULL");
 
 /// Without the relay's words if the recipient was erased.
 pub const LATE_END: &str = "
@@ -152,13 +158,11 @@ impl<D: Dialect> Attempts for Sql<D> {
     async fn end_attempt(&self, message: Uuid, attempt: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
         within_timeout(async {
             if let Some(closed) = &end.closed
-                && Self::closes_at_once(end)
+                && end.suppress.is_none()
+                && !end.return_events
+                && self.close_with_attempt(message, attempt, (end, closed), now).await?
             {
-                let mut tx = self.write().await?;
-                if Self::close_with_attempt(&mut tx, message, attempt, (end, closed), now).await? {
-                    return Ok(tx.commit().await?);
-                }
-                tx.rollback().await?;
+                return Ok(());
             }
             let mut tx = self.write().await?;
             let locked = Self::lock_message(&mut tx, message).await?;
@@ -195,24 +199,6 @@ impl<D: Dialect> Sql<D> {
         let count = query_as(ENDED_ALIKE).bind(message.to_string()).bind(end.class.name().to_owned()).bind(before);
         let (alike,): (i64,) = count.fetch_one(connection).await?;
         Ok(alike >= before)
-    }
-
-    /// `true` for an end that changes only attempt, message and digest.
-    const fn closes_at_once(end: &AttemptEnd) -> bool {
-        end.suppress.is_none() && !end.return_events
-    }
-
-    /// Ends the message and its digest with an attempt that is under way. `false`: something of it has ended before, and the
-    /// caller rolls back. The statements lock the rows in the order of [`lock_message`](Self::lock_message).
-    async fn close_with_attempt(
-        connection: &mut D::Connection,
-        message: Uuid,
-        attempt: u32,
-        (end, closed): (&AttemptEnd, &Closed),
-        now: Timestamp,
-    ) -> Result<bool> {
-        Ok(Self::end(&mut *connection, message, closed, false, now).await?
-            && Self::writes_end(connection, END_ATTEMPT, message, attempt, end, now).await?)
     }
 
     /// Records the end of an attempt of a message that is locked.
@@ -274,11 +260,26 @@ impl<D: Dialect> Sql<D> {
         end: &AttemptEnd,
         now: Timestamp,
     ) -> Result<bool> {
-        let update = query(statement).bind(message.to_string()).bind(i64::from(attempt));
-        let update =
-            update.bind(now.as_millisecond()).bind(end.phase.name().to_owned()).bind(end.class.name().to_owned());
-        let update = update.bind(no_nul(&end.reply)).bind(end.relay_id.clone().unwrap_or_default());
+        let update = Self::bind_end(statement, message, attempt, end, now);
         Ok(D::rows(&update.execute(connection).await?) > 0)
+    }
+
+    /// A statement about the end of an attempt, with the parameters of [`END_ATTEMPT`].
+    pub(super) fn bind_end(
+        statement: &'static str,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Query<'static, D, D::Arguments> {
+        query(statement)
+            .bind(message.to_string())
+            .bind(i64::from(attempt))
+            .bind(now.as_millisecond())
+            .bind(end.phase.name().to_owned())
+            .bind(end.class.name().to_owned())
+            .bind(no_nul(&end.reply))
+            .bind(end.relay_id.clone().unwrap_or_default())
     }
 }
 

@@ -10,17 +10,50 @@ use tidings_model::records::{Closing, DigestState, MessageState};
 use tidings_model::step::{Closed, Ending, Outcome};
 use uuid::Uuid;
 
-/// Fixes the digest's number of events. Until its end a digest may take more events, and lose them.
-pub const CLOSE_DIGEST: &str = "
-UPDATE digests SET state = 'closed', outcome = $2, why = $3, closed_at = $4,
+/// Ends the digest `$1`. Fixes the digest's number of events: until its end a digest may take more events, and lose them.
+macro_rules! ended_digest {
+    ($outcome:literal, $why:literal, $now:literal) => {
+        concat!(
+            "UPDATE digests SET state = 'closed', outcome = ",
+            $outcome,
+            ", why = ",
+            $why,
+            ", closed_at = ",
+            $now,
+            ",
     event_count = (SELECT COUNT(*) FROM events WHERE events.digest_id = $1),
-    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
-WHERE digest_id = $1 AND state <> 'closed'";
+    sent_at = CASE WHEN ",
+            $outcome,
+            " = 'sent' THEN COALESCE(sent_at, ",
+            $now,
+            ") ELSE sent_at END"
+        )
+    };
+}
 
-pub const CLOSE_MESSAGE: &str = "
-UPDATE messages SET state = $2, why = $3, closed_at = $4,
-    sent_at = CASE WHEN $2 = 'sent' THEN COALESCE(sent_at, $4) ELSE sent_at END
-WHERE id = $1 AND closed_at IS NULL";
+macro_rules! ended_message {
+    ($state:literal, $why:literal, $now:literal) => {
+        concat!(
+            "UPDATE messages SET state = ",
+            $state,
+            ", why = ",
+            $why,
+            ", closed_at = ",
+            $now,
+            ",
+    sent_at = CASE WHEN ",
+            $state,
+            " = 'sent' THEN COALESCE(sent_at, ",
+            $now,
+            ") ELSE sent_at END"
+        )
+    };
+}
+pub(super) use {ended_digest, ended_message};
+
+pub const CLOSE_DIGEST: &str = concat!(ended_digest!("$2", "$3", "$4"), " WHERE digest_id = $1 AND state <> 'closed'");
+
+pub const CLOSE_MESSAGE: &str = concat!(ended_message!("$2", "$3", "$4"), " WHERE id = $1 AND closed_at IS NULL");
 
 pub const RETURN_DIGEST: &str = "
 UPDATE digests SET returned_at = $2
@@ -94,27 +127,26 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
-    /// there is of this id. Only a digest has events to return. Reports if a message ended.
+    /// there is of this id. Only a digest has events to return.
     pub(super) async fn end(
         connection: &mut D::Connection,
         id: Uuid,
         closed: &Closed,
         return_events: bool,
         now: Timestamp,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let id = id.to_string();
-        let mut message_ended = false;
         for (statement, name) in
             [(CLOSE_DIGEST, closed.outcome.name()), (CLOSE_MESSAGE, MessageState::after(closed.outcome).name())]
         {
             let close = query(statement).bind(id.clone()).bind(name.to_owned()).bind(no_nul(&closed.why));
-            message_ended = D::rows(&close.bind(now.as_millisecond()).execute(&mut *connection).await?) > 0;
+            close.bind(now.as_millisecond()).execute(&mut *connection).await?;
         }
         if return_events {
             for statement in [RETURN_EVENTS, RETURN_DIGEST] {
                 query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
             }
         }
-        Ok(message_ended)
+        Ok(())
     }
 }

@@ -25,10 +25,10 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, prelude::*, registry::LookupSpan};
 
-/// The calls of a digest, both stores alike: facts, claim, facts with the message, the relays' breakers, first attempt with its dot, and
-/// five for the end. In SQLite a call is a turn of the connection's thread, and in PostgreSQL a round trip. A worker reads the breakers
+/// The calls of a digest, both stores alike: facts, claim, facts with the message, the relays' breakers, first attempt with its dot, end.
+/// In SQLite a call is a turn of the connection's thread, and in PostgreSQL a round trip. A worker reads the breakers
 /// once a second; here each digest has a worker of its own.
-const CALLS: usize = 10;
+const CALLS: usize = 6;
 /// The transactions that write.
 const COMMITS: usize = 3;
 
