@@ -9,9 +9,13 @@ use temporalio_client::{
 };
 use tidings_model::names;
 
+use crate::Http;
+
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The api of a gateway that takes the events; `None` for signals to Temporal.
+    pub http: Option<Http>,
     /// The task queue that the digest workers poll.
     pub task_queue: String,
     /// The longest that one `emit` takes, waiting for memory, pace and retries included.
@@ -23,6 +27,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            http: None,
             task_queue: names::TASK_QUEUE.to_owned(),
             deadline: Duration::from_secs(30),
             memory_bytes: 64 * 1024 * 1024,
@@ -43,6 +48,14 @@ pub enum ConnectError {
         target: String,
         /// The error of the SDK.
         source: Box<ClientConnectError>,
+    },
+    /// The gateway did not answer.
+    #[error("no connection to the gateway at {target}: {source}; is the URL right?")]
+    Gateway {
+        /// The server's URL.
+        target: String,
+        /// The error of the connection.
+        source: std::io::Error,
     },
 }
 

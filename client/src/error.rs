@@ -6,18 +6,18 @@ use tidings_model::{limits::Invalid, names};
 /// The event, or the retract, was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It breaks a rule of the contract; nothing was sent.
+    /// It breaks a rule of the contract, and was not accepted.
     #[error("invalid: {0}")]
     Invalid(#[from] Invalid),
-    /// Temporal refused the batch that it was in.
-    #[error("Temporal refused the batch: {0}")]
+    /// The batch that it was in was refused.
+    #[error("the batch was refused: {0}")]
     Rejected(Rejection),
     /// No answer within the deadline. It may have arrived; sending it again is safe.
-    #[error("Temporal did not acknowledge in time ({0}); send it again")]
+    #[error("not acknowledged in time ({0}); send it again")]
     Unavailable(String),
 }
 
-/// Why Temporal refused a batch.
+/// The reason why Temporal or a gateway refused a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The open run has all the signals it can take (10,000) until it continues as new.
@@ -45,6 +45,14 @@ pub enum Rejection {
     /// The credentials do not suffice.
     #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*")]
     Denied(String),
+    /// The gateway does not accept the token for these events.
+    #[error(
+        "the gateway does not accept the token ({0}); `tidings tokens create --scope events:write` makes one that it accepts"
+    )]
+    Token(String),
+    /// The gateway refuses the request as a whole, or the server is not a gateway.
+    #[error("{0}; check the URL of the gateway's api, and its version")]
+    Gateway(String),
     /// Any other refusal. A retry would fail, too.
     #[error("{0}")]
     Other(String),

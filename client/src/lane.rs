@@ -1,30 +1,12 @@
 //! The queue of one key's events and retracts. One batch is in flight; later items wait for the next batch. This module does
 //! no I/O.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Instant};
 
 use temporalio_common::data_converters::RawValue;
-use tidings_model::inbox::{Kind, batch_len};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tidings_model::inbox::batch_len;
 
-use crate::{Error, pace::Pace, signal};
-
-/// An event or a retract that waits for its acknowledgement.
-pub(crate) struct Waiting {
-    /// The kind of the item.
-    pub(crate) kind: Kind,
-    /// Its proto3-JSON without its key.
-    pub(crate) json: String,
-    /// The deadline of the caller.
-    pub(crate) deadline: Instant,
-    /// The channel to the caller. A closed channel withdraws the item.
-    pub(crate) reply: oneshot::Sender<Result<(), Error>>,
-    /// Its share of the client's memory.
-    pub(crate) memory: OwnedSemaphorePermit,
-}
+use crate::{pace::Pace, signal, waiting::Waiting};
 
 /// The next step of a lane's driver.
 pub(crate) enum Next {
@@ -52,7 +34,7 @@ impl Lane {
     }
 
     pub(crate) fn next(&mut self, now: Instant) -> Next {
-        self.waiting.retain(|item| !item.reply.is_closed());
+        self.waiting.retain(|item| !item.is_withdrawn());
         match self.pace.wait_until(now) {
             Some(until) => Next::Wait(until),
             None if self.waiting.is_empty() => Next::Forget,
@@ -62,7 +44,7 @@ impl Lane {
 
     /// The next batch, in order of arrival: at most 500 events and retracts, and 256 KiB as JSON.
     pub(crate) fn take_batch(&mut self) -> Vec<Waiting> {
-        self.waiting.retain(|item| !item.reply.is_closed());
+        self.waiting.retain(|item| !item.is_withdrawn());
         let count = batch_len(self.waiting.iter().map(|item| item.json.len()));
         self.waiting.drain(..count).collect()
     }
@@ -72,40 +54,20 @@ impl Lane {
     }
 }
 
-/// Returns the time left for the batch: that of its most patient caller.
-pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
-    batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
-}
-
 /// The batch as the signal carries it.
 pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
     signal::batch(batch.iter().map(|item| (item.kind, item.json.as_str())))
 }
 
-/// Answers every caller of the batch.
-pub(crate) fn answer(batch: Vec<Waiting>, result: &Result<(), Error>) {
-    for Waiting { reply, memory, .. } in batch {
-        drop(memory);
-        // The caller may be gone, and then the answer has no other receiver.
-        let _ = reply.send(result.clone());
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tokio::sync::Semaphore;
+    use std::time::Duration;
 
     use super::*;
-
-    type Caller = oneshot::Receiver<Result<(), Error>>;
-
-    fn waiting(json: String) -> (Waiting, Caller) {
-        let (reply, caller) = oneshot::channel();
-        let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Waiting { kind: Kind::Event, json, deadline: Instant::now(), reply, memory }, caller)
-    }
+    use crate::{
+        Error,
+        waiting::tests::{Caller, waiting},
+    };
 
     fn lane(events: impl IntoIterator<Item = String>) -> (Lane, Vec<Caller>) {
         let (waiting, callers): (VecDeque<_>, _) = events.into_iter().map(waiting).unzip();
@@ -157,7 +119,9 @@ mod tests {
     #[test]
     fn an_error_reaches_only_the_callers_of_its_batch() {
         let (mut lane, mut callers) = lane((0..501).map(|n| n.to_string()));
-        answer(lane.take_batch(), &Err(Error::Unavailable("down".to_owned())));
+        for item in lane.take_batch() {
+            item.answer(Err(Error::Unavailable("down".to_owned())));
+        }
         let answered = callers.iter_mut().map(|caller| caller.try_recv().is_ok()).filter(|answered| *answered).count();
         assert_eq!(answered, 500);
     }

@@ -8,6 +8,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! With [`Config::http`] the client needs no Temporal: it posts events to the api of a gateway.
+//!
 //! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
 //! Both may be repeated after any error: an `event_id` that has arrived already changes nothing, nor does a second retract.
 
@@ -16,16 +18,20 @@ mod client;
 pub mod commands;
 mod config;
 mod error;
+mod http;
 mod lane;
+mod lanes;
 mod pace;
 mod signal;
 mod start;
+mod waiting;
 
 pub use byte_budget::ByteBudget;
 pub use client::Client;
 pub use commands::{CommandError, Commands};
 pub use config::{Config, ConnectError, unquoted};
 pub use error::{Error, Rejection, check_namespace};
+pub use http::{Http, WrongHttp};
 pub use signal::hand_over;
 pub use start::{message_search_attributes, message_task_queue, search_attributes};
 pub use tidings_proto::v1;

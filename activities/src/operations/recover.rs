@@ -16,7 +16,7 @@ use temporalio_client::{
     errors::WorkflowInteractionError,
 };
 use temporalio_common::UntypedWorkflow;
-use tidings_client::{ByteBudget, Client, CommandError, check_namespace, v1};
+use tidings_client::{ByteBudget, Client, CommandError, Commands, check_namespace, v1};
 use tidings_model::{
     Event, Key, Retract,
     command::{Order, Reopen},
@@ -44,6 +44,8 @@ pub struct Recovery<'a> {
     pub temporal: &'a Temporal,
     /// The client that emits the events again.
     pub events: &'a Client,
+    /// The digests' task queue.
+    pub task_queue: &'a str,
     /// The store with the ledger.
     pub store: &'a dyn Store,
     /// The key of the run.
@@ -158,7 +160,7 @@ impl Recovery<'_> {
         for digest in &mut recovered.digests {
             self.until_delivered().await?;
             let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
-            digest.refused = self.events.commands().digest(self.key).reopen(reopen).await?.refused;
+            digest.refused = self.commands().digest(self.key).reopen(reopen).await?.refused;
         }
         self.read(recovered, async |page| self.emit(page).await).await?;
         // The ledger knows this event, so that the event itself changes nothing. The workflow learns of all that wait.
@@ -194,6 +196,10 @@ impl Recovery<'_> {
         Ok(Recovered { run_id, ended, digests, events: 0, retracts: 0, returned, gone: Vec::new() })
     }
 
+    fn commands(&self) -> Commands {
+        Commands::new(self.temporal.clone(), self.task_queue)
+    }
+
     fn describing(&self) -> Span {
         debug_span!("temporal", call = "describe", key = %self.key)
     }
@@ -222,7 +228,7 @@ impl Recovery<'_> {
         if run.status() != WorkflowExecutionStatus::Running {
             return Ok(None);
         }
-        let status = self.events.commands().digest(self.key).status::<Status>().await?;
+        let status = self.commands().digest(self.key).status::<Status>().await?;
         Ok(status.and_then(|status| status.delivering))
     }
 

@@ -18,7 +18,7 @@ use tidings_harness::{
     relay::{Act, At, Fault, events_by_message},
     time_skipping::TimeSkipping,
 };
-use tidings_model::{Key, records::DigestRecord, step::Outcome};
+use tidings_model::{Key, names, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage, Status};
@@ -190,8 +190,8 @@ async fn a_recovery_opens_the_window_of_returned_events() -> Result<()> {
     let before = env.status_when(&key, "the event waits for its window", waiting).await?;
     env.workflow(&key).terminate(WorkflowTerminateOptions::default()).await?;
 
-    let recovery =
-        Recovery { temporal: &env.temporal, events: &env.events, store: &*env.store, key: &key, run_id: None };
+    let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
+    let recovery = Recovery { temporal, events, task_queue, store: &*env.store, key: &key, run_id: None };
     assert_eq!(recovery.dry_run().await?.returned, 1);
     assert_eq!(recovery.run(&order()).await?.returned, 1);
     let after = env.status_when(&key, "the event waits for its window again", waiting).await?;

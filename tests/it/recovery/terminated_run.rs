@@ -17,7 +17,7 @@ use tidings_harness::{
     postgres::{database, waits},
     relay::{Act, At, Fault, events_by_message},
 };
-use tidings_model::{Key, command::Order, step::Outcome};
+use tidings_model::{Key, command::Order, names, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::{Inbound, Stage};
@@ -32,7 +32,8 @@ fn order() -> Order {
 }
 
 fn recovery<'a, S: Store>(env: &'a Env<S>, key: &'a Key) -> Recovery<'a> {
-    Recovery { temporal: &env.temporal, events: &env.events, store: &*env.store, key, run_id: None }
+    let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
+    Recovery { temporal, events, task_queue, store: &*env.store, key, run_id: None }
 }
 
 fn retract(key: &Key, event_id: &str) -> v1::Retract {

@@ -46,7 +46,8 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let events = client::connect(config).await?;
     let run = run.map(|run| run.to_string());
-    let recovery = Recovery { temporal: &temporal, events: &events, store: &*store, key: &key, run_id: run.as_deref() };
+    let (store, task_queue, run_id) = (&*store, config.task_queue.as_str(), run.as_deref());
+    let recovery = Recovery { temporal: &temporal, events: &events, task_queue, store, key: &key, run_id };
     let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order).await? };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
     anstream::println!("{text}");

@@ -1,0 +1,11 @@
+//! Events over HTTP to the api of a gateway: `POST /v1/events`, in batches. The gateway makes them durable, and hands them to
+//! Temporal.
+
+mod answer;
+mod api;
+mod connection;
+mod requests;
+mod retry;
+
+pub use api::{Http, WrongHttp};
+pub(crate) use requests::Requests;

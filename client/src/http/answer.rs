@@ -1,0 +1,181 @@
+//! The one place that decides what an answer of the gateway means.
+
+use std::time::{Duration, SystemTime};
+
+use hyper::StatusCode;
+use serde::Deserialize;
+use tidings_model::limits::Invalid;
+
+use super::{connection::Response, retry::retry_after};
+use crate::{Error, Rejection};
+
+/// Characters of an answer that an error shows.
+const SHOWN: usize = 300;
+
+/// The meaning of an answer to a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The result of each item.
+    Results(Vec<Result<(), Error>>),
+    /// No item was accepted, and a repetition would not be accepted either.
+    Refused(Rejection),
+    /// The batch may be accepted later: after the wait that the answer asks for, if it asks for one.
+    Later { asked: Option<Duration>, why: String },
+}
+
+/// The body of an accepted request.
+#[derive(Deserialize)]
+struct Accepted {
+    results: Vec<Outcome>,
+}
+
+/// The outcome of an item.
+#[derive(Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Outcome {
+    Accepted,
+    Duplicate,
+    Refused { field: String, problem: String },
+}
+
+/// A problem (RFC 9457), with what is wrong in each item.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Problem {
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    errors: Vec<ItemError>,
+}
+
+/// A refused item.
+#[derive(Deserialize)]
+struct ItemError {
+    #[serde(default)]
+    index: usize,
+    field: String,
+    problem: String,
+}
+
+/// Reads the answer to a batch of this many items.
+pub(super) fn meaning(
+    Response { status, retry_after: wait, body }: &Response,
+    items: usize,
+    now: SystemTime,
+) -> Meaning {
+    let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+    let said = match problem.title.as_str() {
+        "" => status.to_string(),
+        title => format!("{status}: {}", &title[..title.floor_char_boundary(SHOWN)]),
+    };
+    match *status {
+        StatusCode::OK | StatusCode::ACCEPTED => match serde_json::from_slice(body) {
+            Ok(Accepted { results }) if results.len() == items => {
+                Meaning::Results(results.into_iter().map(result).collect())
+            }
+            _ => Meaning::Refused(Rejection::Gateway(format!("{status} without the results of the items"))),
+        },
+        StatusCode::BAD_REQUEST if problem.kind == "/problems/nothing-accepted" => {
+            Meaning::Results(refused(problem.errors, items))
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Meaning::Refused(Rejection::Token(said)),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => later(wait.as_deref(), said, now),
+        status if status.is_server_error() => later(wait.as_deref(), said, now),
+        _ => Meaning::Refused(Rejection::Gateway(said)),
+    }
+}
+
+fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
+    Meaning::Later { asked: wait.and_then(|wait| retry_after(wait, now)), why }
+}
+
+fn result(outcome: Outcome) -> Result<(), Error> {
+    match outcome {
+        Outcome::Accepted | Outcome::Duplicate => Ok(()),
+        Outcome::Refused { field, problem } => Err(Invalid { field, problem }.into()),
+    }
+}
+
+/// The results of a batch without an accepted item. An answer names 100 of the reasons.
+fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Result<(), Error>> {
+    let unnamed =
+        Invalid { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
+    let mut results = vec![Err(unnamed.into()); items];
+    for ItemError { index, field, problem } in errors {
+        if let Some(result) = results.get_mut(index) {
+            *result = Err(Invalid { field, problem }.into());
+        }
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(status: u16, retry_after: Option<&str>, body: &Value) -> Meaning {
+        let (status, retry_after) = (StatusCode::from_u16(status).unwrap(), retry_after.map(str::to_owned));
+        meaning(&Response { status, retry_after, body: body.to_string().into() }, 2, SystemTime::UNIX_EPOCH)
+    }
+
+    fn problem(kind: &str) -> Value {
+        json!({"type": format!("/problems/{kind}"), "title": "It is so", "status": 0, "detail": "Do this."})
+    }
+
+    fn invalid(field: &str, problem: &str) -> Result<(), Error> {
+        Err(Invalid { field: field.into(), problem: problem.into() }.into())
+    }
+
+    #[test]
+    fn each_item_has_its_own_result() {
+        let accepted = json!({"status": "accepted", "event_id": "e1"});
+        let duplicate = json!({"status": "duplicate", "event_id": "e1"});
+        let refused = json!({"status": "refused", "event_id": "e2", "field": "tenant", "problem": "is wrong"});
+        let answer = |results: Value| json!({"accepted": 0, "duplicates": 0, "refused": 0, "results": results});
+        assert_eq!(read(202, None, &answer(json!([accepted, duplicate]))), Meaning::Results(vec![Ok(()), Ok(())]));
+        let some = Meaning::Results(vec![Ok(()), invalid("tenant", "is wrong")]);
+        assert_eq!(read(200, None, &answer(json!([accepted, refused]))), some);
+        for other in [answer(json!([accepted])), json!({}), json!("ok"), answer(json!([accepted, {"status": "kept"}]))]
+        {
+            let meaning = read(200, None, &other);
+            assert!(matches!(meaning, Meaning::Refused(Rejection::Gateway(_))), "{other}: {meaning:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_without_an_accepted_item_names_the_reasons_it_knows() {
+        let mut nothing = problem("nothing-accepted");
+        nothing["errors"] =
+            json!([{"index": 1, "field": "tenant", "problem": "is wrong"}, {"index": 7, "field": "", "problem": ""}]);
+        let unnamed = invalid("", "refused, for a reason that the answer leaves out");
+        assert_eq!(read(400, None, &nothing), Meaning::Results(vec![unnamed, invalid("tenant", "is wrong")]));
+    }
+
+    #[test]
+    fn a_status_says_if_the_batch_comes_again() {
+        let later = |status, asked: Option<u64>, why: &str| {
+            let meaning = read(status, asked.map(|seconds| seconds.to_string()).as_deref(), &problem("x"));
+            let asked = asked.map(Duration::from_secs);
+            assert_eq!(meaning, Meaning::Later { asked, why: why.into() });
+        };
+        later(408, None, "408 Request Timeout: It is so");
+        later(429, Some(1), "429 Too Many Requests: It is so");
+        later(500, None, "500 Internal Server Error: It is so");
+        later(502, None, "502 Bad Gateway: It is so");
+        later(503, Some(5), "503 Service Unavailable: It is so");
+        for (status, kind, rejection) in [
+            (401, "wrong-token", Rejection::Token("401 Unauthorized: It is so".into())),
+            (403, "missing-scope", Rejection::Token("403 Forbidden: It is so".into())),
+            (400, "unreadable", Rejection::Gateway("400 Bad Request: It is so".into())),
+            (404, "not-found", Rejection::Gateway("404 Not Found: It is so".into())),
+            (405, "wrong-method", Rejection::Gateway("405 Method Not Allowed: It is so".into())),
+            (413, "too-large", Rejection::Gateway("413 Payload Too Large: It is so".into())),
+        ] {
+            assert_eq!(read(status, None, &problem(kind)), Meaning::Refused(rejection), "{status}");
+        }
+        let moved = read(302, None, &json!("<html>"));
+        assert_eq!(moved, Meaning::Refused(Rejection::Gateway("302 Found".into())));
+    }
+}

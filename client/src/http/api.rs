@@ -1,0 +1,145 @@
+//! The address of an api, and the token for it.
+
+use std::{fmt, net::IpAddr};
+
+use hyper::{Uri, header::HeaderValue};
+use tidings_model::api_token::{ApiToken, WrongToken};
+
+/// The path of the route, below the path of the URL.
+const PATH: &str = "/v1/events";
+
+/// The api of a gateway, and the token for it. `Debug` hides the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    pub(super) is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) path: String,
+    /// The value of the header `Authorization`.
+    pub(super) authorization: HeaderValue,
+}
+
+/// The URL or the token is malformed. The error shows neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongHttp {
+    /// The URL is not that of an api.
+    #[error(
+        "is not the URL of a gateway's api; write for example https://tidings.acme.example, without user and query"
+    )]
+    Url,
+    /// The token is incomplete, or not one of Tidings.
+    #[error("the token {0}")]
+    Token(#[from] WrongToken),
+}
+
+impl Http {
+    /// Reads the URL of the api, without `/v1/events`, and a token with the scope `events:write`.
+    ///
+    /// # Errors
+    /// See [`WrongHttp`].
+    pub fn new(url: &str, token: &str) -> Result<Self, WrongHttp> {
+        let uri: Uri = url.parse().map_err(|_| WrongHttp::Url)?;
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(WrongHttp::Url),
+        };
+        let authority = uri.authority().ok_or(WrongHttp::Url)?;
+        let has_more = authority.as_str().contains('@') || uri.query().is_some() || url.contains('#');
+        if has_more || authority.host().is_empty() {
+            return Err(WrongHttp::Url);
+        }
+        let token: ApiToken = token.trim().parse()?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(|_| WrongToken)?;
+        authorization.set_sensitive(true);
+        Ok(Self {
+            is_tls,
+            host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
+            path: format!("{}{PATH}", uri.path().trim_end_matches('/')),
+            authorization,
+        })
+    }
+
+    /// Tells if token and events travel to another machine without encryption.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let is_here =
+            self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        !self.is_tls && !is_here
+    }
+
+    /// The host and the port, as a URL and the header `Host` have them.
+    pub(super) fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// The server's URL, without a path.
+impl fmt::Display for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> String {
+        ApiToken::generate().unwrap().reveal()
+    }
+
+    #[test]
+    fn a_url_names_server_and_path_of_the_api() {
+        for (url, server, path) in [
+            ("https://tidings.acme.example", "https://tidings.acme.example:443", "/v1/events"),
+            ("http://localhost:8081/", "http://localhost:8081", "/v1/events"),
+            ("https://acme.example/tidings/", "https://acme.example:443", "/tidings/v1/events"),
+            ("http://[::1]:8081", "http://[::1]:8081", "/v1/events"),
+        ] {
+            let http = Http::new(url, &token()).unwrap();
+            assert_eq!((http.to_string().as_str(), http.path.as_str()), (server, path), "{url}");
+        }
+        for wrong in [
+            "",
+            "acme.example",
+            "acme.example:8081",
+            "ftp://acme.example",
+            "https://ann:hunter2@acme.example",
+            "https://acme.example/?token=hunter2",
+            "https://acme.example/#events",
+            "https:///v1",
+        ] {
+            assert_eq!(Http::new(wrong, &token()), Err(WrongHttp::Url), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_checked_and_never_shown() {
+        let token = token();
+        let http = Http::new("https://acme.example", &format!("{token}\n")).unwrap();
+        assert_eq!(http.authorization, format!("Bearer {token}"));
+        let shown = format!("{http:?} {http}");
+        assert!(!shown.contains(&token[21..40]) && !shown.contains("Bearer"), "{shown}");
+        let error = Http::new("https://acme.example", &token[..90]).unwrap_err().to_string();
+        assert_eq!(error, "the token is not a token; `tidings tokens create` prints one");
+    }
+
+    #[test]
+    fn only_plain_http_to_another_machine_is_exposed() {
+        for (url, exposed) in [
+            ("http://tidings.acme.example", true),
+            ("http://10.0.0.7:8081", true),
+            ("https://tidings.acme.example", false),
+            ("http://localhost:8081", false),
+            ("http://127.0.0.2:8081", false),
+            ("http://[::1]:8081", false),
+            ("http://localhost.acme.example", true),
+        ] {
+            assert_eq!(Http::new(url, &token()).unwrap().is_exposed(), exposed, "{url}");
+        }
+    }
+}
