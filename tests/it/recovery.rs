@@ -2,6 +2,7 @@
 
 mod chaos;
 mod crash_points;
+mod emit_http;
 mod fencing;
 mod gateway;
 mod gateway_crashes;

@@ -1,11 +1,14 @@
 //! Connections of the commands to Temporal.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
-use tidings_client::{Client, CommandError, Commands};
+use tidings_client::{Client, CommandError, Commands, ConnectError, Http, WrongHttp};
 use tidings_model::Key;
 
-use crate::{Config, config::Unreachable};
+use crate::{Config, config::Unreachable, error::Usage};
+
+/// The variable with the token for the api of a gateway.
+const TOKEN: &str = "TIDINGS_TOKEN";
 
 /// The longest time for one event. One key may be slow while others, or other processes, are busy.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -19,6 +22,36 @@ pub(crate) async fn connect(config: &Config) -> Result<Client, Unreachable> {
     let task_queue = config.task_queue.clone();
     let config = tidings_client::Config { task_queue, deadline: DEADLINE, ..Default::default() };
     Ok(Client::new(temporal, config))
+}
+
+/// The api of the gateway at `url`, with the token of the environment. Warns about a token that others could read.
+///
+/// # Errors
+/// [`Usage`] where the URL is wrong, or the token is wrong or missing.
+pub(crate) fn http(url: &str) -> Result<Http, Usage> {
+    let token = env::var(TOKEN).unwrap_or_default();
+    if token.trim().is_empty() {
+        let make = "set it to what `tidings tokens create --tenant TENANT --scope events:write` prints";
+        return Err(Usage(format!("--http: the variable {TOKEN} has no token; {make}")));
+    }
+    let http = Http::new(url, &token).map_err(|wrong| match wrong {
+        WrongHttp::Url => Usage(format!("--http: {wrong}")),
+        WrongHttp::Token(wrong) => Usage(format!("{TOKEN} {wrong}")),
+    })?;
+    if http.is_exposed() {
+        anstream::eprintln!(
+            "warning: the token and the events go to {http} unencrypted; use https outside of a private network"
+        );
+    }
+    Ok(http)
+}
+
+/// Connects the client that emits events over HTTP.
+///
+/// # Errors
+/// The gateway does not answer.
+pub(crate) async fn connect_over(http: Http) -> Result<Client, ConnectError> {
+    Client::connect(tidings_client::Config { http: Some(http), deadline: DEADLINE, ..Default::default() }).await
 }
 
 /// Connects the commands to workflows.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
-use tidings_client::{ByteBudget, Client};
+use tidings_client::{ByteBudget, Client, Error, Http, Rejection as Refusal};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
@@ -39,7 +39,10 @@ pub struct Options {
     key: lines::Key,
     #[command(flatten)]
     event: single::Fields,
-    /// Write the key and the id of each event to this file as soon as Temporal has acknowledged it
+    /// Send to the api of the gateway at this URL, with the token in `TIDINGS_TOKEN`, and not to Temporal
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// Write the key and the id of each event to this file at its acknowledgement
     #[arg(long, value_name = "FILE")]
     acknowledged: Option<PathBuf>,
     /// Print the rejected lines and the summary as JSON
@@ -53,13 +56,14 @@ Examples:
   tidings emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'
   echo '{\"event_id\": \"1\", \"category\": \"comment\", \"occurred_at\": \"2026-01-31T08:00:00Z\"}' |
     tidings emit --tenant acme --user ann --digest activity -
+  TIDINGS_TOKEN=$(cat token) tidings emit --http https://tidings.acme.example events.ndjson
 
 An event that arrives twice counts once: after a failure, emit the same file again.";
 
 /// Emits all of it. `false`: something was rejected.
 ///
 /// # Errors
-/// The input cannot be read, or Temporal does not answer at all.
+/// The input cannot be read, or Temporal or the gateway does not answer at all.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (mut emitting, lines) = Emitting::start(&options, config)?;
     emitting.all(lines).await?;
@@ -68,6 +72,8 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 
 struct Emitting<'a> {
     config: &'a Config,
+    /// The gateway that takes the events; `None` for Temporal.
+    http: Option<Http>,
     /// Connected with the first event that is right.
     client: Option<Client>,
     report: Report,
@@ -76,6 +82,7 @@ struct Emitting<'a> {
 
 impl<'a> Emitting<'a> {
     fn start(options: &Options, config: &'a Config) -> anyhow::Result<(Self, mpsc::Receiver<anyhow::Result<Read>>)> {
+        let http = options.http.as_deref().map(client::http).transpose()?;
         let acknowledged = options.acknowledged.as_deref().map(create).transpose()?;
         let (bar, lines) = if let Some(event) = options.event.to_event(&options.key) {
             (indicatif::ProgressBar::hidden(), lines::only(event))
@@ -84,7 +91,7 @@ impl<'a> Emitting<'a> {
             (bar, lines::ahead(Lines::new(input, options.key.clone())))
         };
         let report = Report::new(options.json, bar);
-        Ok((Self { config, client: None, report, acknowledged }, lines))
+        Ok((Self { config, http, client: None, report, acknowledged }, lines))
     }
 
     async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
@@ -111,14 +118,22 @@ impl<'a> Emitting<'a> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        Ok(self.client.insert(client::connect(self.config).await?).clone())
+        let client = match self.http.clone() {
+            Some(http) => client::connect_over(http).await?,
+            None => client::connect(self.config).await?,
+        };
+        Ok(self.client.insert(client).clone())
     }
 
-    fn ended(&mut self, line: u64, result: Result<(), tidings_client::Error>, event: &v1::Event) -> anyhow::Result<()> {
+    fn ended(&mut self, line: u64, result: Result<(), Error>, event: &v1::Event) -> anyhow::Result<()> {
         match result {
             Ok(()) => {
                 self.report.accepted(1);
                 self.acknowledge(event)
+            }
+            // No other event would be accepted either.
+            Err(error @ Error::Rejected(Refusal::Token(_) | Refusal::Gateway(_))) => {
+                Err(Usage(error.to_string()).into())
             }
             Err(error) => {
                 self.report.rejected(&Rejection::new(line, "", &error.to_string()));

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 
 use tempfile::TempDir;
+use tidings_model::api_token::ApiToken;
 
-use crate::{run, said, start};
+use crate::{run, said, start, start_with};
 
 #[test]
 fn emit_needs_no_server_to_refuse_and_names_line_field_and_limit() {
@@ -54,4 +55,34 @@ fn a_single_event_needs_its_whole_key() {
     let (code, _, error) = run(folder.path(), &["emit", "--category", "comment", "--tenant", "acme"], "");
     assert_eq!(code, 2);
     assert!(error.contains("--user <USER>") && error.contains("--digest <TYPE>"), "{error}");
+}
+
+#[test]
+fn emit_over_http_needs_a_url_and_a_token() {
+    let folder = TempDir::new().unwrap();
+    let key = ["--tenant", "acme", "--user", "ann", "--digest", "activity", "--category", "comment"];
+    let emit = |url: &str, variables: &[(&str, &str)]| {
+        let child = start_with(folder.path(), &[&["emit", "--http", url][..], &key].concat(), variables);
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), said(&output.stderr))
+    };
+    let (code, error) = emit("https://tidings.acme.example", &[]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("TIDINGS_TOKEN has no token; set it to what `tidings tokens create"), "{error}");
+    let (code, error) = emit("https://tidings.acme.example", &[("TIDINGS_TOKEN", "tdg_hunter2")]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("TIDINGS_TOKEN is not a token") && !error.contains("hunter2"), "{error}");
+
+    let token = ApiToken::generate().unwrap().reveal();
+    let (code, error) = emit("https://ann:hunter2@tidings.acme.example", &[("TIDINGS_TOKEN", &token)]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("--http: is not the URL of a gateway's api") && !error.contains("hunter2"), "{error}");
+    // No such host exists (RFC 2606).
+    let (code, error) = emit("http://tidings.invalid:8081", &[("TIDINGS_TOKEN", &token)]);
+    assert_eq!(code, Some(1));
+    let warning = "warning: the token and the events go to http://tidings.invalid:8081 unencrypted";
+    assert!(error.contains(warning) && error.contains("no connection to the gateway at "), "{error}");
+    assert!(!error.contains(&token[21..60]), "{error}");
+    let (code, error) = emit("http://127.0.0.1:1", &[("TIDINGS_TOKEN", &token)]);
+    assert!(code == Some(1) && !error.contains("warning"), "{error}");
 }

@@ -48,7 +48,11 @@ impl Authority {
         Ok(std::fs::write(key, pair.serialize_pem())?)
     }
 
-    pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
+    /// Takes TLS off connections, with a new certificate.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn acceptor(&self) -> Result<TlsAcceptor> {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(vec![self.host.clone()])?.signed_by(&key, &self.issuer)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
