@@ -145,7 +145,7 @@ impl Problem {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media",
                 "The type or the encoding of the body is not supported",
-                "Send application/json or application/x-ndjson, plain or with Content-Encoding: gzip.",
+                "Send application/json or application/x-ndjson, plain or with Content-Encoding: gzip or zstd.",
             ),
             Self::Unreadable => (
                 StatusCode::BAD_REQUEST,

@@ -21,6 +21,7 @@ use crate::problem::Problem;
 
 mod body;
 mod read;
+mod zstd;
 
 pub(super) use body::BODY_BYTES;
 use read::{Read, Refused};

@@ -8,6 +8,7 @@ use axum::http::{
 };
 use flate2::read::MultiGzDecoder;
 
+use super::zstd;
 use crate::problem::Problem;
 
 /// The longest body, before and after decompression.
@@ -45,6 +46,7 @@ pub(super) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a
             decoder.read_to_end(&mut plain).map_err(|_| Problem::Unreadable)?;
             if plain.len() > BODY_BYTES { Err(Problem::TooLarge) } else { Ok(Cow::Owned(plain)) }
         }
+        Some(b"zstd") => zstd::decoded(bytes).map(Cow::Owned),
         Some(_) => Err(Problem::UnsupportedMedia),
     }
 }
