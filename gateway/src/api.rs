@@ -2,6 +2,8 @@
 //!
 //! [`Endpoint`] is every route. `gate` lets a request in, and the module of a route answers it.
 
+use std::sync::Arc;
+
 use axum::{
     Router,
     middleware::{from_fn, from_fn_with_state},
@@ -16,10 +18,12 @@ use crate::{
     routes::{REQUEST_TIME, health, limited, shared},
 };
 
+mod caller;
 mod digests;
 mod endpoint;
 mod events;
 mod gate;
+mod oidc;
 mod rate;
 mod request_id;
 mod state;
@@ -28,14 +32,15 @@ mod tests;
 
 pub use endpoint::{Class, Endpoint};
 use gate::Gate;
+pub use oidc::{Issuer, Trust};
 pub use state::Api;
 
 /// Requests in progress: services share few addresses, so that one client may have them all.
 const REQUESTS: usize = 512;
 
-/// The routes, with their limits. Headers of proxies count from `trusted`.
-pub fn router(api: Api, trusted: Networks) -> Router {
-    let gate = Gate::new(api.state.store.clone());
+/// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. Headers of proxies count from `trusted`.
+pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Router {
+    let gate = Gate::new(api.state.store.clone(), issuer);
     let health = health(api.state.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {

@@ -5,6 +5,7 @@
 pub mod api;
 mod client_address;
 mod concurrency;
+pub mod fetch;
 pub mod health;
 pub mod inbox;
 pub mod metrics;

@@ -58,6 +58,8 @@ pub enum Problem {
     InboxFull,
     /// Temporal, or the worker behind it, does not answer.
     NoAnswer,
+    /// The issuer of access tokens has not given its keys yet.
+    NoIssuer,
 }
 
 /// The body of a problem, kept with the answer for whoever adds to it.
@@ -181,6 +183,12 @@ impl Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "no-answer",
                 "Temporal or its worker does not answer",
+                "Send the request again after the seconds of Retry-After.",
+            ),
+            Self::NoIssuer => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no-issuer",
+                "The issuer of access tokens does not answer",
                 "Send the request again after the seconds of Retry-After.",
             ),
         }

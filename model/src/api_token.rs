@@ -158,12 +158,6 @@ impl TokenRecord {
             TokenState::Valid
         }
     }
-
-    /// Reports if the token is for this tenant, among others.
-    #[must_use]
-    pub fn covers(&self, tenant: &str) -> bool {
-        self.tenant.as_ref().is_none_or(|own| own == tenant)
-    }
 }
 
 #[cfg(test)]
@@ -227,11 +221,5 @@ mod tests {
         let revoked = TokenRecord { revoked_at: Some(at(1)), ..expiring };
         assert_eq!(revoked.state(at(99)), TokenState::Revoked);
         assert_eq!(record().state(at(i64::from(u32::MAX))), TokenState::Valid);
-    }
-
-    #[test]
-    fn a_token_covers_its_tenant_or_all() {
-        assert!(record().covers("acme") && !record().covers("other"));
-        assert!(TokenRecord { tenant: None, ..record() }.covers("other"));
     }
 }

@@ -27,6 +27,7 @@ mod link_keys;
 mod list;
 mod listen;
 mod mail;
+mod oidc;
 mod problem;
 mod relay;
 mod retention;

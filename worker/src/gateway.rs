@@ -6,14 +6,12 @@ use anyhow::Context as _;
 use temporalio_client::Client;
 use tidings_gateway::{
     State,
-    api::{self, Api},
+    api::{self, Api, Issuer},
+    fetch::Fetcher,
     inbox::{Forwarder, Inbox},
     metrics, routes, server,
     tracking::Recorder,
-    webhooks::{
-        Webhooks,
-        ses::{Certificates, Https},
-    },
+    webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::words::Words;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
@@ -75,7 +73,9 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let (recorder, recording) = Recorder::start(store.clone(), config.soft_bounces);
     let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
     let state = State { store, settings, words, recorder, temporal };
-    let (hooks, certificates) = (config.webhooks()?, Certificates::new(Https::new()));
+    let fetcher = Fetcher::new();
+    let (hooks, certificates) = (config.webhooks()?, Certificates::new(fetcher.clone()));
+    let issuer = config.gateway.oidc.clone().map(|trust| Arc::new(Issuer::new(trust, fetcher)));
     tracing::info!(
         listen = %public.local_addr()?,
         public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
@@ -87,7 +87,7 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let router = routes::router(state.clone(), webhooks, trusted.clone());
     let limits = server::Limits::default();
     let serving = server::serve(public, router, limits, shutdown.clone());
-    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox }, trusted);
+    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox }, issuer, trusted);
     let serving_api = async {
         match api {
             Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,

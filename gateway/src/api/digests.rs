@@ -12,7 +12,7 @@ use serde_json::Value;
 use tidings_client::{CommandError, Commands};
 use tidings_model::Key;
 
-use super::{Api, gate::Caller};
+use super::{Api, caller::Caller};
 use crate::problem::Problem;
 
 /// Time for an answer of the workflow.
@@ -44,8 +44,7 @@ async fn status(
     user: String,
     tenant: Option<String>,
 ) -> Result<Value, Problem> {
-    let token = caller.token();
-    let tenant = tenant.or_else(|| token.tenant.clone()).filter(|tenant| token.covers(tenant));
+    let tenant = tenant.or_else(|| caller.own_tenant.clone()).filter(|tenant| caller.covers(tenant));
     let tenant = tenant.ok_or(Problem::NotFound)?;
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let temporal = api.state.temporal().ok_or(Problem::NoAnswer)?;

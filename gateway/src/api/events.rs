@@ -16,7 +16,7 @@ use tidings_model::{
     limits,
 };
 
-use super::{Api, gate::Caller};
+use super::{Api, caller::Caller};
 use crate::problem::Problem;
 
 mod body;
@@ -84,7 +84,7 @@ async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -
         Ok(key) => key,
         Err(why) => return Ok(Problem::WrongParameter.with_errors(&[why])),
     };
-    let (items, outcomes) = sorted(read::items(kind, &bytes, caller.token(), key)?);
+    let (items, outcomes) = sorted(read::items(kind, &bytes, caller, key)?);
     let refused = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused { .. })).count();
     if items.is_empty() {
         return Ok(Problem::NothingAccepted.with_errors(&errors(outcomes)));

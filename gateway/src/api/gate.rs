@@ -14,11 +14,11 @@ use axum::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 use subtle::ConstantTimeEq as _;
-use tidings_model::api_token::{ApiToken, TokenRecord, TokenState};
+use tidings_model::api_token::{ApiToken, TokenState};
 use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
-use super::{Class, Endpoint, rate::Rate};
+use super::{Class, Endpoint, caller::Caller, oidc::Issuer, rate::Rate};
 use crate::problem::Problem;
 
 /// Age at which a token is read again: a revoked one is refused within this time.
@@ -26,20 +26,12 @@ const MEMORY: Duration = Duration::from_secs(10);
 /// Entries of a memory at which old ones are forgotten.
 const ENTRIES: usize = 10_000;
 
-/// The token of a request that was let in.
-#[derive(Clone, Debug)]
-pub(super) struct Caller(Arc<StoredToken>);
-
-impl Caller {
-    pub fn token(&self) -> &TokenRecord {
-        &self.0.record
-    }
-}
-
 /// Lets requests in by their tokens. The clones share their memory.
 #[derive(Clone)]
 pub(super) struct Gate {
     store: Arc<dyn Store>,
+    /// The issuer whose access tokens count, too.
+    issuer: Option<Arc<Issuer>>,
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -47,7 +39,7 @@ pub(super) struct Gate {
 struct Memory {
     /// Tokens by id, each with the time of its reading.
     tokens: HashMap<String, (Instant, Arc<StoredToken>)>,
-    /// States of [`Rate`] by token and class.
+    /// States of [`Rate`] by caller and class.
     rates: HashMap<(String, Class), Instant>,
 }
 
@@ -67,12 +59,26 @@ pub(super) async fn check(
 }
 
 impl Gate {
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, memory: Arc::default() }
+    pub fn new(store: Arc<dyn Store>, issuer: Option<Arc<Issuer>>) -> Self {
+        Self { store, issuer, memory: Arc::default() }
     }
 
     async fn admit(&self, headers: &HeaderMap, endpoint: Endpoint) -> Result<Caller, Problem> {
         let token = bearer(headers).ok_or(Problem::NoToken)?;
+        let caller = match &self.issuer {
+            // Tidings' own tokens have no dots.
+            Some(issuer) if token.contains('.') => issuer.admit(token, Timestamp::now()).await?,
+            _ => self.own(token).await?,
+        };
+        if !caller.scopes.contains(&endpoint.scope()) {
+            return Err(Problem::MissingScope(endpoint.scope()));
+        }
+        self.pace(&caller.by, endpoint.class())?;
+        Ok(caller)
+    }
+
+    /// The caller with one of Tidings' own tokens.
+    async fn own(&self, token: &str) -> Result<Caller, Problem> {
         let token: ApiToken = token.parse().map_err(|_| Problem::WrongToken)?;
         let stored = self.read(&token).await?.ok_or(Problem::WrongToken)?;
         let is_right = bool::from(stored.hash.as_bytes().ct_eq(token.hash().as_bytes()));
@@ -80,11 +86,7 @@ impl Gate {
             return Err(Problem::WrongToken);
         }
         self.used(&stored);
-        if !stored.record.scopes.contains(&endpoint.scope()) {
-            return Err(Problem::MissingScope(endpoint.scope()));
-        }
-        self.pace(token.id(), endpoint.class())?;
-        Ok(Caller(stored))
+        Ok(Caller::from(&stored.record))
     }
 
     /// The token as the store has it, or had it at most ten seconds ago.
@@ -128,10 +130,10 @@ impl Gate {
         });
     }
 
-    fn pace(&self, id: &str, class: Class) -> Result<(), Problem> {
+    fn pace(&self, by: &str, class: Class) -> Result<(), Problem> {
         let now = Instant::now();
         let mut memory = self.memory();
-        let key = (id.to_owned(), class);
+        let key = (by.to_owned(), class);
         match Rate::of(class).admit(memory.rates.get(&key).copied(), now) {
             Ok(state) => {
                 if memory.rates.len() >= ENTRIES {

@@ -39,7 +39,7 @@ impl Env {
         let store: Arc<dyn Store> = store;
         let state = over(store.clone(), settings());
         let inbox = Inbox::new(store.clone(), limits);
-        let router = router(Api { state, task_queue: "tidings".into(), inbox }, Networks::default());
+        let router = router(Api { state, task_queue: "tidings".into(), inbox }, None, Networks::default());
         Self { store, router, _folder: folder }
     }
 

@@ -15,12 +15,10 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
+    fetch::Fetcher,
     request_body::{self, BodyLimit},
     tracking::Recorder,
-    webhooks::{
-        Webhooks,
-        ses::{Certificates, Https},
-    },
+    webhooks::{Webhooks, ses::Certificates},
 };
 
 /// Settings without digest types, relays and keys.
@@ -44,7 +42,7 @@ pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
 
 /// Every public route, without webhooks.
 pub(crate) fn public(state: State) -> Router {
-    let certificates = Certificates::new(Https::new());
+    let certificates = Certificates::new(Fetcher::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
     router(state, webhooks, Networks::default())
 }

@@ -14,10 +14,8 @@ use tokio::{
 };
 use url::Url;
 
-use super::{
-    samples::Sample,
-    ses::{FetchError, system_tls},
-};
+use super::samples::Sample;
+use crate::fetch::{FetchError, system_tls};
 
 /// Time limit of a request. SNS waits as long.
 const TIME: Duration = Duration::from_secs(15);

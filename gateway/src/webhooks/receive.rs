@@ -134,7 +134,7 @@ fn tell(webhooks: &Webhooks, withdrawn: BTreeSet<Key>) {
 
 /// Confirms a subscription of SNS, so that the topic's events come here.
 async fn confirm(relay: &str, certificates: &Certificates, address: &Address) -> Result<(), Denied> {
-    match certificates.https().get(address).await {
+    match certificates.ask(address).await {
         Ok(_) => {
             tracing::info!(relay, host = address.host, "a subscription of SNS is confirmed");
             Ok(())

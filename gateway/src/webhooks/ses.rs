@@ -14,15 +14,12 @@ use super::Refused;
 mod certificate;
 mod certificates;
 mod event;
-mod https;
 mod topic;
 
 pub use certificate::Certificate;
 pub use certificates::Certificates;
 pub(super) use event::bounce_kind;
 pub use event::parse;
-pub(crate) use https::system_tls;
-pub use https::{FetchError, Https};
 pub use topic::{Address, Topic};
 
 /// Difference between the time of an envelope and now. SNS tries for an hour.

@@ -11,12 +11,11 @@ use tidings_activities::{
     choices,
 };
 use tidings_gateway::{
-    Networks, State, routes, server,
+    Networks, State,
+    fetch::Fetcher,
+    routes, server,
     tracking::Recorder,
-    webhooks::{
-        Webhooks,
-        ses::{Certificates, Https},
-    },
+    webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
 use tidings_mail::{bounce, words::Words};
@@ -99,7 +98,7 @@ impl Served {
         let words = Arc::new(Words::new(None)?);
         let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
         let state = State { store: env.store.clone(), settings: Arc::new(settings), words, recorder, temporal };
-        let certificates = Certificates::new(Https::new());
+        let certificates = Certificates::new(Fetcher::new());
         let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
         let router = routes::router(state, webhooks, Networks::default());
         let shutdown = CancellationToken::new();

@@ -6,12 +6,11 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_gateway::{
-    Networks, State, routes, server,
+    Networks, State,
+    fetch::Fetcher,
+    routes, server,
     tracking::Recorder,
-    webhooks::{
-        Hook, Secret, Webhooks,
-        ses::{Certificates, Https},
-    },
+    webhooks::{Hook, Secret, Webhooks, ses::Certificates},
 };
 use tidings_harness::env::{Env, event, eventually, key, settings};
 use tidings_mail::words::Words;
@@ -49,7 +48,7 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: [("default".to_owned(), hook)].into(),
-        certificates: Certificates::new(Https::new()),
+        certificates: Certificates::new(Fetcher::new()),
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use serde::Deserialize;
-use tidings_gateway::Networks;
+use tidings_gateway::{Networks, api::Trust};
 use tidings_model::{
     link_keys::VARIABLE,
     settings::{PageUrl, Pages, UnknownPlaceholder},
@@ -17,6 +17,7 @@ use url::{Host, Url};
 use super::{
     list::{SpannedList, parse_each},
     listen::listen,
+    oidc::{self, RawOidc},
     problem::{Checks, Problem},
 };
 
@@ -36,6 +37,7 @@ pub(super) struct RawGateway {
     trusted_proxies: Option<SpannedList>,
     metrics_listen: Option<Spanned<String>>,
     api_listen: Option<Spanned<String>>,
+    oidc: Option<Spanned<RawOidc>>,
 }
 
 /// The settings of the gateway.
@@ -51,6 +53,8 @@ pub struct Gateway {
     pub metrics_listen: Option<SocketAddr>,
     /// The address of the api's listener. `None`: the api is off.
     pub api_listen: Option<SocketAddr>,
+    /// The issuer whose access tokens the api takes, if any.
+    pub oidc: Option<Trust>,
     /// The line of `listen`.
     place: Option<String>,
     /// The problems of addresses if there is no key that signs tokens.
@@ -73,6 +77,7 @@ impl RawGateway {
             trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
             metrics_listen,
             api_listen,
+            oidc: self.oidc.as_ref().and_then(|raw| oidc::check(raw, checks)),
             place: self.listen.as_ref().map(|value| checks.place_of(value)),
             unsigned: self.unsigned(checks),
         })
@@ -112,7 +117,7 @@ impl Gateway {
 
     /// Returns the problem of a gateway without an address of its own. Pages of the team's own need no gateway.
     pub(super) fn address_problem(&self) -> Option<Problem> {
-        let listens = self.metrics_listen.is_some() || self.api_listen.is_some();
+        let listens = self.metrics_listen.is_some() || self.api_listen.is_some() || self.oidc.is_some();
         let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || listens;
         (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
     }
@@ -177,17 +182,21 @@ fn page_url(text: &str) -> Result<PageUrl, String> {
 
 /// Accepts https, and http on this machine.
 fn secure(url: &Url) -> Result<(), String> {
-    let local = match url.host() {
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_on_this_machine(url) => Ok(()),
+        "http" => Err("is not https, so that everyone on the way could read the links".to_owned()),
+        other => Err(format!("{other:?} is not https")),
+    }
+}
+
+/// Reports if a request to the URL does not leave this machine.
+pub(super) fn is_on_this_machine(url: &Url) -> bool {
+    match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    };
-    match url.scheme() {
-        "https" => Ok(()),
-        "http" if local => Ok(()),
-        "http" => Err("is not https, so that everyone on the way could read the links".to_owned()),
-        other => Err(format!("{other:?} is not https")),
     }
 }
 

@@ -6,6 +6,7 @@ mod category;
 mod gateway;
 mod inbox;
 mod link_keys;
+mod oidc;
 mod retention;
 mod streams;
 mod webhooks;

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, value::RawValue};
-use tidings_model::{api_token::TokenRecord, inbox::Item, limits::Invalid};
+use tidings_model::{inbox::Item, limits::Invalid};
 use tidings_proto::v1;
 
 use super::body::Kind;
-use crate::problem::Problem;
+use crate::{api::caller::Caller, problem::Problem};
 
 /// Items of a request.
 const ITEMS: usize = 10_000;
@@ -50,7 +50,7 @@ struct Lists<'a> {
 }
 
 /// Reads the items of a body: the events, and then the retracts. `key` is the id of a single event.
-pub(super) fn items(kind: Kind, bytes: &[u8], token: &TokenRecord, key: Option<&str>) -> Result<Vec<Read>, Problem> {
+pub(super) fn items(kind: Kind, bytes: &[u8], caller: &Caller, key: Option<&str>) -> Result<Vec<Read>, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?;
     let lists = match kind {
         Kind::Lines => Lists { events: Vec::new(), retracts: Vec::new() },
@@ -65,7 +65,7 @@ pub(super) fn items(kind: Kind, bytes: &[u8], token: &TokenRecord, key: Option<&
     let key = key.filter(|_| count == 1);
     let events = lists.events.into_iter().map(RawValue::get).chain(lines);
     let retracts = lists.retracts.into_iter().map(RawValue::get);
-    Ok(events.map(|json| event(json, token, key)).chain(retracts.map(|json| retract(json, token))).collect())
+    Ok(events.map(|json| event(json, caller, key)).chain(retracts.map(|json| retract(json, caller))).collect())
 }
 
 /// The lists of a JSON body in any of its three shapes.
@@ -81,7 +81,7 @@ fn lists(text: &str) -> Result<Lists<'_>, Problem> {
     Ok(Lists { events: vec![serde_json::from_str(text).map_err(wrong)?], retracts: Vec::new() })
 }
 
-fn event(json: &str, token: &TokenRecord, key: Option<&str>) -> Read {
+fn event(json: &str, caller: &Caller, key: Option<&str>) -> Read {
     let mut wire: v1::Event = match parsed(json) {
         Ok(wire) => wire,
         Err(refused) => return Read { event_id: String::new(), result: Err(refused) },
@@ -92,27 +92,27 @@ fn event(json: &str, token: &TokenRecord, key: Option<&str>) -> Read {
     let event_id = wire.event_id.clone();
     let result = match key {
         Some(key) if key != event_id => Err(Refused::new("event_id", "is not the Idempotency-Key; send one of them")),
-        _ => within(&mut wire.tenant, token).and_then(|()| Ok(Item::event(wire)?)),
+        _ => within(&mut wire.tenant, caller).and_then(|()| Ok(Item::event(wire)?)),
     };
     Read { event_id, result }
 }
 
-fn retract(json: &str, token: &TokenRecord) -> Read {
+fn retract(json: &str, caller: &Caller) -> Read {
     let mut wire: v1::Retract = match parsed(json) {
         Ok(wire) => wire,
         Err(refused) => return Read { event_id: String::new(), result: Err(refused) },
     };
     let event_id = wire.event_id.clone();
-    let result = within(&mut wire.tenant, token).and_then(|()| Ok(Item::retract(wire)?));
+    let result = within(&mut wire.tenant, caller).and_then(|()| Ok(Item::retract(wire)?));
     Read { event_id, result }
 }
 
 /// Fills in the token's tenant, or refuses another one.
-fn within(tenant: &mut String, token: &TokenRecord) -> Result<(), Refused> {
+fn within(tenant: &mut String, caller: &Caller) -> Result<(), Refused> {
     if tenant.is_empty() {
-        *tenant = token.tenant.clone().unwrap_or_default();
+        *tenant = caller.own_tenant.clone().unwrap_or_default();
     }
-    if token.covers(tenant) { Ok(()) } else { Err(Refused::new("tenant", "is not the token's tenant")) }
+    if caller.covers(tenant) { Ok(()) } else { Err(Refused::new("tenant", "is not the token's tenant")) }
 }
 
 fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Refused> {
@@ -133,29 +133,18 @@ fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use tidings_model::inbox;
 
     use super::*;
 
     const EVENT: &str = r#"{"event_id":"e1","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
 
-    fn token(tenant: Option<&str>) -> TokenRecord {
-        TokenRecord {
-            id: String::new(),
-            tenant: tenant.map(str::to_owned),
-            scopes: Vec::new(),
-            note: String::new(),
-            created_at: Timestamp::UNIX_EPOCH,
-            created_by: String::new(),
-            expires_at: None,
-            revoked_at: None,
-            last_used_on: None,
-        }
+    fn caller(tenant: Option<&str>) -> Caller {
+        Caller { by: String::new(), own_tenant: tenant.map(str::to_owned), scopes: Vec::new() }
     }
 
     fn read(kind: Kind, text: &str) -> Vec<Read> {
-        items(kind, text.as_bytes(), &token(Some("acme")), None).unwrap()
+        items(kind, text.as_bytes(), &caller(Some("acme")), None).unwrap()
     }
 
     fn kinds(read: &[Read]) -> Vec<inbox::Kind> {
@@ -205,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_token_for_every_tenant_must_name_one() {
-        let read = |text: &str| items(Kind::Json, text.as_bytes(), &token(None), None).unwrap().remove(0).result;
+        let read = |text: &str| items(Kind::Json, text.as_bytes(), &caller(None), None).unwrap().remove(0).result;
         assert_eq!(read(EVENT).unwrap_err(), Refused::new("tenant", "is required"));
         let named = read(&EVENT.replace('{', "{\"tenant\":\"zeta\","));
         assert_eq!(named.unwrap().key.tenant, "zeta");
@@ -213,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_idempotency_key_is_the_id_of_a_single_event() {
-        let read = |text: &str| items(Kind::Json, text.as_bytes(), &token(Some("acme")), Some("k1")).unwrap();
+        let read = |text: &str| items(Kind::Json, text.as_bytes(), &caller(Some("acme")), Some("k1")).unwrap();
         let without = EVENT.replace("\"event_id\":\"e1\",", "");
         let single = read(&without).remove(0);
         assert_eq!(single.event_id, "k1");
@@ -226,13 +215,13 @@ mod tests {
 
     #[test]
     fn a_body_of_another_shape_or_with_too_many_items_is_refused() {
-        let refused = |kind, text: &str| items(kind, text.as_bytes(), &token(None), None).unwrap_err();
+        let refused = |kind, text: &str| items(kind, text.as_bytes(), &caller(None), None).unwrap_err();
         for text in ["", "7", "{\"events\":7}", "{\"events\":[],\"more\":1}", "[1,", "\"x\""] {
             assert_eq!(refused(Kind::Json, text), Problem::Unreadable, "{text}");
         }
         let many = format!("[{}]", vec!["1"; ITEMS + 1].join(","));
         assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems);
         assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems);
-        assert_eq!(items(Kind::Json, b"[\"\xff\"]", &token(None), None).unwrap_err(), Problem::Unreadable);
+        assert_eq!(items(Kind::Json, b"[\"\xff\"]", &caller(None), None).unwrap_err(), Problem::Unreadable);
     }
 }

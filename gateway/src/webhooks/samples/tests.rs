@@ -3,10 +3,13 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
-use crate::webhooks::{
-    Hook,
-    hook::{Authentic, Denied},
-    ses::{Certificates, Https},
+use crate::{
+    fetch::Fetcher,
+    webhooks::{
+        Hook,
+        hook::{Authentic, Denied},
+        ses::Certificates,
+    },
 };
 
 const STANDARD: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
@@ -34,7 +37,7 @@ async fn each_sample_is_read_as_the_kind_that_it_names() {
         let samples = samples(provider, Some(&format!("{secret} {BASIC}")), message, now);
         assert_eq!(samples.len(), events + 4, "{provider:?}");
         for sample in samples {
-            let certificates = Certificates::new(Https::new());
+            let certificates = Certificates::new(Fetcher::new());
             let read = hook.read(&headers(&sample), &sample.body, &certificates, now).await;
             let name = format!("{} {}", provider.name(), sample.name);
             match (sample.expected, read) {

@@ -6,18 +6,22 @@ use std::{
     time::Duration,
 };
 
+use hyper::body::Bytes;
 use tokio::{sync, time::Instant};
 
-use super::{Address, Certificate, Https};
+use super::{Address, Certificate};
+use crate::fetch::{FetchError, Fetcher};
 
 /// Time for which a failure is remembered.
 const FAILED: Duration = Duration::from_secs(30);
 /// Addresses that are remembered. SNS has one certificate for each region at a time.
 const KNOWN: usize = 32;
+/// Bytes of an answer of SNS.
+const ANSWER_BYTES: usize = 16 * 1024;
 
 /// A cache of certificates. An address that anybody may name is fetched one at a time, and not again for 30 s after a failure.
 pub struct Certificates {
-    https: Https,
+    fetcher: Fetcher,
     known: Mutex<BTreeMap<Address, Known>>,
     fetching: sync::Mutex<()>,
 }
@@ -45,16 +49,18 @@ impl Known {
 }
 
 impl Certificates {
-    /// Fetches by `https`.
+    /// Fetches by `fetcher`.
     #[must_use]
-    pub fn new(https: Https) -> Self {
-        Self { https, known: Mutex::default(), fetching: sync::Mutex::default() }
+    pub fn new(fetcher: Fetcher) -> Self {
+        Self { fetcher, known: Mutex::default(), fetching: sync::Mutex::default() }
     }
 
-    /// The client that fetches.
-    #[must_use]
-    pub const fn https(&self) -> &Https {
-        &self.https
+    /// Fetches an address of SNS: a certificate, or the confirmation of a subscription.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn ask(&self, address: &Address) -> Result<Bytes, FetchError> {
+        self.fetcher.get(&address.to_string(), ANSWER_BYTES).await
     }
 
     /// Returns the certificate at an address; `None` if the certificate cannot be fetched now.
@@ -73,7 +79,7 @@ impl Certificates {
     }
 
     async fn fetch(&self, address: &Address) -> Known {
-        let fetched = self.https.get(address).await.map_err(|error| error.to_string());
+        let fetched = self.ask(address).await.map_err(|error| error.to_string());
         match fetched.and_then(|pem| Certificate::parse(&pem).map_err(|refused| refused.to_string())) {
             Ok(certificate) => Known::Certificate(certificate),
             Err(error) => {

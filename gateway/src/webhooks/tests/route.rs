@@ -24,15 +24,13 @@ use super::{
 };
 use crate::{
     Networks,
+    fetch::Fetcher,
     routes::{
         router,
         tests::{over, settings},
     },
     server,
-    webhooks::{
-        Hook, Webhooks,
-        ses::{Certificates, Https},
-    },
+    webhooks::{Hook, Webhooks, ses::Certificates},
 };
 
 /// Made for these tests.
@@ -48,7 +46,7 @@ fn hook(provider: Provider, secrets: &[&str]) -> Hook {
 }
 
 /// Serves the webhooks of four relays over a store.
-async fn serve(store: Arc<dyn Store>, https: Https) -> SocketAddr {
+async fn serve(store: Arc<dyn Store>, fetcher: Fetcher) -> SocketAddr {
     let hooks = [
         ("ses", hook(Provider::Ses, &[TOPIC])),
         ("mailgun", hook(Provider::Mailgun, &[MAILGUN])),
@@ -59,7 +57,7 @@ async fn serve(store: Arc<dyn Store>, https: Https) -> SocketAddr {
     let webhooks = Webhooks {
         state: state.clone(),
         hooks: hooks.map(|(name, hook)| (name.to_owned(), hook)).into(),
-        certificates: Certificates::new(https),
+        certificates: Certificates::new(fetcher),
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -121,7 +119,7 @@ async fn count(folder: &Path, sql: &'static str) -> i64 {
 #[tokio::test]
 async fn every_authentic_request_is_answered_with_200_and_an_empty_body() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Https::new()).await;
+    let to = serve(store(folder.path()).await, Fetcher::new()).await;
     let unknown = r#"{"kind":"opened","relay_id":"r","occurred_at":"2026-11-21T12:00:00Z"}"#;
     for body in [unknown, "[]", "", "no JSON", r#"{"kind":"eaten"}"#, "[7,7,8]"] {
         let answer = post_own(to, body).await;
@@ -137,7 +135,7 @@ async fn every_authentic_request_is_answered_with_200_and_an_empty_body() {
 #[tokio::test]
 async fn wrong_credentials_unknown_relays_and_foreign_secrets_get_one_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Https::new()).await;
+    let to = serve(store(folder.path()).await, Fetcher::new()).await;
     let own = signed("[]");
     let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let basic = [("authorization", "Basic dGlkaW5nczowMTIzNDU2Nzg5YWJjZGVm")];
@@ -163,7 +161,7 @@ async fn wrong_credentials_unknown_relays_and_foreign_secrets_get_one_answer() {
 #[tokio::test]
 async fn a_body_over_two_mebibytes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Https::new()).await;
+    let to = serve(store(folder.path()).await, Fetcher::new()).await;
     let body = format!("[{}7]", " ".repeat(2 * 1024 * 1024 - 3));
     assert_eq!(status(&post_own(to, &body).await), 200, "{}", body.len());
     assert_eq!(status(&post_own(to, &format!("{body} ")).await), 413);
@@ -173,7 +171,7 @@ async fn a_body_over_two_mebibytes_is_refused() {
 async fn a_store_that_cannot_answer_is_503_and_the_request_comes_again() {
     let folder = tempfile::tempdir().unwrap();
     let empty = Sqlite::connect(&format!("sqlite:{}", folder.path().join("t.db").display())).await.unwrap();
-    let to = serve(Arc::new(empty), Https::new()).await;
+    let to = serve(Arc::new(empty), Fetcher::new()).await;
     let body = r#"{"kind":"opened","relay_id":"r","occurred_at":"2026-11-21T12:00:00Z"}"#;
     let answer = post_own(to, body).await;
     assert_eq!(status(&answer), 503);
@@ -185,7 +183,7 @@ async fn a_store_that_cannot_answer_is_503_and_the_request_comes_again() {
 #[tokio::test]
 async fn a_token_of_mailgun_counts_for_one_body() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Https::new()).await;
+    let to = serve(store(folder.path()).await, Fetcher::new()).await;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, MAILGUN.as_bytes());
     let (now, token) = (Timestamp::now().as_second(), "0".repeat(50));
     let tag = ring::hmac::sign(&key, format!("{now}{token}").as_bytes());
@@ -203,7 +201,7 @@ async fn a_token_of_mailgun_counts_for_one_body() {
 /// A server that stands for SNS, and what it was asked for.
 struct Sns {
     asked: Arc<Mutex<Vec<String>>>,
-    https: Https,
+    fetcher: Fetcher,
 }
 
 impl Sns {
@@ -222,7 +220,7 @@ impl Sns {
         let mut roots = RootCertStore::empty();
         roots.add(authority.der().clone()).unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let https = Https::to(listener.local_addr().unwrap(), roots);
+        let fetcher = Fetcher::to(listener.local_addr().unwrap(), roots);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let asks = Arc::clone(&asked);
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -242,7 +240,7 @@ impl Sns {
                 tls.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        Self { asked, https }
+        Self { asked, fetcher }
     }
 }
 
@@ -258,7 +256,7 @@ async fn a_subscription_of_sns_is_confirmed_at_an_address_of_ours() {
     let signer = Signer::new();
     let sns = Sns::start(signer.certificate(), 0).await;
     let asked = Arc::clone(&sns.asked);
-    let to = serve(store(folder.path()).await, sns.https).await;
+    let to = serve(store(folder.path()).await, sns.fetcher).await;
     let subscription = envelope(
         &signer,
         json!({"Type": "SubscriptionConfirmation", "Token": "t1", "SubscribeURL": "https://169.254.169.254/"}),
@@ -287,7 +285,7 @@ async fn a_certificate_that_cannot_be_fetched_is_503_and_never_a_loss() {
     let signer = Signer::new();
     let sns = Sns::start(signer.certificate(), 1).await;
     let asked = Arc::clone(&sns.asked);
-    let to = serve(store(folder.path()).await, sns.https).await;
+    let to = serve(store(folder.path()).await, sns.fetcher).await;
     let body = envelope(&signer, json!({"Message": "{}"}));
     for _ in 0..2 {
         assert_eq!(status(&post(to, "ses", &[], &body).await), 503);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use tidings_gateway::api::Trust;
 
 use crate::config::Gateway;
 
@@ -19,6 +20,18 @@ pub(super) struct GatewayView<'a> {
     trusted_proxies: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oidc: Option<OidcView<'a>>,
+}
+
+#[derive(Serialize)]
+struct OidcView<'a> {
+    issuer: &'a str,
+    audience: &'a str,
+    tenant_claim: &'a str,
+    all_tenants: bool,
 }
 
 impl<'a> GatewayView<'a> {
@@ -31,6 +44,15 @@ impl<'a> GatewayView<'a> {
             preferences_url: gateway.pages.preferences.as_ref().map(ToString::to_string),
             trusted_proxies: gateway.trusted_proxies.0.iter().map(ToString::to_string).collect(),
             metrics_listen: gateway.metrics_listen,
+            api_listen: gateway.api_listen,
+            oidc: gateway.oidc.as_ref().map(OidcView::new),
         })
+    }
+}
+
+impl<'a> OidcView<'a> {
+    fn new(trust: &'a Trust) -> Self {
+        let Trust { issuer, audience, tenant_claim, all_tenants } = trust;
+        Self { issuer, audience, tenant_claim, all_tenants: *all_tenants }
     }
 }

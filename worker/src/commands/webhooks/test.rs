@@ -4,10 +4,13 @@ use std::env;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_gateway::webhooks::{
-    Hook, post,
-    samples::{Expected, Sample, samples},
-    ses::{FetchError, Https},
+use tidings_gateway::{
+    fetch::{FetchError, Fetcher},
+    webhooks::{
+        Hook, post,
+        samples::{Expected, Sample, samples},
+        ses::Certificates,
+    },
 };
 use tidings_model::{
     MessageKey, Provider,
@@ -190,12 +193,12 @@ const fn remedy(status: u16) -> &'static str {
 
 /// Servers on which the webhook depends.
 async fn servers(hook: &Hook) -> Vec<Line> {
-    let mut lines = Vec::new();
+    let (mut lines, certificates) = (Vec::new(), Certificates::new(Fetcher::new()));
     for topic in hook.topics() {
         let server = topic.server();
         // Any answer of HTTP will do.
-        let (ok, becomes) = match Https::new().get(&server).await {
-            Ok(_) | Err(FetchError::Status(_) | FetchError::Body) => (true, "answers from here".to_owned()),
+        let (ok, becomes) = match certificates.ask(&server).await {
+            Ok(_) | Err(FetchError::Status(_) | FetchError::Body(_)) => (true, "answers from here".to_owned()),
             Err(error) => (false, format!("{error}; the gateway needs it for the certificates of SNS")),
         };
         lines.push(Line { sample: server.host, ok, status: None, becomes });

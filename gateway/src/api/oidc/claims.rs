@@ -1,0 +1,73 @@
+//! From verified claims to the caller: a pure function of the claims, the trust and the time.
+
+use jiff::{SignedDuration, Timestamp};
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value};
+use tidings_model::{api_token::Scope, command::BY_BYTES, limits};
+
+use super::{Trust, refused::Refused};
+use crate::api::caller::Caller;
+
+/// The clocks of issuer and gateway may differ by this.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(30);
+/// The tenant that stands for every tenant.
+const EVERY_TENANT: &str = "*";
+/// Bytes of a hash that names a subject.
+const HASH_BYTES: usize = 16;
+
+/// Decides who the caller is. Scopes that are not Tidings' own mean nothing here.
+pub(super) fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp) -> Result<Caller, Refused> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    if text("iss") != Some(&trust.issuer) {
+        return Err(Refused::Issuer);
+    }
+    if !is_for(claims.get("aud"), &trust.audience) {
+        return Err(Refused::Audience);
+    }
+    let expires = claims.get("exp").and_then(time).ok_or(Refused::Expired)?;
+    if expires + LEEWAY <= now {
+        return Err(Refused::Expired);
+    }
+    if let Some(begins) = claims.get("nbf")
+        && time(begins).is_none_or(|begins| now < begins - LEEWAY)
+    {
+        return Err(Refused::NotYet);
+    }
+    let subject = text("sub").filter(|sub| limits::id("sub", sub).is_ok()).ok_or(Refused::Subject)?;
+    let own_tenant = match text(&trust.tenant_claim) {
+        Some(EVERY_TENANT) if trust.all_tenants => None,
+        Some(EVERY_TENANT) => return Err(Refused::EveryTenant),
+        Some(tenant) if limits::id("tenant", tenant).is_ok() => Some(tenant.to_owned()),
+        _ => return Err(Refused::Tenant),
+    };
+    let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(Scope::named).collect();
+    Ok(Caller { by: by(subject), own_tenant, scopes })
+}
+
+/// `aud` is a text or a list of them.
+fn is_for(audience: Option<&Value>, own: &str) -> bool {
+    match audience {
+        Some(Value::String(audience)) => audience == own,
+        Some(Value::Array(audiences)) => audiences.iter().any(|audience| audience == own),
+        _ => false,
+    }
+}
+
+/// Seconds since 1970, perhaps with a fraction. `None`: out of the range of times, less the leeway.
+fn time(seconds: &Value) -> Option<Timestamp> {
+    let since = SignedDuration::try_from_secs_f64(seconds.as_f64()?).ok()?;
+    let time = Timestamp::from_duration(since).ok()?;
+    (time.checked_add(LEEWAY).is_ok() && time.checked_sub(LEEWAY).is_ok()).then_some(time)
+}
+
+/// The subject's name in the audit trail. Workflow history keeps the name, so that an address is named by its hash, as is what is
+/// too long.
+fn by(subject: &str) -> String {
+    let plain = format!("oidc:{subject}");
+    if plain.len() <= BY_BYTES && !plain.contains('@') {
+        return plain;
+    }
+    let hash = digest(&SHA256, subject.as_bytes());
+    let hash: String = hash.as_ref().iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    format!("oidc:sha256:{hash}")
+}

@@ -1,0 +1,176 @@
+//! An issuer on a socket, and the keys with which it signs.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+        RsaPublicKeyComponents,
+    },
+};
+use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// Made for these tests.
+const RSA: &[u8] = include_bytes!("../../../../tests/data/oidc_rsa.pem");
+
+/// A key of the issuer.
+pub(super) enum Pair {
+    Rsa(RsaKeyPair),
+    P256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
+impl Pair {
+    pub fn rsa() -> Self {
+        let key = PrivatePkcs8KeyDer::from_pem_slice(RSA).unwrap();
+        Self::Rsa(RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap())
+    }
+
+    pub fn p256() -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        Self::P256(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap())
+    }
+
+    pub fn ed25519() -> Self {
+        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self::Ed25519(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap())
+    }
+
+    pub const fn alg(&self) -> &'static str {
+        match self {
+            Self::Rsa(_) => "RS256",
+            Self::P256(_) => "ES256",
+            Self::Ed25519(_) => "EdDSA",
+        }
+    }
+
+    /// The public key for a set.
+    pub fn jwk(&self, kid: &str) -> Value {
+        match self {
+            Self::Rsa(key) => {
+                let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(key.public());
+                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": text(&n), "e": text(&e)})
+            }
+            Self::P256(key) => {
+                let (x, y) = key.public_key().as_ref()[1..].split_at(32);
+                json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": text(x), "y": text(y)})
+            }
+            Self::Ed25519(key) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": text(key.public_key().as_ref())})
+            }
+        }
+    }
+
+    /// A token of this header and these claims.
+    pub fn sign(&self, header: &Value, claims: &Value) -> String {
+        let signed = unsigned(header, claims);
+        let message = signed.as_bytes();
+        let signature = match self {
+            Self::Rsa(key) => {
+                let mut signature = vec![0; key.public().modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
+                signature
+            }
+            Self::P256(key) => key.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
+            Self::Ed25519(key) => key.sign(message).as_ref().to_vec(),
+        };
+        format!("{signed}.{}", text(&signature))
+    }
+}
+
+pub(super) fn unsigned(header: &Value, claims: &Value) -> String {
+    format!("{}.{}", text(header.to_string().as_bytes()), text(claims.to_string().as_bytes()))
+}
+
+pub(super) fn text(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The answers of the issuer. `None`: the right one.
+#[derive(Default)]
+struct Answers {
+    discovery: Option<Response>,
+    keys: Value,
+}
+
+/// An issuer that answers over HTTP.
+pub(super) struct Desk {
+    pub url: String,
+    asked: Arc<AtomicUsize>,
+    answers: Arc<Mutex<Answers>>,
+    serving: JoinHandle<()>,
+}
+
+type Shared = (String, Arc<AtomicUsize>, Arc<Mutex<Answers>>);
+
+impl Desk {
+    pub async fn open(keys: &[Value]) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (asked, answers) = (Arc::default(), Arc::default());
+        let shared: Shared = (url.clone(), Arc::clone(&asked), Arc::clone(&answers));
+        let router = Router::new().fallback(answer).with_state(shared);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let desk = Self { url, asked, answers, serving };
+        desk.rotate(keys);
+        desk
+    }
+
+    /// Publishes these keys, and no others.
+    pub fn rotate(&self, keys: &[Value]) {
+        self.answers.lock().unwrap().keys = json!({"keys": keys});
+    }
+
+    /// Answers the next question about the issuer otherwise.
+    pub fn describe(&self, answer: Response) {
+        self.answers.lock().unwrap().discovery = Some(answer);
+    }
+
+    /// Times that the keys were asked for.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Ends the issuer: connections are refused.
+    pub async fn close(&mut self) {
+        self.serving.abort();
+        let _ = (&mut self.serving).await;
+    }
+}
+
+async fn answer(State((url, asked, answers)): State<Shared>, request: Request) -> Response {
+    let mut answers = answers.lock().unwrap();
+    match request.uri().path() {
+        "/.well-known/openid-configuration" => answers
+            .discovery
+            .take()
+            .unwrap_or_else(|| described(&json!({"issuer": url, "jwks_uri": format!("{url}/keys")}))),
+        "/keys" => {
+            asked.fetch_add(1, Ordering::SeqCst);
+            described(&answers.keys)
+        }
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+pub(super) fn described(body: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+pub(super) fn bytes(text: &str) -> Vec<u8> {
+    URL_SAFE_NO_PAD.decode(text).unwrap()
+}
