@@ -91,6 +91,8 @@ conformance! {
     first_attempts {
         a_first_attempt_is_recorded_with_its_dot_and_ends,
         of_two_first_attempts_one_sends,
+        of_many_first_attempts_at_once_each_hears_whether_it_may_send_the_dot,
+        of_rival_first_attempts_of_many_messages_at_once_one_each_sends,
         a_begun_attempt_fences_the_first_one,
         a_drop_fences_a_first_attempt_also_after_a_reopen,
         a_first_attempt_that_ends_early_is_recorded_once,

@@ -1,5 +1,6 @@
 //! The first attempt of a message, which is recorded with its dot.
 
+use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
@@ -57,6 +58,57 @@ pub async fn of_two_first_attempts_one_sends(bench: &Bench) {
     assert_eq!(bench.store.attempts(window.digest_id).await.unwrap()[0].class, None, "the other one goes on");
     assert_eq!(bench.begin(&window).await, (2, 1));
     assert!(!dot(bench, &other).await, "a later attempt fences it");
+}
+
+pub async fn of_many_first_attempts_at_once_each_hears_whether_it_may_send_the_dot(bench: &Bench) {
+    let mut attempts = Vec::new();
+    for n in 0..24 {
+        let window = bench.rendered(n).await;
+        match n % 4 {
+            // Recorded before; its answer was lost.
+            0 => {
+                let first = first(bench, &window).await;
+                assert!(dot(bench, &first).await);
+                attempts.push((first, true));
+            }
+            // A reopen fences the stale one.
+            1 => {
+                let stale = first(bench, &window).await;
+                bench.drop_digest(&window).await;
+                reopen(bench, &window).await;
+                attempts.extend([(stale, false), (first(bench, &window).await, true)]);
+            }
+            2 => {
+                let first = first(bench, &window).await;
+                bench.drop_digest(&window).await;
+                attempts.push((first, false));
+            }
+            _ => attempts.push((first(bench, &window).await, true)),
+        }
+    }
+    let recording = attempts.iter().map(async |(first, may_send)| {
+        assert_eq!(dot(bench, first).await, *may_send, "{first:?}");
+    });
+    join_all(recording).await;
+    for (first, may_send) in &attempts {
+        let recorded = bench.store.attempts(first.message).await.unwrap();
+        let is_recorded = recorded.iter().any(|attempt| attempt.past_the_dot_at == Some(at(201)));
+        assert!(is_recorded || !may_send, "{first:?}");
+    }
+}
+
+pub async fn of_rival_first_attempts_of_many_messages_at_once_one_each_sends(bench: &Bench) {
+    let mut rivals = Vec::new();
+    for n in 0..12 {
+        let window = bench.rendered(n).await;
+        for _ in 0..3 {
+            rivals.push(first(bench, &window).await);
+        }
+    }
+    let passed = join_all(rivals.iter().map(|rival| dot(bench, rival))).await;
+    for rivals in passed.chunks(3) {
+        assert_eq!(rivals.iter().filter(|passed| **passed).count(), 1, "{rivals:?}");
+    }
 }
 
 pub async fn a_begun_attempt_fences_the_first_one(bench: &Bench) {

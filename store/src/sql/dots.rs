@@ -3,11 +3,14 @@
 
 use super::dialect::{Dialect, Variants};
 use super::group_commit::{Dot, Waiting};
-use super::{Sql, or_zero};
+use super::{Sql, json, or_zero};
 use crate::Result;
 use jiff::Timestamp;
-use sqlx::{Connection, query};
+use serde::Serialize;
+use sqlx::{Connection, query, query_as};
+use std::collections::BTreeSet;
 use tidings_model::records::FirstAttempt;
+use uuid::Uuid;
 
 type WaitingDot = Waiting<(Dot, Timestamp), bool>;
 
@@ -34,6 +37,25 @@ INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at,
 SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5
 FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6 FOR UPDATE) m
 ON CONFLICT DO NOTHING",
+};
+
+/// `$1` JSON array of first attempts past the dot. Inserts a row for each that is the first one, and answers with their nonces.
+pub const FIRST_ATTEMPTS: Variants = Variants {
+    sqlite: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT m.tenant, m.id, 1, f.value->>'relay', f.value->>'begun_at', f.value->>'past_the_dot_at', f.value->>'nonce'
+FROM jsonb_each($1) f CROSS JOIN messages m
+WHERE m.id = f.value->>'message' AND m.closed_at IS NULL AND m.epoch = f.value->>'epoch'
+ON CONFLICT DO NOTHING RETURNING nonce",
+    // In the order of ids: two calls that lock the same messages must not wait for each other.
+    postgres: "
+INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
+SELECT tenant, id, 1, relay, begun_at, past_the_dot_at, nonce
+FROM (SELECT m.tenant, m.id, f.value->>'relay' AS relay, (f.value->>'begun_at')::bigint AS begun_at,
+             (f.value->>'past_the_dot_at')::bigint AS past_the_dot_at, f.value->>'nonce' AS nonce
+      FROM jsonb_array_elements($1::jsonb) f JOIN messages m ON m.id = f.value->>'message'
+      WHERE m.closed_at IS NULL AND m.epoch = (f.value->>'epoch')::bigint ORDER BY m.id FOR UPDATE OF m) m
+ON CONFLICT DO NOTHING RETURNING nonce",
 };
 
 /// `$1` message, `$2` nonce. Finds the row of a first attempt that is under way.
@@ -68,20 +90,47 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
         let dots = self.past_the_dot.take();
-        if dots.is_empty() {
-            return Ok(());
+        let firsts: Option<Vec<_>> = dots.iter().map(|waiting| FirstRow::new(&waiting.record)).collect();
+        let recorded = match (dots.len(), firsts) {
+            (0, _) => return Ok(()),
+            (1, _) => Self::record_each(connection, dots).await?,
+            (_, Some(firsts)) => {
+                let firsts = json(&firsts)?;
+                Self::record_firsts(connection, firsts, dots).await?
+            }
+            (_, None) => {
+                let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
+                let recorded = Self::record_each(&mut tx, dots).await?;
+                tx.commit().await?;
+                recorded
+            }
+        };
+        for (waiting, may_send) in recorded {
+            // The caller gave up: the next attempt finds the record.
+            let _ = waiting.tell.send(may_send);
         }
-        if let [_] = &dots[..] {
-            // A transaction of one statement is one round trip.
-            let recorded = Self::record_each(connection, dots).await?;
-            tell(recorded);
-            return Ok(());
-        }
-        let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
-        let recorded = Self::record_each(&mut tx, dots).await?;
-        tx.commit().await?;
-        tell(recorded);
         Ok(())
+    }
+
+    /// Records first attempts in one call. `firsts` is the JSON array of their rows.
+    async fn record_firsts(
+        connection: &mut D::Connection,
+        firsts: String,
+        dots: Vec<WaitingDot>,
+    ) -> Result<Vec<(WaitingDot, bool)>> {
+        let inserted: Vec<(String,)> =
+            query_as(D::pick(FIRST_ATTEMPTS)).bind(firsts).fetch_all(&mut *connection).await?;
+        let inserted: BTreeSet<String> = inserted.into_iter().map(|(nonce,)| nonce).collect();
+        let mut recorded = Vec::with_capacity(dots.len());
+        for waiting in dots {
+            let may_send = match &waiting.record.0 {
+                Dot::First(first) if inserted.contains(&first.nonce.to_string()) => true,
+                Dot::First(first) => Self::is_first(&mut *connection, first).await?,
+                Dot::Begun { .. } => false,
+            };
+            recorded.push((waiting, may_send));
+        }
+        Ok(recorded)
     }
 
     async fn record_each(connection: &mut D::Connection, dots: Vec<WaitingDot>) -> Result<Vec<(WaitingDot, bool)>> {
@@ -123,9 +172,28 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-fn tell(recorded: Vec<(WaitingDot, bool)>) {
-    for (waiting, may_send) in recorded {
-        // The caller gave up: the next attempt finds the record.
-        let _ = waiting.tell.send(may_send);
+/// A first attempt past the dot as [`FIRST_ATTEMPTS`] takes it.
+#[derive(Serialize)]
+struct FirstRow<'a> {
+    message: Uuid,
+    relay: &'a str,
+    begun_at: i64,
+    past_the_dot_at: i64,
+    nonce: Uuid,
+    epoch: i64,
+}
+
+impl<'a> FirstRow<'a> {
+    /// `None` for an attempt that the ledger has.
+    fn new((dot, now): &'a (Dot, Timestamp)) -> Option<Self> {
+        let Dot::First(FirstAttempt { message, relay, begun_at, epoch, nonce }) = dot else { return None };
+        Some(Self {
+            message: *message,
+            relay,
+            begun_at: begun_at.as_millisecond(),
+            past_the_dot_at: now.as_millisecond(),
+            nonce: *nonce,
+            epoch: epoch.cast_signed(),
+        })
     }
 }

@@ -5,10 +5,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings_activities::{
-    Cancellable,
+    Cancellable, Deps,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -16,14 +17,18 @@ use tidings_harness::{
     relay::Relay,
     steps::{claim_of, recorded_event},
 };
-use tidings_model::step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window};
+use tidings_model::{
+    records::FirstAttempt,
+    step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{Attempts as _, Postgres, Store};
 use tracing::{
     Instrument as _, Subscriber,
     field::{Field, Visit},
 };
-use tracing_subscriber::{Layer, layer::Context, prelude::*, registry::LookupSpan};
+use tracing_subscriber::{Layer, layer, prelude::*, registry::LookupSpan};
+use uuid::Uuid;
 
 /// The calls of a digest, both stores alike: facts, claim, facts with the message, the relays' breakers, first attempt with its dot, end.
 /// In SQLite a call is a turn of the connection's thread, and in PostgreSQL a round trip. A worker reads the breakers
@@ -53,7 +58,7 @@ impl Visit for Sql {
 }
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Calls {
-    fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
+    fn on_event(&self, event: &tracing::Event<'_>, context: layer::Context<'_, S>) {
         let counted = context.event_scope(event).is_some_and(|mut spans| spans.any(|span| span.name() == "counted"));
         if counted && event.metadata().target() == "sqlx::query" {
             let mut sql = Sql::default();
@@ -64,6 +69,12 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Calls {
 }
 
 impl Calls {
+    fn start() -> Result<Self> {
+        let calls = Self::default();
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(calls.clone()))?;
+        Ok(calls)
+    }
+
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -87,17 +98,21 @@ fn commits(calls: &[String]) -> usize {
     commits
 }
 
-/// A digest of `count` events, from due to sent.
-async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) -> Result<()> {
-    let deps = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
+/// A window of `count` events that is claimed with its message.
+async fn claimed(deps: &Deps, user: &str, count: usize) -> Result<Window> {
     let (key, now) = (key("activity", user), Timestamp::now());
     let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: now, due_at: now };
     let events = (0..count).map(|n| recorded_event(&format!("{user}-{n}"), now)).collect();
-    let input = claim_of(&window, events);
-    let ClaimAnswer::Claimed { rendered: stored, .. } = claim::run(&deps, &input).await? else {
-        anyhow::bail!("the window was not claimed")
-    };
-    let input = RenderInput { asked_at: now, window: window.clone(), stored, too_large: None };
+    let claimed = claim::run(deps, &claim_of(&window, events)).await?;
+    ensure!(matches!(claimed, ClaimAnswer::Claimed { rendered: true, .. }), "the window was not claimed: {claimed:?}");
+    Ok(window)
+}
+
+/// A digest of `count` events, from due to sent.
+async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) -> Result<()> {
+    let deps = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
+    let (window, now) = (claimed(&deps, user, count).await?, Timestamp::now());
+    let input = RenderInput { asked_at: now, window: window.clone(), stored: true, too_large: None };
     ensure!(render::run(&deps, &input).await? == Rendered::Stored);
     let input = SendInput { asked_at: now, window, failed: 0, shortens: true, opens_returned: true };
     let sent = send::run(&deps, &input, std::future::pending()).await?;
@@ -106,8 +121,7 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) 
 }
 
 async fn within_budget(store: Arc<dyn Store>) -> Result<()> {
-    let calls = Calls::default();
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(calls.clone()))?;
+    let calls = Calls::start()?;
     let relay = Relay::start().await?;
     // The first one makes the connections.
     for (user, count) in [("warm", 1), ("one", 1), ("thirty", 30), ("full", 500)] {
@@ -133,4 +147,30 @@ async fn a_digest_stays_within_its_budget_of_calls_on_postgresql() -> Result<()>
     let store = Postgres::connect(&tidings_harness::postgres::database().await?).await?;
     store.migrate().await?;
     within_budget(Arc::new(store)).await
+}
+
+/// The first attempt has SQLite's one writer, and the others wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (store, relay, calls) = (sqlite(folder.path()).await?, Relay::start().await?, Calls::start()?);
+    let deps = activities(store.clone(), &relay.url(), settings("after 1s", "after 1s"))?;
+    let mut attempts = Vec::new();
+    for n in 0..8 {
+        let window = claimed(&deps, &format!("user-{n}"), 1).await?;
+        let (_, unattempted) = store.facts_for_attempt(&window.key, window.digest_id).await?;
+        attempts.push(FirstAttempt {
+            message: window.digest_id,
+            relay: "default".to_owned(),
+            begun_at: window.due_at,
+            epoch: unattempted.context("the message has no attempt")?.epoch,
+            nonce: Uuid::new_v4(),
+        });
+    }
+    let dots = attempts.iter().map(|attempt| store.first_past_the_dot(attempt, attempt.begun_at));
+    let may_send = try_join_all(dots).instrument(tracing::info_span!("counted")).await?;
+    ensure!(may_send == [true; 8], "{may_send:?}");
+    let seen = calls.take();
+    ensure!(seen.len() == 2 && commits(&seen) == 2, "{seen:#?}");
+    Ok(())
 }
