@@ -17,10 +17,11 @@ alerts = { $count ->
     [many] { $count } تنبيهًا
    *[other] { $count } تنبيه
 }
-titled = { $name }: { $title }
+# علامة الاتجاه تسبق القيم، فقد تكون كلها من اليسار إلى اليمين.
+titled = { "\u200F" }{ $name }: { $title }
 
 # الموضوع
-quantity_in = { $entity }: { $quantity }
+quantity_in = { "\u200F" }{ $entity }: { $quantity }
 in_all = { $what } (المجموع: { $places })
 more_updates = { $count ->
     [zero] { $what } و{ $count } تحديث آخر
@@ -47,7 +48,7 @@ updates_in_digest = { $count ->
    *[other] { $count } تحديث في ملخصك «{ $digest }»
 }
 
-span = { $from } – { $to }
+span = { "\u200F" }{ $from } – { $to }
 latest = الأحدث: { $time }
 and_others = { $count ->
     [zero] { $name } و{ $count } شخص آخر
@@ -59,6 +60,14 @@ and_others = { $count ->
 }
 and_more = و{ $count } أخرى
 other_section = أخرى
+show_more = { $count ->
+    [zero] عرض { $count } تحديث آخر
+    [one] عرض تحديث آخر
+    [two] عرض تحديثين آخرين
+    [few] عرض { $count } تحديثات أخرى
+    [many] عرض { $count } تحديثًا آخر
+   *[other] عرض { $count } تحديث آخر
+}
 
 # التذييل
 why = تصلك هذه الرسالة لأن الملخص «{ $digest }» مفعَّل لك.

@@ -35,6 +35,10 @@ and_others = { $count ->
 }
 and_more = und { $count } weitere
 other_section = Sonstiges
+show_more = { $count ->
+    [one] { $count } weitere Neuigkeit ansehen
+   *[other] { $count } weitere Neuigkeiten ansehen
+}
 
 # Fuß
 why = Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.

@@ -42,6 +42,11 @@ and_others = { $count ->
 }
 and_more = and { $count } more
 other_section = Other
+# A link to what the message leaves out.
+show_more = { $count ->
+    [one] Show { $count } more update
+   *[other] Show { $count } more updates
+}
 
 # The footer. $cadence is `every day at 8:00 AM`.
 why = You get this email because the { $digest } digest is on for you.

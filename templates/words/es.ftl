@@ -35,6 +35,10 @@ and_others = { $count ->
 }
 and_more = y { $count } más
 other_section = Otros
+show_more = { $count ->
+    [one] Ver { $count } novedad más
+   *[other] Ver { $count } novedades más
+}
 
 # Pie
 why = Recibe este correo porque tiene activado el resumen «{ $digest }».

@@ -35,6 +35,10 @@ and_others = { $count ->
 }
 and_more = et { $count } de plus
 other_section = Autres
+show_more = { $count ->
+    [one] Afficher { $count } autre nouveauté
+   *[other] Afficher { $count } autres nouveautés
+}
 
 # Pied de page
 why = Vous recevez cet e-mail parce que le récapitulatif « { $digest } » est activé pour vous.

@@ -29,6 +29,10 @@ and_others = { $count ->
 }
 and_more = e { $count } in più
 other_section = Altro
+show_more = { $count ->
+    [one] Mostra { $count } altra novità
+   *[other] Mostra altre { $count } novità
+}
 
 # Piè di pagina
 why = Ricevi questa e-mail perché il riepilogo “{ $digest }” è attivo per te.

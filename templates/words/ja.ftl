@@ -17,6 +17,7 @@ latest = 最新：{ $time }
 and_others = { $name }、ほか { $count } 人
 and_more = ほか { $count } 件
 other_section = その他
+show_more = ほか { $count } 件の更新を表示
 
 # フッター
 why = ダイジェスト「{ $digest }」が有効になっているため、このメールをお送りしています。

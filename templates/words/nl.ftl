@@ -35,6 +35,10 @@ and_others = { $count ->
 }
 and_more = en nog { $count }
 other_section = Overige
+show_more = { $count ->
+    [one] Nog { $count } update bekijken
+   *[other] Nog { $count } updates bekijken
+}
 
 # Voettekst
 why = Je ontvangt deze e-mail omdat het overzicht ‘{ $digest }’ voor je aanstaat.

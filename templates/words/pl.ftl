@@ -47,6 +47,12 @@ and_others = { $count ->
 }
 and_more = i jeszcze { $count }
 other_section = Inne
+show_more = { $count ->
+    [one] Pokaż jeszcze { $count } nowość
+    [few] Pokaż jeszcze { $count } nowości
+    [many] Pokaż jeszcze { $count } nowości
+   *[other] Pokaż jeszcze { $count } nowości
+}
 
 # Stopka
 why = Otrzymujesz tę wiadomość, ponieważ podsumowanie „{ $digest }” jest dla Ciebie włączone.

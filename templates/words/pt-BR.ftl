@@ -35,6 +35,10 @@ and_others = { $count ->
 }
 and_more = e mais { $count }
 other_section = Outros
+show_more = { $count ->
+    [one] Ver mais { $count } novidade
+   *[other] Ver mais { $count } novidades
+}
 
 # Rodapé
 why = Você recebe este e-mail porque o resumo “{ $digest }” está ativado para você.

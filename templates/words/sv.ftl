@@ -26,6 +26,10 @@ latest = senast { $time }
 and_others = { $name } och { $count } till
 and_more = och { $count } till
 other_section = Övrigt
+show_more = { $count ->
+    [one] Visa { $count } nyhet till
+   *[other] Visa { $count } nyheter till
+}
 
 # Sidfot
 why = Du får det här mejlet eftersom sammanfattningen ”{ $digest }” är på för dig.

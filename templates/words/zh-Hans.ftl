@@ -17,6 +17,7 @@ latest = 最近：{ $time }
 and_others = { $name } 和另外 { $count } 人
 and_more = 还有 { $count } 条
 other_section = 其他
+show_more = 查看另外 { $count } 条更新
 
 # 页脚
 why = 您收到此邮件，是因为已为您开启摘要“{ $digest }”。

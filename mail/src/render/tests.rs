@@ -172,7 +172,7 @@ fn subject_and_headline_say_the_same() {
 fn a_value_of_the_other_direction_is_isolated() {
     let payload = json!({"title": "عنوان (1)"});
     let mail = renderer().render("activity", &spoken(vec![group(1, &payload)], 0, "ar")).unwrap();
-    assert_eq!(mail.subject, "\u{2068}docs\u{2069}: \u{2068}\u{2068}عنوان (1)\u{2069}\u{2069}");
+    assert_eq!(mail.subject, "\u{200f}\u{2068}docs\u{2069}: \u{2068}\u{2068}عنوان (1)\u{2069}\u{2069}");
     assert!(mail.html.contains("<html lang=\"ar\" dir=\"rtl\">"), "{}", mail.html);
 }
 
@@ -216,7 +216,7 @@ fn hostile_values_are_escaped_and_their_links_removed() {
 fn a_right_to_left_title_keeps_its_own_direction() {
     let mail = renderer().render("activity", &view(vec![group(1, &json!({"title": "عنوان (1)"}))], 0)).unwrap();
     assert_eq!(mail.subject, "docs: \u{2068}عنوان (1)\u{2069}");
-    assert!(mail.html.contains("color:#15181d\">عنوان (1)</div>"));
+    assert!(mail.html.contains("<span dir=\"auto\">عنوان (1)</span>"));
 }
 
 #[test]

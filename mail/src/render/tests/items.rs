@@ -88,6 +88,7 @@ fn lines_stand_below_the_headings_of_their_sections() {
     let begins = ["== ", "* "];
     let order: Vec<_> = mail.text.lines().filter(|line| begins.iter().any(|begin| line.starts_with(begin))).collect();
     assert_eq!(order, ["== Code ==", "* a", "* c", "== Money ==", "* b", "== Other ==", "* d"]);
+    assert_eq!(mail.html.matches("<h3").count(), 4);
     for heading in ["Code", "Money", "Other"] {
         assert_eq!(mail.html.matches(&format!(">{heading}</h2>")).count(), 1);
     }
@@ -98,5 +99,5 @@ fn lines_stand_below_the_headings_of_their_sections() {
 #[test]
 fn a_message_without_sections_has_no_heading() {
     let mail = renderer().render("activity", &view(vec![group(1, &json!({"title": "a"})); 2], 0)).unwrap();
-    assert!(!mail.html.contains("<h2") && !mail.text.contains("=="), "{}", mail.text);
+    assert!(!mail.html.contains("<h3") && !mail.text.contains("=="), "{}", mail.text);
 }
