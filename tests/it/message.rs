@@ -4,6 +4,7 @@ mod bounces;
 mod commands;
 mod delivery;
 mod delivery_events;
+mod looks;
 mod one_click;
 mod pages;
 mod pause;

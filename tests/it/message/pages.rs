@@ -1,20 +1,20 @@
 //! The pages of a real digest through the real gateway: the recipient's choices, and the message in the browser.
 
-use std::{env, process::Command, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
-use tidings_harness::{
-    env::{Env, event, key, wait_for_emails},
-    python::python,
-};
+use tidings_harness::env::{Env, event, key, wait_for_emails};
 use tidings_model::{Key, ViewLink};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 use uuid::Uuid;
 
-use super::one_click::{Served, skipped};
+use super::{
+    looks::{browser, finds_nothing},
+    one_click::{Served, skipped},
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -140,14 +140,8 @@ async fn a_browser_finds_no_fault_in_any_state_of_the_pages() -> Result<()> {
     let purged = ViewLink { tenant: "acme".into(), message: Uuid::nil() };
     let purged = purged.token(env.settings.link_keys.as_ref().context("no keys")?).context("no key")?;
     let html = sent(env, &key("activity", "ann")).await?;
-    let mut check = Command::new(python()?);
-    check.arg("pages/browser.py").current_dir(env!("CARGO_MANIFEST_DIR"));
-    check
-        .env("PYTHONPATH", env::var_os("TIDINGS_TEST_PAGE_CHECKERS").context("TIDINGS_TEST_PAGE_CHECKERS is not set")?);
-    check.arg(env::var_os("TIDINGS_TEST_CHROMIUM").context("TIDINGS_TEST_CHROMIUM is not set")?);
+    let mut check = browser("browser.py")?;
     check.args([footer(&html, address, "p")?, footer(&html, address, "u")?, format!("http://{address}/v/{purged}")]);
-    let said = tokio::task::spawn_blocking(move || check.output()).await??;
-    let [out, problems] = [&said.stdout, &said.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    ensure!(said.status.success(), "{out}{problems}");
+    tokio::task::spawn_blocking(move || finds_nothing(&mut check)).await??;
     served.stop().await
 }
