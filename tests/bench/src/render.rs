@@ -35,9 +35,12 @@ const NOTHING: &str = "-";
 /// The smallest useful template of a digest.
 const TITLES: &str = "{% for group in digest.groups %}{{ group.title }}\n{% endfor %}";
 
+/// The languages of whole emails besides English: one of each kind of plurals, dates and direction.
+const LANGUAGES: [&str; 4] = ["de", "pl", "ar", "ja"];
+
 impl Render {
     pub fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
-        let mut figures = Vec::new();
+        let mut figures = self.languages(rounds)?;
         for (groups, items) in [(1, 1), (50, 1), (50, 3), (1_000, 1)] {
             for (what, measured) in
                 [("subject", vec![0]), ("HTML", vec![1]), ("text", vec![2]), ("all parts", vec![0, 1, 2])]
@@ -51,7 +54,10 @@ impl Render {
                 for round in 0..rounds.count {
                     rounds.say(round, &figure.what);
                     let contents = contents(groups, items);
-                    figure.push_both(self.microseconds(&ours, &contents)?, self.microseconds(&bare, &contents)?);
+                    figure.push_both(
+                        self.microseconds(&ours, &contents, "en")?,
+                        self.microseconds(&bare, &contents, "en")?,
+                    );
                 }
                 figures.push(figure);
             }
@@ -59,8 +65,25 @@ impl Render {
         Ok(figures)
     }
 
-    /// The median time from the store's contents to the email's parts.
-    fn microseconds(&self, renderer: &Renderer, contents: &Contents) -> Result<f64> {
+    /// Whole emails of 50 groups of three items in languages other than English.
+    fn languages(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
+        let (ours, bare) = (template(&[0, 1, 2], None)?, template(&[0, 1, 2], Some(TITLES))?);
+        let contents = contents(50, 3);
+        let measured = LANGUAGES.map(|language| {
+            let what = format!("50 groups of 3 items in {language}, all parts");
+            let mut figure = Figure::new(what, "µs").against("titles alone").target(Target::Above(400.0));
+            for round in 0..rounds.count {
+                rounds.say(round, &figure.what);
+                let spent = |renderer| self.microseconds(renderer, &contents, language);
+                figure.push_both(spent(&ours)?, spent(&bare)?);
+            }
+            Ok(figure)
+        });
+        measured.into_iter().collect()
+    }
+
+    /// The median time from the store's contents to the email's parts in a language.
+    fn microseconds(&self, renderer: &Renderer, contents: &Contents, language: &str) -> Result<f64> {
         let key = Key::new("acme".into(), "activity".into(), "ann".into())?;
         let window = Window { key, digest_id: Uuid::nil(), opened_at: at(0), due_at: at(86_400) };
         let recipient = Recipient {
@@ -79,7 +102,7 @@ impl Render {
             zone: &TimeZone::get("Europe/Berlin")?,
             cadence: "daily 08:00",
             links: &links,
-            phrases: renderer.phrases([]),
+            phrases: renderer.phrases([language]),
         };
         let mut times = Vec::with_capacity(self.times);
         for _ in 0..self.times {
