@@ -1,6 +1,8 @@
 //! Renders the subject, HTML and text of a message from a template (rules 19 to 23). The same view always renders the same
 //! bytes. A renderer reads files only when it is created.
 
+mod age;
+mod chart;
 mod check;
 mod check_words;
 mod clean;

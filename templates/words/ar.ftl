@@ -69,6 +69,52 @@ show_more = { $count ->
    *[other] عرض { $count } تحديث آخر
 }
 
+# القالب `summary`
+more_numbers = { $count ->
+    [zero] { $what } و{ $count } رقم آخر
+    [one] { $what } ورقم آخر
+    [two] { $what } ورقمان آخران
+    [few] { $what } و{ $count } أرقام أخرى
+    [many] { $what } و{ $count } رقمًا آخر
+   *[other] { $what } و{ $count } رقم آخر
+}
+rise = أكثر بنسبة { $percent }٪
+fall = أقل بنسبة { $percent }٪
+steady = دون تغيير
+before = سابقًا: { $value }
+
+# القالب `review`
+waiting_for_you = { $more ->
+    [0] في انتظارك: { $title }
+   *[other] في انتظارك: { $title } و{ $more } أخرى
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [zero] في الانتظار منذ { $count } يوم
+        [one] في الانتظار منذ يوم واحد
+        [two] في الانتظار منذ يومين
+        [few] في الانتظار منذ { $count } أيام
+        [many] في الانتظار منذ { $count } يومًا
+       *[other] في الانتظار منذ { $count } يوم
+    }
+    [hours] { $count ->
+        [zero] في الانتظار منذ { $count } ساعة
+        [one] في الانتظار منذ ساعة واحدة
+        [two] في الانتظار منذ ساعتين
+        [few] في الانتظار منذ { $count } ساعات
+        [many] في الانتظار منذ { $count } ساعة
+       *[other] في الانتظار منذ { $count } ساعة
+    }
+   *[minutes] { $count ->
+        [zero] في الانتظار منذ { $count } دقيقة
+        [one] في الانتظار منذ دقيقة واحدة
+        [two] في الانتظار منذ دقيقتين
+        [few] في الانتظار منذ { $count } دقائق
+        [many] في الانتظار منذ { $count } دقيقة
+       *[other] في الانتظار منذ { $count } دقيقة
+    }
+}
+
 # التذييل
 why = تصلك هذه الرسالة لأن الملخص «{ $digest }» مفعَّل لك.
 why_named = { $name }، تصلك هذه الرسالة لأن الملخص «{ $digest }» مفعَّل لك.
@@ -174,6 +220,22 @@ noun_document = { $count ->
     [few] { $count } مستندات
     [many] { $count } مستندًا
    *[other] { $count } مستند
+}
+noun_review = { $count ->
+    [zero] { $count } مراجعة
+    [one] مراجعة واحدة
+    [two] مراجعتان
+    [few] { $count } مراجعات
+    [many] { $count } مراجعة
+   *[other] { $count } مراجعة
+}
+noun_approval = { $count ->
+    [zero] { $count } موافقة
+    [one] موافقة واحدة
+    [two] موافقتان
+    [few] { $count } موافقات
+    [many] { $count } موافقة
+   *[other] { $count } موافقة
 }
 noun_page = { $count ->
     [zero] { $count } صفحة

@@ -40,6 +40,36 @@ show_more = { $count ->
    *[other] { $count } weitere Neuigkeiten ansehen
 }
 
+# Die Vorlage `summary`
+more_numbers = { $count ->
+    [one] { $what } und { $count } weitere Zahl
+   *[other] { $what } und { $count } weitere Zahlen
+}
+rise = { $percent } % mehr
+fall = { $percent } % weniger
+steady = unverändert
+before = zuvor: { $value }
+
+# Die Vorlage `review`
+waiting_for_you = { $more ->
+    [0] Wartet auf Sie: { $title }
+   *[other] Wartet auf Sie: { $title } und { $more } weitere
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] wartet seit { $count } Tag
+       *[other] wartet seit { $count } Tagen
+    }
+    [hours] { $count ->
+        [one] wartet seit { $count } Stunde
+       *[other] wartet seit { $count } Stunden
+    }
+   *[minutes] { $count ->
+        [one] wartet seit { $count } Minute
+       *[other] wartet seit { $count } Minuten
+    }
+}
+
 # Fuß
 why = Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.
 why_named = { $name }, Sie bekommen diese E-Mail, weil die Zusammenfassung „{ $digest }“ für Sie eingeschaltet ist.
@@ -97,6 +127,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } Dokument
    *[other] { $count } Dokumente
+}
+noun_review = { $count ->
+    [one] { $count } Prüfung
+   *[other] { $count } Prüfungen
+}
+noun_approval = { $count ->
+    [one] { $count } Freigabe
+   *[other] { $count } Freigaben
 }
 noun_page = { $count ->
     [one] { $count } Seite

@@ -48,6 +48,36 @@ show_more = { $count ->
    *[other] Show { $count } more updates
 }
 
+# The template `summary`: numbers. $what is `New sign-ups: 1,204`.
+more_numbers = { $count ->
+    [one] { $what } and { $count } more number
+   *[other] { $what } and { $count } more numbers
+}
+rise = up { $percent }%
+fall = down { $percent }%
+steady = no change
+before = before: { $value }
+
+# The template `review`: what waits for the recipient. $more is a number of further lines. $unit is days, hours or minutes.
+waiting_for_you = { $more ->
+    [0] Waiting for you: { $title }
+   *[other] Waiting for you: { $title } and { $more } more
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] waiting for { $count } day
+       *[other] waiting for { $count } days
+    }
+    [hours] { $count ->
+        [one] waiting for { $count } hour
+       *[other] waiting for { $count } hours
+    }
+   *[minutes] { $count ->
+        [one] waiting for { $count } minute
+       *[other] waiting for { $count } minutes
+    }
+}
+
 # The footer. $cadence is `every day at 8:00 AM`.
 why = You get this email because the { $digest } digest is on for you.
 why_named = { $name }, you get this email because the { $digest } digest is on for you.
@@ -105,6 +135,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } document
    *[other] { $count } documents
+}
+noun_review = { $count ->
+    [one] { $count } review
+   *[other] { $count } reviews
+}
+noun_approval = { $count ->
+    [one] { $count } approval
+   *[other] { $count } approvals
 }
 noun_page = { $count ->
     [one] { $count } page

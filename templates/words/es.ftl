@@ -40,6 +40,36 @@ show_more = { $count ->
    *[other] Ver { $count } novedades más
 }
 
+# La plantilla `summary`
+more_numbers = { $count ->
+    [one] { $what } y { $count } cifra más
+   *[other] { $what } y { $count } cifras más
+}
+rise = { $percent } % más
+fall = { $percent } % menos
+steady = sin cambios
+before = antes: { $value }
+
+# La plantilla `review`
+waiting_for_you = { $more ->
+    [0] Pendiente de usted: { $title }
+   *[other] Pendiente de usted: { $title } y { $more } más
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] en espera desde hace { $count } día
+       *[other] en espera desde hace { $count } días
+    }
+    [hours] { $count ->
+        [one] en espera desde hace { $count } hora
+       *[other] en espera desde hace { $count } horas
+    }
+   *[minutes] { $count ->
+        [one] en espera desde hace { $count } minuto
+       *[other] en espera desde hace { $count } minutos
+    }
+}
+
 # Pie
 why = Recibe este correo porque tiene activado el resumen «{ $digest }».
 why_named = { $name }, recibe este correo porque tiene activado el resumen «{ $digest }».
@@ -97,6 +127,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } documento
    *[other] { $count } documentos
+}
+noun_review = { $count ->
+    [one] { $count } revisión
+   *[other] { $count } revisiones
+}
+noun_approval = { $count ->
+    [one] { $count } aprobación
+   *[other] { $count } aprobaciones
 }
 noun_page = { $count ->
     [one] { $count } página

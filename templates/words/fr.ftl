@@ -40,6 +40,36 @@ show_more = { $count ->
    *[other] Afficher { $count } autres nouveautés
 }
 
+# Le modèle `summary`
+more_numbers = { $count ->
+    [one] { $what } et { $count } autre chiffre
+   *[other] { $what } et { $count } autres chiffres
+}
+rise = en hausse de { $percent } %
+fall = en baisse de { $percent } %
+steady = sans changement
+before = avant : { $value }
+
+# Le modèle `review`
+waiting_for_you = { $more ->
+    [0] En attente de votre part : { $title }
+   *[other] En attente de votre part : { $title } et { $more } de plus
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] en attente depuis { $count } jour
+       *[other] en attente depuis { $count } jours
+    }
+    [hours] { $count ->
+        [one] en attente depuis { $count } heure
+       *[other] en attente depuis { $count } heures
+    }
+   *[minutes] { $count ->
+        [one] en attente depuis { $count } minute
+       *[other] en attente depuis { $count } minutes
+    }
+}
+
 # Pied de page
 why = Vous recevez cet e-mail parce que le récapitulatif « { $digest } » est activé pour vous.
 why_named = { $name }, vous recevez cet e-mail parce que le récapitulatif « { $digest } » est activé pour vous.
@@ -97,6 +127,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } document
    *[other] { $count } documents
+}
+noun_review = { $count ->
+    [one] { $count } relecture
+   *[other] { $count } relectures
+}
+noun_approval = { $count ->
+    [one] { $count } approbation
+   *[other] { $count } approbations
 }
 noun_page = { $count ->
     [one] { $count } page

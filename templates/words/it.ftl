@@ -34,6 +34,36 @@ show_more = { $count ->
    *[other] Mostra altre { $count } novità
 }
 
+# Il modello `summary`
+more_numbers = { $count ->
+    [one] { $what } e { $count } altro numero
+   *[other] { $what } e altri { $count } numeri
+}
+rise = { $percent }% in più
+fall = { $percent }% in meno
+steady = nessuna variazione
+before = prima: { $value }
+
+# Il modello `review`
+waiting_for_you = { $more ->
+    [0] In attesa di te: { $title }
+   *[other] In attesa di te: { $title } e { $more } in più
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] in attesa da { $count } giorno
+       *[other] in attesa da { $count } giorni
+    }
+    [hours] { $count ->
+        [one] in attesa da { $count } ora
+       *[other] in attesa da { $count } ore
+    }
+   *[minutes] { $count ->
+        [one] in attesa da { $count } minuto
+       *[other] in attesa da { $count } minuti
+    }
+}
+
 # Piè di pagina
 why = Ricevi questa e-mail perché il riepilogo “{ $digest }” è attivo per te.
 why_named = { $name }, ricevi questa e-mail perché il riepilogo “{ $digest }” è attivo per te.
@@ -88,6 +118,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } documento
    *[other] { $count } documenti
+}
+noun_review = { $count ->
+    [one] { $count } revisione
+   *[other] { $count } revisioni
+}
+noun_approval = { $count ->
+    [one] { $count } approvazione
+   *[other] { $count } approvazioni
 }
 noun_page = { $count ->
     [one] { $count } pagina

@@ -19,6 +19,24 @@ and_more = ほか { $count } 件
 other_section = その他
 show_more = ほか { $count } 件の更新を表示
 
+# テンプレート `summary`
+more_numbers = { $what }、ほか { $count } 件の数値
+rise = { $percent }% 増
+fall = { $percent }% 減
+steady = 変化なし
+before = 前回：{ $value }
+
+# テンプレート `review`
+waiting_for_you = { $more ->
+    [0] 対応待ち：{ $title }
+   *[other] 対応待ち：{ $title }、ほか { $more } 件
+}
+waiting = { $unit ->
+    [days] 待ち時間：{ $count } 日
+    [hours] 待ち時間：{ $count } 時間
+   *[minutes] 待ち時間：{ $count } 分
+}
+
 # フッター
 why = ダイジェスト「{ $digest }」が有効になっているため、このメールをお送りしています。
 why_named = { $name } 様：ダイジェスト「{ $digest }」が有効になっているため、このメールをお送りしています。
@@ -41,6 +59,8 @@ noun_build_failure = ビルドの失敗 { $count } 件
 noun_disk_warning = ディスクの警告 { $count } 件
 noun_area = { $count } エリア
 noun_document = 文書 { $count } 件
+noun_review = レビュー { $count } 件
+noun_approval = 承認 { $count } 件
 noun_page = { $count } ページ
 noun_service = { $count } サービス
 noun_host = ホスト { $count } 台

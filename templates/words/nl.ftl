@@ -40,6 +40,36 @@ show_more = { $count ->
    *[other] Nog { $count } updates bekijken
 }
 
+# Het sjabloon `summary`
+more_numbers = { $count ->
+    [one] { $what } en nog { $count } cijfer
+   *[other] { $what } en nog { $count } cijfers
+}
+rise = { $percent }% meer
+fall = { $percent }% minder
+steady = ongewijzigd
+before = eerder: { $value }
+
+# Het sjabloon `review`
+waiting_for_you = { $more ->
+    [0] Wacht op jou: { $title }
+   *[other] Wacht op jou: { $title } en nog { $more }
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] wacht al { $count } dag
+       *[other] wacht al { $count } dagen
+    }
+    [hours] { $count ->
+        [one] wacht al { $count } uur
+       *[other] wacht al { $count } uur
+    }
+   *[minutes] { $count ->
+        [one] wacht al { $count } minuut
+       *[other] wacht al { $count } minuten
+    }
+}
+
 # Voettekst
 why = Je ontvangt deze e-mail omdat het overzicht ‘{ $digest }’ voor je aanstaat.
 why_named = { $name }, je ontvangt deze e-mail omdat het overzicht ‘{ $digest }’ voor je aanstaat.
@@ -94,6 +124,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } document
    *[other] { $count } documenten
+}
+noun_review = { $count ->
+    [one] { $count } beoordeling
+   *[other] { $count } beoordelingen
+}
+noun_approval = { $count ->
+    [one] { $count } goedkeuring
+   *[other] { $count } goedkeuringen
 }
 noun_page = { $count ->
     [one] { $count } pagina

@@ -54,6 +54,44 @@ show_more = { $count ->
    *[other] Pokaż jeszcze { $count } nowości
 }
 
+# Szablon `summary`
+more_numbers = { $count ->
+    [one] { $what } i jeszcze { $count } liczba
+    [few] { $what } i jeszcze { $count } liczby
+    [many] { $what } i jeszcze { $count } liczb
+   *[other] { $what } i jeszcze { $count } liczby
+}
+rise = o { $percent }% więcej
+fall = o { $percent }% mniej
+steady = bez zmian
+before = wcześniej: { $value }
+
+# Szablon `review`
+waiting_for_you = { $more ->
+    [0] Czeka na Ciebie: { $title }
+   *[other] Czeka na Ciebie: { $title } i jeszcze { $more }
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] czeka od { $count } dnia
+        [few] czeka od { $count } dni
+        [many] czeka od { $count } dni
+       *[other] czeka od { $count } dnia
+    }
+    [hours] { $count ->
+        [one] czeka od { $count } godziny
+        [few] czeka od { $count } godzin
+        [many] czeka od { $count } godzin
+       *[other] czeka od { $count } godziny
+    }
+   *[minutes] { $count ->
+        [one] czeka od { $count } minuty
+        [few] czeka od { $count } minut
+        [many] czeka od { $count } minut
+       *[other] czeka od { $count } minuty
+    }
+}
+
 # Stopka
 why = Otrzymujesz tę wiadomość, ponieważ podsumowanie „{ $digest }” jest dla Ciebie włączone.
 why_named = { $name }, otrzymujesz tę wiadomość, ponieważ podsumowanie „{ $digest }” jest dla Ciebie włączone.
@@ -135,6 +173,18 @@ noun_document = { $count ->
     [few] { $count } dokumenty
     [many] { $count } dokumentów
    *[other] { $count } dokumentu
+}
+noun_review = { $count ->
+    [one] { $count } przegląd
+    [few] { $count } przeglądy
+    [many] { $count } przeglądów
+   *[other] { $count } przeglądu
+}
+noun_approval = { $count ->
+    [one] { $count } zatwierdzenie
+    [few] { $count } zatwierdzenia
+    [many] { $count } zatwierdzeń
+   *[other] { $count } zatwierdzenia
 }
 noun_page = { $count ->
     [one] { $count } strona

@@ -40,6 +40,36 @@ show_more = { $count ->
    *[other] Ver mais { $count } novidades
 }
 
+# O modelo `summary`
+more_numbers = { $count ->
+    [one] { $what } e mais { $count } número
+   *[other] { $what } e mais { $count } números
+}
+rise = { $percent }% a mais
+fall = { $percent }% a menos
+steady = sem alteração
+before = antes: { $value }
+
+# O modelo `review`
+waiting_for_you = { $more ->
+    [0] Aguardando você: { $title }
+   *[other] Aguardando você: { $title } e mais { $more }
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] aguardando há { $count } dia
+       *[other] aguardando há { $count } dias
+    }
+    [hours] { $count ->
+        [one] aguardando há { $count } hora
+       *[other] aguardando há { $count } horas
+    }
+   *[minutes] { $count ->
+        [one] aguardando há { $count } minuto
+       *[other] aguardando há { $count } minutos
+    }
+}
+
 # Rodapé
 why = Você recebe este e-mail porque o resumo “{ $digest }” está ativado para você.
 why_named = { $name }, você recebe este e-mail porque o resumo “{ $digest }” está ativado para você.
@@ -97,6 +127,14 @@ noun_area = { $count ->
 noun_document = { $count ->
     [one] { $count } documento
    *[other] { $count } documentos
+}
+noun_review = { $count ->
+    [one] { $count } revisão
+   *[other] { $count } revisões
+}
+noun_approval = { $count ->
+    [one] { $count } aprovação
+   *[other] { $count } aprovações
 }
 noun_page = { $count ->
     [one] { $count } página

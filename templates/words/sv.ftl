@@ -31,6 +31,36 @@ show_more = { $count ->
    *[other] Visa { $count } nyheter till
 }
 
+# Mallen `summary`
+more_numbers = { $count ->
+    [one] { $what } och { $count } siffra till
+   *[other] { $what } och { $count } siffror till
+}
+rise = { $percent } % mer
+fall = { $percent } % mindre
+steady = oförändrat
+before = tidigare: { $value }
+
+# Mallen `review`
+waiting_for_you = { $more ->
+    [0] Väntar på dig: { $title }
+   *[other] Väntar på dig: { $title } och { $more } till
+}
+waiting = { $unit ->
+    [days] { $count ->
+        [one] har väntat i { $count } dag
+       *[other] har väntat i { $count } dagar
+    }
+    [hours] { $count ->
+        [one] har väntat i { $count } timme
+       *[other] har väntat i { $count } timmar
+    }
+   *[minutes] { $count ->
+        [one] har väntat i { $count } minut
+       *[other] har väntat i { $count } minuter
+    }
+}
+
 # Sidfot
 why = Du får det här mejlet eftersom sammanfattningen ”{ $digest }” är på för dig.
 why_named = { $name }, du får det här mejlet eftersom sammanfattningen ”{ $digest }” är på för dig.
@@ -83,6 +113,14 @@ noun_area = { $count ->
    *[other] { $count } områden
 }
 noun_document = { $count } dokument
+noun_review = { $count ->
+    [one] { $count } granskning
+   *[other] { $count } granskningar
+}
+noun_approval = { $count ->
+    [one] { $count } godkännande
+   *[other] { $count } godkännanden
+}
 noun_page = { $count ->
     [one] { $count } sida
    *[other] { $count } sidor

@@ -19,6 +19,24 @@ and_more = 还有 { $count } 条
 other_section = 其他
 show_more = 查看另外 { $count } 条更新
 
+# 模板 `summary`
+more_numbers = { $what }，另有 { $count } 项数据
+rise = 增加 { $percent }%
+fall = 减少 { $percent }%
+steady = 无变化
+before = 此前：{ $value }
+
+# 模板 `review`
+waiting_for_you = { $more ->
+    [0] 等待您处理：{ $title }
+   *[other] 等待您处理：{ $title }，另有 { $more } 项
+}
+waiting = { $unit ->
+    [days] 已等待 { $count } 天
+    [hours] 已等待 { $count } 小时
+   *[minutes] 已等待 { $count } 分钟
+}
+
 # 页脚
 why = 您收到此邮件，是因为已为您开启摘要“{ $digest }”。
 why_named = { $name }，您收到此邮件，是因为已为您开启摘要“{ $digest }”。
@@ -41,6 +59,8 @@ noun_build_failure = { $count } 次构建失败
 noun_disk_warning = { $count } 条磁盘警告
 noun_area = { $count } 个区域
 noun_document = { $count } 个文档
+noun_review = { $count } 项评审
+noun_approval = { $count } 项审批
 noun_page = { $count } 个页面
 noun_service = { $count } 个服务
 noun_host = { $count } 台主机

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluent_bundle::FluentValue;
 use tera::{Kwargs, State, Tera, TeraResult, Value};
 
-use super::{clean, words};
+use super::{chart, clean, words};
 use crate::words::{ENGLISH, Phrases, Words};
 
 /// Registers functions and filters, and disables `safe`, because every value is escaped (rule 22).
@@ -13,7 +13,9 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
     let words = catalogue.clone();
     tera.register_function("t", move |kwargs: Kwargs, state: &State| said(spoken(&words, state), &kwargs));
     let words = catalogue.clone();
-    tera.register_filter("number", move |n: i128, _: Kwargs, state: &State| spoken(&words, state).number(n));
+    tera.register_filter("number", move |n: &Value, kwargs: Kwargs, state: &State| -> TeraResult<String> {
+        number(spoken(&words, state), n, kwargs.get("unit")?.unwrap_or_default())
+    });
     let words = catalogue.clone();
     tera.register_filter("list", move |items: Vec<Value>, kwargs: Kwargs, state: &State| -> TeraResult<String> {
         list(spoken(&words, state), &items, kwargs.get("attribute")?)
@@ -23,6 +25,13 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
         Ok(words::counted(spoken(&words, state), noun, kwargs.must_get("n")?))
     });
     tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| words::humanize(name).into_owned());
+    tera.register_filter("sparkline", |series: &Value, _: Kwargs, _: &State| chart::sparkline(series));
+    tera.register_filter("heights", |series: &Value, kwargs: Kwargs, _: &State| -> TeraResult<Vec<Value>> {
+        Ok(chart::heights(series, kwargs.must_get("most")?))
+    });
+    tera.register_filter("percent_from", |now: &Value, kwargs: Kwargs, _: &State| -> TeraResult<Value> {
+        Ok(chart::percent(now, kwargs.must_get("before")?).map_or_else(Value::none, Value::from))
+    });
     tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
         clean::url(raw).map_or_else(Value::none, Value::from)
     });
@@ -44,6 +53,15 @@ fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     let variables = given.filter(|(name, _)| *name != "id").map(|(name, value)| (name, variable(value)));
     let problem = || if phrases.has(id) { "needs other variables" } else { "is in no file of words" };
     phrases.find(id, variables).ok_or_else(|| tera::Error::message(format!("the message `{id}` {}", problem())))
+}
+
+/// Writes a number with its unit, which stays on the number's line.
+fn number(phrases: Phrases<'_>, n: &Value, unit: &str) -> TeraResult<String> {
+    if !n.is_number() {
+        return Err(tera::Error::message("`number` needs a number"));
+    }
+    let written = phrases.decimal(&n.to_string());
+    Ok(if unit.is_empty() { written } else { format!("{written}\u{a0}{unit}") })
 }
 
 /// Joins values, or one attribute of each.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidings_model::records::Group;
 
 use super::{
+    age::Age,
     clean::{self, NAME_CHARS},
     item::{self, Item},
     local::Local,
@@ -41,6 +42,8 @@ pub(super) struct Line<'a> {
     /// `Feb 3, 2:20 PM`.
     pub first_at: String,
     pub last_at: String,
+    /// The time since the first event.
+    pub age: Age,
     /// `latest Feb 3, 2:20 PM`; the time alone if the group has one event.
     pub when: String,
     /// The clean payload of the latest event, a map.
@@ -91,6 +94,7 @@ impl<'a> Line<'a> {
             actor_count: group.actor_count,
             actors,
             first_at: local.short(group.first_at),
+            age: Age::new(group.first_at, local.now),
             when: match group.count {
                 1 => last_at.clone(),
                 _ => phrases.with("latest", [("time", last_at.as_str().into())]),

@@ -1,4 +1,4 @@
-//! The reader's language, zone and year, in which times are written.
+//! The reader's language, zone and present, in which times are written.
 
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -9,6 +9,8 @@ use crate::words::Phrases;
 pub(super) struct Local<'a> {
     pub phrases: Phrases<'a>,
     pub zone: &'a TimeZone,
+    /// The reader's present: the time of the claim.
+    pub now: Timestamp,
     /// Other years are written, and this one is not.
     pub this_year: i16,
 }

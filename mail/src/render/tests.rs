@@ -118,7 +118,7 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
 #[test]
 fn every_shipped_template_matches_its_snapshot() {
     let renderer = renderer();
-    assert_eq!(renderer.names(), ["activity", "alerts", "default"]);
+    assert_eq!(renderer.names(), ["activity", "alerts", "default", "review", "summary"]);
     for name in renderer.names() {
         let mail = renderer.preview(&name, None).unwrap();
         insta::assert_snapshot!(format!("{name}_subject"), mail.subject);
@@ -159,7 +159,7 @@ fn fifty_groups_fit_in_each_language() {
 
 #[test]
 fn subject_and_headline_say_the_same() {
-    for (name, language) in renderer().names().into_iter().zip(["en", "ar", "de"]) {
+    for (name, language) in renderer().names().into_iter().zip(["en", "ar", "de", "ar", "pl"]) {
         let mail = renderer().preview(&name, Some(language)).unwrap();
         let mut escaped = Vec::new();
         escape(&mail.subject, &mut escaped).unwrap();
@@ -270,7 +270,10 @@ fn the_size_limit_cuts_lines_and_never_the_footer() {
 fn a_missing_template_falls_back_to_default_and_says_why() {
     let mail = renderer().render("invoices", &view(vec![group(1, &json!({}))], 0)).unwrap();
     assert_eq!(mail.template, "default");
-    assert_eq!(mail.fallback.unwrap(), r#"there is no template "invoices"; there are: activity, alerts, default"#);
+    assert_eq!(
+        mail.fallback.unwrap(),
+        r#"there is no template "invoices"; there are: activity, alerts, default, review, summary"#
+    );
 }
 
 /// A folder with one digest type, `custom`, that has `html` as its HTML.

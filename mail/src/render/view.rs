@@ -167,7 +167,7 @@ impl View {
         let Input { contents, window, recipient, zone, links, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
         // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
-        let local = Local { phrases, zone, this_year: zone.to_datetime(closed_at).year() };
+        let local = Local { phrases, zone, now: closed_at, this_year: zone.to_datetime(closed_at).year() };
         let window_words = Span::new(window.opened_at, closed_at, local);
         let reader = Reader {
             user: clean::text(&window.key.user, NAME_CHARS).into_owned(),
@@ -269,7 +269,7 @@ fn latest_items<'a>(lines: &'a [Group], shown: &'a [Value]) -> Vec<Value> {
 
 impl Span {
     fn new(opened: Timestamp, closed: Timestamp, local: Local<'_>) -> Self {
-        let Local { phrases, zone, this_year } = local;
+        let Local { phrases, zone, this_year, .. } = local;
         let (opened, closed) = (zone.to_datetime(opened), zone.to_datetime(closed));
         let [opened_at, closed_at] = [opened, closed].map(|at| phrases.day_time(at, this_year));
         let end = match (opened.date() == closed.date(), opened.year() == closed.year()) {

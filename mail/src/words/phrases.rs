@@ -70,6 +70,12 @@ impl<'a> Phrases<'a> {
         self.language.formats.number(&number.to_string())
     }
 
+    /// Writes a number that may have a fraction, given in ASCII digits.
+    #[must_use]
+    pub fn decimal(&self, digits: &str) -> String {
+        self.language.formats.number(digits)
+    }
+
     /// Joins words to a list without a word between them, where the language has one.
     #[must_use]
     pub fn short_list(&self, items: &[&str]) -> String {
