@@ -3,14 +3,10 @@
 use axum::http::Method;
 use tidings_model::api_token::Scope;
 
-/// A route. The router is made from [`Endpoint::ALL`], and the tests walk it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// Accepts events and retracts.
-    PostEvents,
-    /// Says what is pending for a key.
-    GetDigest,
-}
+use super::events;
+
+/// The longest body of a request that has a few fields or none.
+const SMALL: usize = 4096;
 
 /// The classes of routes. A token has a rate for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,49 +19,60 @@ pub enum Class {
     Operate,
 }
 
-impl Endpoint {
-    pub const ALL: [Self; 2] = [Self::PostEvents, Self::GetDigest];
-
-    #[must_use]
-    pub const fn method(self) -> Method {
-        match self {
-            Self::PostEvents => Method::POST,
-            Self::GetDigest => Method::GET,
+/// Declares the routes: method, path with its parameters in braces, scope that a token must have, class, and the longest body as it
+/// comes in.
+macro_rules! endpoints {
+    ($($(#[$meta:meta])* $name:ident = $method:ident $path:literal, $scope:ident, $class:ident, $bytes:expr;)+) => {
+        /// A route. The router is made from [`Endpoint::ALL`], and the tests walk it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Endpoint {
+            $($(#[$meta])* $name,)+
         }
-    }
 
-    /// The path, with its parameters in braces.
-    #[must_use]
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::PostEvents => "/v1/events",
-            Self::GetDigest => "/v1/digests/{type}/{user}",
-        }
-    }
+        impl Endpoint {
+            pub const ALL: [Self; [$($path),+].len()] = [$(Self::$name),+];
 
-    /// The scope that a token must have.
-    #[must_use]
-    pub const fn scope(self) -> Scope {
-        match self {
-            Self::PostEvents => Scope::EventsWrite,
-            Self::GetDigest => Scope::DigestsRead,
-        }
-    }
+            #[must_use]
+            pub const fn method(self) -> Method {
+                match self {
+                    $(Self::$name => Method::$method,)+
+                }
+            }
 
-    #[must_use]
-    pub const fn class(self) -> Class {
-        match self {
-            Self::PostEvents => Class::Events,
-            Self::GetDigest => Class::Reads,
-        }
-    }
+            #[must_use]
+            pub const fn path(self) -> &'static str {
+                match self {
+                    $(Self::$name => $path,)+
+                }
+            }
 
-    /// The longest body, as it comes in.
-    #[must_use]
-    pub const fn body_bytes(self) -> usize {
-        match self {
-            Self::PostEvents => super::events::BODY_BYTES,
-            Self::GetDigest => 1024,
+            #[must_use]
+            pub const fn scope(self) -> Scope {
+                match self {
+                    $(Self::$name => Scope::$scope,)+
+                }
+            }
+
+            #[must_use]
+            pub const fn class(self) -> Class {
+                match self {
+                    $(Self::$name => Class::$class,)+
+                }
+            }
+
+            #[must_use]
+            pub const fn body_bytes(self) -> usize {
+                match self {
+                    $(Self::$name => $bytes,)+
+                }
+            }
         }
-    }
+    };
+}
+
+endpoints! {
+    /// Accepts events and retracts.
+    PostEvents = POST "/v1/events", EventsWrite, Events, events::BODY_BYTES;
+    /// Says what is pending for a key.
+    GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL;
 }
