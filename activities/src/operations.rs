@@ -2,10 +2,13 @@
 //!
 //! Commands that need only Temporal are in `tidings_client::commands`.
 
+pub mod at_rate;
 pub mod dead_letters;
 pub mod digest;
 pub mod erase;
+pub mod key_filter;
 pub mod message;
+pub mod pauses;
 pub mod preview;
 pub mod recover;
 pub mod stats;

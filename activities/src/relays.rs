@@ -29,9 +29,11 @@ use change::{CAS_RETRIES, report};
 mod bounced;
 mod breaker_command;
 mod change;
+mod view;
 
 pub(crate) use bounced::bounced;
 pub use breaker_command::BreakerCommand;
+pub use view::RelayView;
 
 /// Age up to which a worker trusts the breakers that it has read.
 const FRESH: Duration = Duration::from_secs(1);

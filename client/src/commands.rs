@@ -7,11 +7,13 @@ use std::time::Duration;
 use temporalio_client::Client as Temporal;
 use tidings_model::{Key, MessageKey, settings::StreamName};
 
+mod deed;
 mod digest;
 mod error;
 mod message;
 mod update;
 
+pub use deed::{Deed, Done};
 pub use digest::DigestCommands;
 pub use error::CommandError;
 pub use message::MessageCommands;

@@ -85,8 +85,7 @@ impl Question {
     /// The UTC days of two instants, both included.
     #[must_use]
     pub fn new(tenant: Option<String>, since: Timestamp, until: Timestamp, by: Option<By>) -> Self {
-        let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
-        Self { tenant, from: day(since), until: day(until).tomorrow().unwrap_or(Date::MAX), by }
+        Self { tenant, from: utc_date(since), until: utc_date(until).tomorrow().unwrap_or(Date::MAX), by }
     }
 
     /// The days as numbers since 1970.
@@ -155,6 +154,19 @@ pub struct Line {
     pub rates: Rates,
 }
 
+impl Line {
+    /// Makes the line of a bucket. The store has days as numbers since 1970.
+    #[must_use]
+    pub fn new(by: Option<By>, bucket: String, counts: Counts) -> Self {
+        let date = |days: &str| Timestamp::from_second(days.parse::<i64>().ok()?.checked_mul(86_400)?).ok();
+        let of = match by {
+            Some(By::Day) => date(&bucket).map_or(bucket, |midnight| utc_date(midnight).to_string()),
+            _ => bucket,
+        };
+        Self { of, counts, rates: counts.rates() }
+    }
+}
+
 impl Counts {
     /// The shares. A message that bounced in two ways counts twice.
     #[must_use]
@@ -171,6 +183,10 @@ impl Counts {
     }
 }
 
+fn utc_date(at: Timestamp) -> Date {
+    at.to_zoned(TimeZone::UTC).date()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a share of messages needs no more than 52 bits")]
 fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
@@ -178,6 +194,8 @@ fn share(part: u64, of: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -217,5 +235,32 @@ mod tests {
         assert_eq!((rates.delivered_of_sent, rates.bounced_of_sent), (Some(0.5), Some(0.5)));
         assert_eq!((rates.opened_of_delivered, rates.complained_of_delivered), (Some(0.5), Some(0.0)));
         assert_eq!(Counts::default().rates(), Rates::default());
+    }
+
+    #[test]
+    fn a_day_is_a_date_and_the_json_names_each_denominator() {
+        let counts = Counts {
+            sent: 200,
+            delivered: 190,
+            deferred: 1,
+            bounced: Bounced { hard: 4, soft: 1, policy: 1 },
+            never_sent: 2,
+            complained: 1,
+            unsubscribed: 0,
+            opened: ByWhom { people: 38, machines: 80, unknown: 1 },
+            clicked: ByWhom::default(),
+        };
+        let line = Line::new(Some(By::Day), "20411".to_owned(), counts);
+        assert_eq!(line.of, "2025-11-19");
+        let expected = json!({
+            "of": "2025-11-19", "sent": 200, "delivered": 190, "deferred": 1,
+            "bounced": {"hard": 4, "soft": 1, "policy": 1}, "never_sent": 2, "complained": 1, "unsubscribed": 0,
+            "opened": {"people": 38, "machines": 80, "unknown": 1}, "clicked": {"people": 0, "machines": 0, "unknown": 0},
+            "rates": {
+                "delivered_of_sent": 0.95, "bounced_of_sent": 0.03, "complained_of_delivered": 1.0 / 190.0,
+                "unsubscribed_of_delivered": 0.0, "opened_of_delivered": 0.2, "clicked_of_delivered": 0.0,
+            },
+        });
+        assert_eq!(json!(line), expected);
     }
 }

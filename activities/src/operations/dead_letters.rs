@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tidings_client::Client;
 use tidings_model::{
     Key,
@@ -16,8 +17,13 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
+mod id;
 pub mod list;
+mod shown;
 pub mod webhook;
+
+pub use id::LetterId;
+pub use shown::shown;
 
 /// The reason why a dead letter was not emitted, or not marked.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +55,16 @@ pub struct Sent {
     pub retracts: usize,
     /// The keys that got them.
     pub keys: BTreeSet<Key>,
+}
+
+impl Sent {
+    /// The emission of this letter in JSON.
+    #[must_use]
+    pub fn in_json(&self, id: &DeadLetterId) -> Value {
+        let Self { events, retracts, keys } = self;
+        let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+        json!({"id": id, "events": events, "retracts": retracts, "keys": keys})
+    }
 }
 
 /// Emits the letter's events and retracts to the keys that they name, and marks the letter.

@@ -1,6 +1,7 @@
 //! The message of an open window as it would go out now. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tidings_client::{CommandError, Commands};
 use tidings_model::{Key, command::Due, step::ClaimInput};
 
@@ -40,4 +41,22 @@ pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Opti
     };
     let preview = preview::run(deps, &input).await?;
     Ok(Some((due, preview)))
+}
+
+/// The message and its window in JSON.
+#[must_use]
+pub fn in_json(due: &Due, preview: &Preview) -> Value {
+    let Preview { mail, events, but } = preview;
+    let Due { window, more, .. } = due;
+    let mail = mail.as_ref();
+    json!({
+        "digest_id": window.digest_id,
+        "due_at": window.due_at,
+        "events": events,
+        "more": more,
+        "but": but,
+        "subject": mail.map(|mail| &mail.subject),
+        "text": mail.map(|mail| &mail.text),
+        "html": mail.map(|mail| &mail.html),
+    })
 }

@@ -36,11 +36,18 @@ const DUE: Named<(), Option<Due>> = Named::new("due");
 pub struct DigestCommands<'a> {
     caller: &'a Caller,
     key: &'a Key,
+    update_id: Option<&'a str>,
 }
 
 impl<'a> DigestCommands<'a> {
     pub(super) const fn new(caller: &'a Caller, key: &'a Key) -> Self {
-        Self { caller, key }
+        Self { caller, key, update_id: None }
+    }
+
+    /// Gives the commands this id. A run of the workflow carries out the commands of one id once, and repeats its answer.
+    #[must_use]
+    pub const fn with_id(self, id: &'a str) -> Self {
+        Self { update_id: Some(id), ..self }
     }
 
     /// Sends the pending events now. Holds, pauses, consent and suppressions still apply.
@@ -96,7 +103,7 @@ impl<'a> DigestCommands<'a> {
             search_attributes: search_attributes(self.key),
         };
         let span = debug_span!("temporal", call = REOPEN.name, key = %self.key);
-        let answer = target.update(self.caller, REOPEN, reopen).instrument(span).await;
+        let answer = target.update(self.caller, REOPEN, reopen, self.update_id).instrument(span).await;
         let answer = answer.ok_or_else(|| self.unanswered())?;
         answer.map_err(|failure| failure.of(&self.key.to_string()))
     }
@@ -139,8 +146,10 @@ impl<'a> DigestCommands<'a> {
         O: Serialize + DeserializeOwned + Default + 'static,
     {
         let workflow = self.workflow();
-        let send =
-            async || workflow.execute_update(update, input.clone(), WorkflowExecuteUpdateOptions::default()).await;
+        let send = async || {
+            let options = WorkflowExecuteUpdateOptions::builder().maybe_update_id(self.update_id.map(str::to_owned));
+            workflow.execute_update(update, input.clone(), options.build()).await
+        };
         match until_taken(self.caller.patience, send).await.ok_or_else(|| self.unanswered())? {
             Ok(answer) => Ok(answer),
             Err(failure) => self.unless_missing(failure).map(|()| O::default()),

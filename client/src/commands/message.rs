@@ -65,7 +65,7 @@ impl MessageCommands {
             search_attributes: message_search_attributes(&self.key),
         };
         let name = format!("message {}", self.key);
-        match target.update(&self.caller, update, input).await {
+        match target.update(&self.caller, update, input, None).await {
             Some(answer) => answer.map_err(|failure| failure.of(&name)),
             None => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
         }

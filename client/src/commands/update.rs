@@ -108,6 +108,7 @@ impl Target {
         Caller { temporal, patience, .. }: &Caller,
         update: Named<I, O>,
         input: I,
+        update_id: Option<&str>,
     ) -> Option<Result<O, Failure>>
     where
         I: TemporalDeserializable + TemporalSerializable + Clone + Send + 'static,
@@ -118,6 +119,7 @@ impl Target {
             let options = WorkflowUpdateWithStartOptions::new(&self.task_queue, &self.workflow_id, CONFLICT)
                 .id_reuse_policy(REUSE)
                 .search_attributes(self.search_attributes.clone())
+                .maybe_update_id(update_id.map(str::to_owned))
                 .rpc_options(rpc_options(*patience))
                 .build();
             let input = input.clone();

@@ -1,15 +1,51 @@
 //! Dead letters that are read again, after an upgrade that knows more events.
 
 use jiff::Timestamp;
-use tidings_model::{Provider, delivery_events::Reported};
+use serde_json::{Value, json};
+use tidings_model::{
+    Provider,
+    delivery_events::Reported,
+    records::{KeptWebhookLetter, WebhookLetterRecord},
+};
 
 use super::{generic, mailgun, mailjet, postmark, resend, sendgrid, ses};
 
-/// Reads a dead letter as a webhook of the provider would today.
+/// Returns the events that this version reads in the letter. `provider` is that of the letter's relay, if the relay is configured.
 ///
 /// # Errors
-/// Says why the letter cannot be used.
-pub fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Reported>, String> {
+/// Says why the letter cannot be emitted, with the remedy.
+pub fn read_letter(
+    letter: &KeptWebhookLetter,
+    provider: Option<Provider>,
+    now: Timestamp,
+) -> Result<Vec<Reported>, String> {
+    let WebhookLetterRecord { relay, size, whole, .. } = &letter.record;
+    let Some(provider) = provider else {
+        return Err(format!("[relay.{relay}] is not in tidings.toml, so that its provider is unknown; add the relay"));
+    };
+    if !whole {
+        let bytes = if *size == 1 { "byte" } else { "bytes" };
+        return Err(format!("its {size} {bytes} were not kept as a whole; look for the event at the provider"));
+    }
+    let read = read_again(provider, &letter.head, now);
+    read.map_err(|why| format!("{why}; emit it after an upgrade that can read it"))
+}
+
+/// The letter with its event, and what an emission would do, in JSON.
+#[must_use]
+pub fn letter_in_json(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> Value {
+    let mut shown = json!(letter.record);
+    shown["source"] = "webhook".into();
+    shown["part"] = serde_json::from_str(&letter.head).unwrap_or_else(|_| letter.head.clone().into());
+    match read {
+        Ok(events) => shown["events"] = events.iter().map(|event| json!(event.report)).collect(),
+        Err(why) => shown["refused"] = why.clone().into(),
+    }
+    shown
+}
+
+/// Reads a dead letter as a webhook of the provider would today.
+fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Reported>, String> {
     let bytes = letter.as_bytes();
     let parsed = match provider {
         Provider::Ses => ses::parse(letter, None, now),

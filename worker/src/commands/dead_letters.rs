@@ -4,7 +4,6 @@
 use crate::Config;
 
 mod emit;
-mod id;
 mod lines;
 mod list;
 mod show;

@@ -2,6 +2,9 @@
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use serde_json::json;
+use tidings_activities::operations::key_filter::KeyFilter;
+use tidings_client::commands::Deed;
 use tidings_model::{
     Key,
     command::{Hold, Order, Release, Retime},
@@ -10,19 +13,14 @@ use tidings_model::{
 use crate::{
     Config,
     args::{Reason, later},
-    client,
+    client::{self, explain},
     error::Usage,
 };
 
 pub(crate) mod answers;
-pub(crate) mod bulk;
-pub(crate) mod key_filter;
+mod bulk;
 mod preview;
 pub(crate) mod reopen;
-mod update;
-
-use key_filter::KeyFilter;
-pub(crate) use update::Update;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,42 +109,38 @@ pub struct Options {
 /// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Flush(options) => options.carry_out(config, Update::Flush).await,
-        Command::Hold { options, until } => {
-            options.carry_out(config, |order| Update::Hold(Hold { order, until })).await
-        }
+        Command::Flush(options) => options.carry_out(config, Deed::Flush).await,
+        Command::Hold { options, until } => options.carry_out(config, |order| Deed::Hold(Hold { order, until })).await,
         Command::Release(options) => {
             let spread = options.filter.is_some();
-            options.carry_out(config, |order| Update::Release(Release { order, spread })).await
+            options.carry_out(config, |order| Deed::Release(Release { order, spread })).await
         }
-        Command::Drop(options) => options.carry_out(config, Update::Drop).await,
-        Command::Retime { options, at } => {
-            options.carry_out(config, |order| Update::Retime(Retime { order, at })).await
-        }
+        Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
+        Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
         Command::Reopen(options) => reopen::run(options, config).await,
         Command::Preview(options) => preview::run(options, config).await,
     }
 }
 
 impl Options {
-    async fn carry_out(self, config: &Config, update: impl FnOnce(Order) -> Update) -> anyhow::Result<bool> {
-        let update = update(self.reason.order()?);
+    async fn carry_out(self, config: &Config, deed: impl FnOnce(Order) -> Deed) -> anyhow::Result<bool> {
+        let deed = deed(self.reason.order()?);
         match (&self.key, &self.filter) {
-            (Some(key), _) => one(config, key, &update, self.json).await,
+            (Some(key), _) => one(config, key, &deed, self.json).await,
             (None, Some(filter)) if self.dry_run => bulk::list(config, filter, self.json).await,
-            (None, Some(filter)) => bulk::run(config, filter, &update, self.rate, self.json).await,
+            (None, Some(filter)) => bulk::run(config, filter, &deed, self.rate, self.json).await,
             (None, None) => Err(Usage("name a key, or several with --where".to_owned()).into()),
         }
     }
 }
 
-/// Sends an update to one key and prints the answer.
+/// Sends a command to one key and prints the answer.
 ///
 /// # Errors
-/// Temporal or the worker does not answer, or the workflow refuses the update.
-pub(crate) async fn one(config: &Config, key: &Key, update: &Update, as_json: bool) -> anyhow::Result<bool> {
-    let answer = update.send(&client::commands(config).await?, key).await?;
-    let text = if as_json { answer.json.to_string() } else { answer.text };
+/// Temporal or the worker does not answer, or the workflow refuses the command.
+pub(crate) async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
+    let done = deed.send(client::commands(config).await?.digest(key)).await.map_err(|error| explain(key, error))?;
+    let text = if as_json { json!(done).to_string() } else { answers::in_words(key, deed, &done) };
     anstream::println!("{text}");
     Ok(true)
 }

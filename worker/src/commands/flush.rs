@@ -1,12 +1,9 @@
 //! `tidings flush`: short for `tidings digest flush`.
 
+use tidings_client::commands::Deed;
 use tidings_model::{Key, command::Order};
 
-use crate::{
-    Config,
-    args::login,
-    commands::digest::{Update, one},
-};
+use crate::{Config, args::login, commands::digest::one};
 
 /// Flushes the key, without a reason for the audit trail.
 ///
@@ -14,5 +11,5 @@ use crate::{
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let order = Order { by: login().unwrap_or_else(|| "unknown".to_owned()), why: "tidings flush".to_owned() };
-    one(config, key, &Update::Flush(order), as_json).await
+    one(config, key, &Deed::Flush(order), as_json).await
 }

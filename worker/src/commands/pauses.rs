@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::pause::{Pause, Paused, Scope};
+use tidings_activities::operations::pauses::{self, Resumed, by_id, latest, scope};
+use tidings_model::pause::{Paused, Scope};
 use tidings_store::Store;
 use uuid::Uuid;
 
@@ -17,11 +18,9 @@ use crate::{
     error::Usage,
 };
 
-mod scope;
 mod view;
 mod wake;
 
-use scope::scope;
 use wake::{Woken, wake};
 
 const PAUSE_HELP: &str = "\
@@ -143,16 +142,18 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     let entry = order.entry("resume", Timestamp::now());
     let known = match (&scope, id) {
         (Some(scope), _) => latest(&*store, scope).await?,
-        (None, id) => Some(by_id(&*store, id.unwrap_or_default()).await?),
+        (None, id) => {
+            let id = id.unwrap_or_default();
+            let found = by_id(&*store, id).await?;
+            Some(found.ok_or_else(|| Usage(format!("there is no pause {id}; see tidings pauses list --all")))?)
+        }
     };
     let Some(known) = known else {
         let scope = scope.unwrap_or_default();
         anstream::println!("{}", if common.json { "null".to_owned() } else { format!("{scope} is not paused") });
         return Ok(true);
     };
-    let ended = if known.ended.is_none() { store.resume(&known.scope, &entry).await? } else { None };
-    let still: Vec<_> = store.pauses(false, entry.at).await?;
-    let still: Vec<_> = still.into_iter().filter(|other| other.scope.overlaps(&known.scope)).collect();
+    let Resumed { ended, still } = pauses::resume(&*store, &known, &entry).await?;
     if !common.json {
         let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
         anstream::println!("{} {said}", known.scope);
@@ -177,16 +178,6 @@ pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -
         anstream::println!("nothing is paused");
     }
     Ok(true)
-}
-
-/// The pause of this scope that began last, also one that has ended.
-async fn latest(store: &dyn Store, scope: &Scope) -> anyhow::Result<Option<Pause>> {
-    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.scope == *scope))
-}
-
-async fn by_id(store: &dyn Store, id: Uuid) -> anyhow::Result<Pause> {
-    let found = store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id);
-    Ok(found.ok_or_else(|| Usage(format!("there is no pause {id}; see tidings pauses list --all")))?)
 }
 
 /// Prints the result of the signals. `false`: one of them failed.

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_activities::relays::BreakerCommand;
+use tidings_activities::relays::{BreakerCommand, RelayView};
 use tidings_model::breaker::Breaker;
 use tidings_store::Store;
 
 use crate::{Config, Storage, args::OptionalReason, config::Relay, error::Usage};
 
 mod test;
-mod view;
-
-use view::RelayView;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,10 +74,9 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 
 async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
     let mut breakers = store(config).await?.breakers().await?;
-    let now = Timestamp::now();
     let relays = config.named_relays().map(|(name, relay)| {
         let breaker = breakers.remove(name).unwrap_or_default().breaker;
-        RelayView::new(name, relay, breaker, config, now)
+        view(name, relay, breaker, config)
     });
     let relays: Vec<_> = relays.collect();
     if json {
@@ -104,12 +100,20 @@ async fn change(
         BreakerCommand::Close => "tidings relays close",
     };
     let order = reason.order(typed)?;
-    let now = Timestamp::now();
-    let breaker: Breaker = command.carry_out(&*store(config).await?, &name, &order.by, &order.why, now).await?;
-    let shown = RelayView::new(&name, relay, breaker, config, now);
+    let store = store(config).await?;
+    let breaker = command.carry_out(&*store, &name, &order.by, &order.why, Timestamp::now()).await?;
+    let shown = view(&name, relay, breaker, config);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{said}");
     Ok(true)
+}
+
+fn view<'a>(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config) -> RelayView<'a> {
+    let url = match relay.settings() {
+        Ok(settings) => settings.relay.to_string(),
+        Err(problem) => format!("{} {}", problem.value, problem.problem),
+    };
+    RelayView::new(name, url, &config.unsigned().streams, breaker, Timestamp::now())
 }
 
 async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {

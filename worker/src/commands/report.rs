@@ -1,6 +1,6 @@
 //! `tidings report`: what became of messages, by type, template, relay or day.
 
-use jiff::{Timestamp, civil::Date};
+use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::report::{Bounced, By, ByWhom, Counts, Line, Question, Rates};
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let question = Question::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let counted = store.report(&question).await?;
-    let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| line(by, bucket, counts)).collect();
+    let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
     if !as_json && !lines.is_empty() {
         anstream::println!("{}", row("", &HEADER.map(str::to_owned)));
     }
@@ -59,20 +59,6 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         anstream::eprintln!("no message was made in these days");
     }
     Ok(true)
-}
-
-/// The store has days as numbers since 1970.
-fn line(by: Option<By>, bucket: String, counts: Counts) -> Line {
-    let date = |days: &str| Timestamp::from_second(days.parse::<i64>().ok()?.checked_mul(86_400)?).ok();
-    let of = match by {
-        Some(By::Day) => date(&bucket).map_or(bucket, |midnight| utc_date(midnight).to_string()),
-        _ => bucket,
-    };
-    Line { of, counts, rates: counts.rates() }
-}
-
-fn utc_date(at: Timestamp) -> Date {
-    at.to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
 const HEADER: [&str; 8] =
@@ -140,25 +126,9 @@ mod tests {
 
     #[test]
     fn a_line_has_counts_with_their_shares() {
-        let shown = in_words(Some(By::Type), &line(Some(By::Type), String::new(), counts()));
+        let shown = in_words(Some(By::Type), &Line::new(Some(By::Type), String::new(), counts()));
         let words: Vec<_> = shown.split_whitespace().collect();
         let expected = "(single messages) 200 190 95.0% 6 3.0% 2 1 0.5% 0 0.0% 38 20.0% +80m +1? 0 0.0%";
         assert_eq!(words.join(" "), expected);
-    }
-
-    #[test]
-    fn a_day_is_a_date_and_the_json_names_each_denominator() {
-        let line = line(Some(By::Day), "20411".to_owned(), counts());
-        assert_eq!(line.of, "2025-11-19");
-        let expected = json!({
-            "of": "2025-11-19", "sent": 200, "delivered": 190, "deferred": 1,
-            "bounced": {"hard": 4, "soft": 1, "policy": 1}, "never_sent": 2, "complained": 1, "unsubscribed": 0,
-            "opened": {"people": 38, "machines": 80, "unknown": 1}, "clicked": {"people": 0, "machines": 0, "unknown": 0},
-            "rates": {
-                "delivered_of_sent": 0.95, "bounced_of_sent": 0.03, "complained_of_delivered": 1.0 / 190.0,
-                "unsubscribed_of_delivered": 0.0, "opened_of_delivered": 0.2, "clicked_of_delivered": 0.0,
-            },
-        });
-        assert_eq!(json!(line), expected);
     }
 }

@@ -10,6 +10,27 @@ use tidings_model::records::{
 };
 use tidings_store::Store;
 
+/// The source of dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Events,
+    Webhook,
+}
+
+impl Source {
+    /// Both sources.
+    pub const ALL: [Self; 2] = [Self::Events, Self::Webhook];
+
+    /// The name on the command line and in queries.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
 /// A dead letter of either source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "source", rename_all = "snake_case")]
@@ -42,6 +63,22 @@ pub struct EventsOf {
     pub tenant: Option<String>,
     pub digest_type: Option<String>,
     pub user: Option<String>,
+}
+
+impl Filter {
+    /// Makes the filter of a source, or of both. A letter of a webhook names no key, so that no part of a key selects one.
+    #[must_use]
+    pub fn new(
+        source: Option<Source>,
+        of: EventsOf,
+        [since, until]: [Option<Timestamp>; 2],
+        page: Page<Place>,
+    ) -> Self {
+        let of_keys = of.tenant.is_some() || of.digest_type.is_some() || of.user.is_some();
+        let webhooks = source != Some(Source::Events) && !of_keys;
+        let events = (source != Some(Source::Webhook)).then_some(of);
+        Self { events, webhooks, since, until, page }
+    }
 }
 
 /// Lists dead letters, the latest first.

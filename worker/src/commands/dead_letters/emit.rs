@@ -1,10 +1,9 @@
 //! `tidings dead-letters emit`: a dead letter's events reach their keys after all.
 
-use serde_json::json;
-use tidings_activities::operations::dead_letters::{self, Error, Sent};
+use tidings_activities::operations::dead_letters::{self, Error, LetterId, Sent};
 use tidings_model::{command::Order, records::DeadLetterId};
 
-use super::{id::LetterId, webhook};
+use super::webhook;
 use crate::{Config, Storage, args::Reason, client, phrases::counted};
 
 /// The letter, the operator and the reason.
@@ -36,11 +35,12 @@ async fn emit(id: &DeadLetterId, order: &Order, as_json: bool, config: &Config) 
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let client = client::connect(config).await?;
     match dead_letters::emit(&*store, &client, id, order).await {
-        Ok(Sent { events, retracts, keys }) => {
-            let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+        Ok(sent) => {
             let text = if as_json {
-                json!({"id": id, "events": events, "retracts": retracts, "keys": keys}).to_string()
+                sent.in_json(id).to_string()
             } else {
+                let Sent { events, retracts, keys } = sent;
+                let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
                 let (events, retracts) = (counted(events as u64, "event"), counted(retracts as u64, "retract"));
                 format!("dead letter {id}: emitted {events} and {retracts} to {}", keys.join(", "))
             };

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::dead_letters::list::{EventsOf, Filter, Letter, Place, list};
+use tidings_activities::operations::dead_letters::list::{EventsOf, Filter, Letter, Place, Source, list};
 use tidings_model::records::{Cursor, DeadLetterRecord, Emitted, Page, WebhookLetterRecord};
 
 use crate::{
@@ -11,24 +11,6 @@ use crate::{
     commands::page,
     phrases::local,
 };
-
-/// The source of dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Events,
-    Webhook,
-}
-
-impl Source {
-    const ALL: [Self; 2] = [Self::Events, Self::Webhook];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Webhook => "webhook",
-        }
-    }
-}
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -68,11 +50,8 @@ pub struct Options {
 /// The store does not answer.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { source, tenant, digest_type, user, since, until, limit, after, json: as_json } = options;
-    // A letter of a webhook names no key.
-    let of_keys = tenant.is_some() || digest_type.is_some() || user.is_some();
-    let events = (source != Some(Source::Webhook)).then_some(EventsOf { tenant, digest_type, user });
-    let webhooks = source != Some(Source::Events) && !of_keys;
-    let filter = Filter { events, webhooks, since, until, page: Page { limit, after } };
+    let of = EventsOf { tenant, digest_type, user };
+    let filter = Filter::new(source, of, [since, until], Page { limit, after });
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let listed = list(&*store, &filter).await?;
     page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });

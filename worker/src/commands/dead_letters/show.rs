@@ -2,7 +2,7 @@
 
 use std::io::{Write as _, stdout};
 
-use serde_json::json;
+use tidings_activities::operations::dead_letters::{LetterId, shown};
 use tidings_model::{
     decode::{Again, decode_again},
     records::{DeadLetterRecord, Emitted, KeptLetter},
@@ -10,7 +10,6 @@ use tidings_model::{
 };
 
 use super::{
-    id::LetterId,
     lines::{BOLD, line},
     webhook,
 };
@@ -50,19 +49,9 @@ pub(super) async fn run(Options { id, payload, json: as_json }: Options, config:
     if payload {
         stdout().write_all(&letter.head)?;
     } else {
-        anstream::println!("{}", if as_json { in_json(&letter).to_string() } else { in_words(&letter) });
+        anstream::println!("{}", if as_json { shown(&letter).to_string() } else { in_words(&letter) });
     }
     Ok(true)
-}
-
-fn in_json(letter: &KeptLetter) -> serde_json::Value {
-    let mut shown = json!(letter.record);
-    shown["kept"] = letter.head.len().into();
-    match decode_again(letter) {
-        Ok(again) => shown["keys"] = again.keys.iter().map(ToString::to_string).collect(),
-        Err(why) => shown["refused"] = without_addresses(&why).into(),
-    }
-    shown
 }
 
 fn in_words(letter: &KeptLetter) -> String {

@@ -8,7 +8,7 @@ use tidings_activities::{
     delivery_events::Received,
     operations::dead_letters::webhook::{self, Error},
 };
-use tidings_gateway::webhooks::read_again;
+use tidings_gateway::webhooks::{letter_in_json, read_letter};
 use tidings_model::{
     command::Order,
     delivery_events::{Reported, Which},
@@ -19,6 +19,7 @@ use tidings_store::Store;
 use super::lines::{BOLD, line};
 use crate::{
     Config, Storage,
+    config::Relay,
     phrases::{counted, local},
 };
 
@@ -34,7 +35,7 @@ pub(super) async fn show(
     let read = read(&letter, config);
     let shown = match (payload, as_json) {
         (true, _) => letter.head,
-        (false, true) => in_json(&letter, &read).to_string(),
+        (false, true) => letter_in_json(&letter, &read).to_string(),
         (false, false) => in_words(&letter, &read),
     };
     anstream::println!("{shown}");
@@ -85,29 +86,7 @@ fn unknown(id: &WebhookLetterId) -> bool {
 
 /// The events that this version reads in the letter, or the reason why it reads none, with the remedy.
 fn read(letter: &KeptWebhookLetter, config: &Config) -> Result<Vec<Reported>, String> {
-    let WebhookLetterRecord { relay, size, whole, .. } = &letter.record;
-    let Some(configured) = config.relays.get(relay) else {
-        return Err(format!("[relay.{relay}] is not in tidings.toml, so that its provider is unknown; add the relay"));
-    };
-    if !whole {
-        return Err(format!(
-            "its {} were not kept as a whole; look for the event at the provider",
-            counted(*size, "byte")
-        ));
-    }
-    let read = read_again(configured.provider(), &letter.head, Timestamp::now());
-    read.map_err(|why| format!("{why}; emit it after an upgrade that can read it"))
-}
-
-fn in_json(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> Value {
-    let mut shown = json!(letter.record);
-    shown["source"] = "webhook".into();
-    shown["part"] = serde_json::from_str(&letter.head).unwrap_or_else(|_| letter.head.clone().into());
-    match read {
-        Ok(events) => shown["events"] = events.iter().map(|event| json!(event.report)).collect(),
-        Err(why) => shown["refused"] = why.clone().into(),
-    }
-    shown
+    read_letter(letter, config.relays.get(&letter.record.relay).map(Relay::provider), Timestamp::now())
 }
 
 fn in_words(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> String {
@@ -190,7 +169,7 @@ mod tests {
             let shown = in_words(&letter, &read);
             assert!(shown.contains(&says), "{shown}");
             assert!(head.starts_with('[') || shown.contains("{\n  \"kind\": "), "{shown}");
-            assert_eq!(in_json(&letter, &read).get("refused").is_some(), read.is_err());
+            assert_eq!(letter_in_json(&letter, &read).get("refused").is_some(), read.is_err());
         }
     }
 }

@@ -1,15 +1,28 @@
 //! Answers of a key's workflow, in words.
 
 use jiff::Timestamp;
+use tidings_client::commands::{Deed, Done};
 use tidings_model::{
     Key,
-    command::{Dropped, Flushed, Held, Released, Retimed},
+    command::{Dropped, Flushed, Held, Hold, Released, Retimed},
 };
 use uuid::Uuid;
 
 use crate::phrases::{counted, local, nothing_pending};
 
-pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
+/// The answer to a command in words.
+pub(super) fn in_words(key: &Key, deed: &Deed, done: &Done) -> String {
+    let until = if let Deed::Hold(Hold { until, .. }) = deed { *until } else { None };
+    match done {
+        Done::Flushed(answer) => flushed(key, answer),
+        Done::Held(answer) => held(key, answer, until),
+        Done::Released(answer) => released(key, answer, Timestamp::now()),
+        Done::Dropped(answer) => dropped(key, answer),
+        Done::Retimed(answer) => retimed(key, answer),
+    }
+}
+
+fn flushed(key: &Key, flushed: &Flushed) -> String {
     let events = counted(flushed.events, "event");
     match flushed {
         Flushed { events: 0, behind: None, .. } => nothing_pending(key),
@@ -28,7 +41,7 @@ pub(super) fn flushed(key: &Key, flushed: &Flushed) -> String {
     }
 }
 
-pub(super) fn held(key: &Key, held: &Held, until: Option<Timestamp>) -> String {
+fn held(key: &Key, held: &Held, until: Option<Timestamp>) -> String {
     if *held == Held::default() {
         return nothing_pending(key);
     }
@@ -36,7 +49,7 @@ pub(super) fn held(key: &Key, held: &Held, until: Option<Timestamp>) -> String {
     format!("{key}: on hold until {until}; {} waiting{}", counted(held.events, "event"), and_digest(held.delivering))
 }
 
-pub(super) fn released(key: &Key, released: &Released, now: Timestamp) -> String {
+fn released(key: &Key, released: &Released, now: Timestamp) -> String {
     if !released.held {
         return format!("{key}: was not on hold");
     }
@@ -58,7 +71,7 @@ pub(crate) fn dropped(key: &Key, dropped: &Dropped) -> String {
     format!("{key}: dropped {events}{}; the ledger keeps them", and_digest(dropped.delivering))
 }
 
-pub(super) fn retimed(key: &Key, retimed: &Retimed) -> String {
+fn retimed(key: &Key, retimed: &Retimed) -> String {
     let Retimed { events, was, due_at, why } = retimed;
     // Events behind a digest in delivery have no deadline yet.
     let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };

@@ -1,24 +1,19 @@
 //! One command to many keys, at a limited rate. Running the command again is safe: a completed key has nothing to do.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use futures::{StreamExt as _, stream::FuturesUnordered};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
-use tidings_client::Commands;
-use tidings_model::Key;
-use tokio::time::{MissedTickBehavior, interval};
-
-use super::{
-    key_filter::KeyFilter,
-    update::{Answer, Update},
+use tidings_activities::operations::{at_rate::at_rate, key_filter::KeyFilter};
+use tidings_client::{
+    Commands,
+    commands::{Deed, Done},
 };
-use crate::{Config, phrases::counted};
+use tidings_model::Key;
 
-/// Keys that may be silent at once before the others wait.
-const IN_FLIGHT: usize = 32;
+use crate::{Config, client::explain, phrases::counted};
 
 /// Tells every selected key. `false`: one of them failed.
 ///
@@ -27,7 +22,7 @@ const IN_FLIGHT: usize = 32;
 pub(super) async fn run(
     config: &Config,
     filter: &KeyFilter,
-    update: &Update,
+    deed: &Deed,
     rate: u32,
     json: bool,
 ) -> anyhow::Result<bool> {
@@ -35,30 +30,9 @@ pub(super) async fn run(
     let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
-    let send = async |key: Key| (update.send(commands, &key).await, key);
+    let send = async |key: Key| (deed.send(commands.digest(&key)).await.map_err(|error| explain(&key, error)), key);
     at_rate(keys, rate, send, |(answer, key)| report.told(&key, answer)).await;
     Ok(report.end())
-}
-
-/// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
-pub(crate) async fn at_rate<T, R>(
-    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
-    rate: u32,
-    send: impl AsyncFn(T) -> R,
-    mut done: impl FnMut(R),
-) {
-    let mut items = items.into_iter();
-    let mut turn = interval(Duration::from_secs(1) / rate);
-    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut sending = FuturesUnordered::new();
-    while items.len() > 0 || !sending.is_empty() {
-        tokio::select! {
-            _ = turn.tick(), if items.len() > 0 && sending.len() < IN_FLIGHT => {
-                sending.extend(items.next().map(|item| send(item)));
-            }
-            Some(result) = sending.next() => done(result),
-        }
-    }
 }
 
 /// Says which keys are selected, and tells none.
@@ -101,15 +75,15 @@ impl Report {
         Ok(Self { json, bar: ProgressBar::new(keys as u64).with_style(style), summary: Summary::default() })
     }
 
-    fn told(&mut self, key: &Key, answer: anyhow::Result<Answer>) {
+    fn told(&mut self, key: &Key, answer: anyhow::Result<Done>) {
         let name = key.to_string();
         let said = match &answer {
-            Ok(answer) => json!({"key": name, "answer": answer.json}),
+            Ok(done) => json!({"key": name, "answer": done}),
             Err(error) => json!({"key": name, "failed": format!("{error:#}")}),
         };
         match &answer {
-            Ok(Answer { nothing: false, .. }) => self.summary.done += 1,
-            Ok(_) => self.summary.nothing_to_do += 1,
+            Ok(done) if done.is_nothing() => self.summary.nothing_to_do += 1,
+            Ok(_) => self.summary.done += 1,
             Err(_) => self.summary.failed += 1,
         }
         self.bar.suspend(|| match answer {
@@ -138,16 +112,17 @@ const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
+    use tidings_model::command::Flushed;
 
     use super::*;
 
     #[test]
     fn a_key_that_failed_is_the_only_one_that_spoils_the_run() {
         let key: Key = "acme/alerts/ann".parse().unwrap();
-        let answer = |nothing| Ok(Answer { json: json!({}), text: String::new(), nothing });
+        let answer = |events| Ok(Done::Flushed(Flushed { events, ..Flushed::default() }));
         let mut report = Report::new(3, false).unwrap();
-        report.told(&key, answer(false));
-        report.told(&key, answer(true));
+        report.told(&key, answer(1));
+        report.told(&key, answer(0));
         assert_eq!(report.summary, Summary { done: 1, nothing_to_do: 1, failed: 0 });
         report.told(&key, Err(anyhow!("no answer")));
         assert_eq!(report.summary.failed, 1);

@@ -2,14 +2,18 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use serde_json::json;
-use tidings_activities::{Deps, digest::preview::Preview, operations::preview::preview, relays::Relays};
+use tidings_activities::{
+    Deps,
+    digest::preview::Preview,
+    operations::preview::{in_json, preview},
+    relays::Relays,
+};
 use tidings_mail::{
     dkim::Signers,
     render::{Rendered, Renderer},
     smtp::Timeouts,
 };
-use tidings_model::{Key, command::Due, settings::UnknownRecipients};
+use tidings_model::{Key, settings::UnknownRecipients};
 
 use crate::{Config, Storage, client, commands::template, phrases::counted};
 
@@ -53,7 +57,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         return Ok(true);
     };
     if options.json {
-        anstream::println!("{}", as_json(&due, &preview));
+        anstream::println!("{}", in_json(&due, &preview));
         return Ok(true);
     }
     for note in notes(&preview, due.more) {
@@ -96,23 +100,6 @@ fn notes(preview: &Preview, more: u64) -> Vec<String> {
     let fallback = fallback.map(|why| format!("another template stands in: {why}"));
     let more = (more > 0).then(|| format!("without {} on their way to the store", counted(more, "event")));
     [nothing, but, fallback, more].into_iter().flatten().collect()
-}
-
-fn as_json(due: &Due, preview: &Preview) -> String {
-    let Preview { mail, events, but } = preview;
-    let Due { window, more, .. } = due;
-    let part = |part| mail.as_ref().map(|mail| one(mail, part));
-    json!({
-        "digest_id": window.digest_id,
-        "due_at": window.due_at,
-        "events": events,
-        "more": more,
-        "but": but,
-        "subject": part(Part::Subject),
-        "text": part(Part::Text),
-        "html": part(Part::Html),
-    })
-    .to_string()
 }
 
 #[cfg(test)]

@@ -2,14 +2,17 @@
 
 use tidings_model::pause::Scope;
 
-use crate::commands::digest::key_filter::KeyFilter;
+use crate::operations::key_filter::KeyFilter;
 
 const NOT_ONE_USER: &str = "a pause stops tenants and digest types, and no single user; \
      hold the key with `tidings digest hold TENANT/TYPE/USER --why TEXT`, \
      or set the recipient's own pause with `tidings preferences set TENANT/TYPE/USER --pause-until TIME`";
 
 /// Parses `tenant=`, `type=` or both, or `all`.
-pub(super) fn scope(words: &str) -> Result<Scope, String> {
+///
+/// # Errors
+/// Points at the wrong word, or says what to do for a single user.
+pub fn scope(words: &str) -> Result<Scope, String> {
     if words.trim() == "all" {
         return Ok(Scope::default());
     }

@@ -6,7 +6,7 @@ use tidings_model::records::{DeadLetterId, WebhookLetterId};
 
 /// The id of a dead letter of either source.
 #[derive(Clone, Debug)]
-pub(super) enum LetterId {
+pub enum LetterId {
     Events(DeadLetterId),
     Webhook(WebhookLetterId),
 }

@@ -10,7 +10,7 @@ use tracing::instrument;
 
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyFilter {
+pub struct KeyFilter {
     pub tenant: Option<String>,
     pub digest_type: Option<String>,
     pub user: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct KeyFilter {
 /// The words select nothing. Points at the one that is wrong.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n    {words}\n    {:at$}^", "")]
-pub(crate) struct Invalid {
+pub struct Invalid {
     words: String,
     /// Characters before the wrong word.
     at: usize,

@@ -4,14 +4,15 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_model::{breaker::Breaker, settings::StreamName};
+use tidings_model::{
+    breaker::Breaker,
+    settings::{StreamName, Streams},
+};
 use uuid::Uuid;
-
-use crate::{Config, config::Relay};
 
 /// One relay.
 #[derive(Debug, Serialize)]
-pub(super) struct RelayView<'a> {
+pub struct RelayView<'a> {
     name: &'a str,
     /// Without the password; why it is missing, where it is.
     url: String,
@@ -47,18 +48,14 @@ enum State {
 }
 
 impl<'a> RelayView<'a> {
-    pub fn new(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config, now: Timestamp) -> Self {
-        let url = match relay.settings() {
-            Ok(settings) => settings.relay.to_string(),
-            Err(problem) => format!("{} {}", problem.value, problem.problem),
-        };
-        let streams =
-            [(StreamName::Bulk, &config.streams.bulk), (StreamName::Transactional, &config.streams.transactional)];
-        let by_it = |stream: &crate::config::Stream| stream.settings.relays.iter().any(|relay| relay == name);
+    /// `url` is the address without its password, or says why there is none.
+    #[must_use]
+    pub fn new(name: &'a str, url: String, streams: &Streams, breaker: Breaker, now: Timestamp) -> Self {
+        let by_it = |stream: &StreamName| streams.get(*stream).relays.iter().any(|relay| relay == name);
         Self {
             name,
             url,
-            streams: streams.into_iter().filter(|(_, stream)| by_it(stream)).map(|(name, _)| name).collect(),
+            streams: [StreamName::Bulk, StreamName::Transactional].into_iter().filter(by_it).collect(),
             failures: breaker.failures,
             sent: breaker.sent,
             bounced: breaker.bounced,

@@ -1,0 +1,30 @@
+//! Many calls at a limited rate.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Items that may be silent at once before the others wait.
+const IN_FLIGHT: usize = 32;
+
+/// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
+pub async fn at_rate<T, R>(
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    rate: u32,
+    send: impl AsyncFn(T) -> R,
+    mut done: impl FnMut(R),
+) {
+    let mut items = items.into_iter();
+    let mut turn = interval(Duration::from_secs(1) / rate);
+    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sending = FuturesUnordered::new();
+    while items.len() > 0 || !sending.is_empty() {
+        tokio::select! {
+            _ = turn.tick(), if items.len() > 0 && sending.len() < IN_FLIGHT => {
+                sending.extend(items.next().map(|item| send(item)));
+            }
+            Some(result) = sending.next() => done(result),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Pauses (rule 35): the scope of `--where`, the end of a pause, and the workflows that a pause covers.
+
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
+use tidings_model::{
+    Key, MessageKey, names,
+    pause::{Pause, Scope},
+    records::AuditEntry,
+};
+use tidings_store::Store;
+use tracing::instrument;
+use uuid::Uuid;
+
+use crate::operations::key_filter::KeyFilter;
+
+mod scope;
+
+pub use scope::scope;
+
+/// A pause that was resumed.
+pub struct Resumed {
+    /// `None`: the pause was not in force any more.
+    pub ended: Option<Pause>,
+    /// The pauses in force that cover some of its keys.
+    pub still: Vec<Pause>,
+}
+
+/// Returns the pause of this scope that began last, also one that has ended.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn latest(store: &dyn Store, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.scope == *scope))
+}
+
+/// Returns the pause with this id, also one that has ended.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<Pause>> {
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
+}
+
+/// Ends a pause that [`latest`] or [`by_id`] found. A pause that has ended stays as it is.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn resume(store: &dyn Store, known: &Pause, entry: &AuditEntry) -> tidings_store::Result<Resumed> {
+    let ended = if known.ended.is_none() { store.resume(&known.scope, entry).await? } else { None };
+    let still = store.pauses(false, entry.at).await?;
+    let still = still.into_iter().filter(|other| other.scope.overlaps(&known.scope)).collect();
+    Ok(Resumed { ended, still })
+}
+
+/// The ids of the running workflows that a pause of this scope covers, with `messages` those of single messages, too. Visibility
+/// knows them a moment later.
+///
+/// # Errors
+/// Temporal does not answer.
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
+pub async fn running(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
+    let Scope { tenant, digest_type } = scope.clone();
+    let keys = KeyFilter { tenant, digest_type, user: None }.keys(temporal).await?;
+    let mut ids: Vec<_> = keys.iter().map(Key::workflow_id).collect();
+    if messages {
+        let found = temporal.list_workflows(messages_query(scope), WorkflowListOptions::default());
+        let keys = found.try_filter_map(async |found| Ok(MessageKey::from_workflow_id(found.id())));
+        let keys: Vec<_> = keys.try_collect().await?;
+        ids.extend(keys.iter().filter(|key| scope.covers_tenant(&key.tenant)).map(MessageKey::workflow_id));
+    }
+    Ok(ids)
+}
+
+/// Asks by workflow id, as [`KeyFilter`] does.
+fn messages_query(scope: &Scope) -> String {
+    // The id of a message without a key ends with the slash after its tenant.
+    let tenant = scope.tenant.clone().map(|tenant| MessageKey { tenant, key: String::new() }.workflow_id());
+    let ids = tenant.unwrap_or_else(|| "message/".to_owned());
+    format!(
+        "WorkflowType = '{}' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{ids}'",
+        names::MESSAGE_WORKFLOW_TYPE
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_found_by_their_tenant() {
+        for (tenant, prefix) in
+            [(None, "message/"), (Some("acme"), "message/acme/"), (Some("a b'"), "message/a%20b%27/")]
+        {
+            let scope = Scope { tenant: tenant.map(str::to_owned), digest_type: None };
+            assert!(messages_query(&scope).ends_with(&format!("STARTS_WITH '{prefix}'")), "{}", messages_query(&scope));
+        }
+    }
+}
