@@ -18,17 +18,25 @@ use crate::{
     routes::{REQUEST_TIME, health, limited, shared},
 };
 
+mod body;
 mod caller;
 mod digests;
 mod endpoint;
 mod events;
 mod gate;
+mod idempotency_key;
+mod ledger;
 mod oidc;
+mod params;
+mod path;
+mod pauses;
 mod rate;
+mod refusal;
 mod request_id;
 mod state;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use endpoint::{Class, Endpoint};
 use gate::Gate;
@@ -58,5 +66,15 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
     match endpoint {
         Endpoint::PostEvents => post(events::post),
         Endpoint::GetDigest => get(digests::get),
+        Endpoint::ListDigests => get(ledger::list),
+        Endpoint::ShowDigest => get(ledger::show),
+        Endpoint::ListAudit => get(ledger::audit::list),
+        Endpoint::ListDeadLetters => get(ledger::dead_letters::list),
+        Endpoint::ShowDeadLetter => get(ledger::dead_letters::show),
+        Endpoint::EmitDeadLetter => post(ledger::dead_letters::emit),
+        Endpoint::ListPauses => get(pauses::list),
+        Endpoint::GetStats => get(watch::stats),
+        Endpoint::GetReport => get(watch::report),
+        Endpoint::ListRelays => get(watch::relays),
     }
 }

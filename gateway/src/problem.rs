@@ -60,6 +60,10 @@ pub enum Problem {
     NoAnswer,
     /// The issuer of access tokens has not given its keys yet.
     NoIssuer,
+    /// A field of the body is wrong.
+    WrongBody,
+    /// The state of a thing forbids the command.
+    Conflict,
 }
 
 /// The body of a problem, kept with the answer for whoever adds to it.
@@ -190,6 +194,18 @@ impl Problem {
                 "no-issuer",
                 "The issuer of access tokens does not answer",
                 "Send the request again after the seconds of Retry-After.",
+            ),
+            Self::WrongBody => (
+                StatusCode::BAD_REQUEST,
+                "wrong-body",
+                "A field of the body is wrong",
+                "Correct the fields that the errors name.",
+            ),
+            Self::Conflict => (
+                StatusCode::CONFLICT,
+                "conflict",
+                "The state of the thing forbids the command",
+                "Read the reason in the errors. Nothing was changed.",
             ),
         }
     }

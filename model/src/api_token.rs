@@ -38,6 +38,7 @@ closed_set! {
         SuppressionsWrite = "suppressions:write",
         SuppressionsRead = "suppressions:read",
         StatsRead = "stats:read",
+        AuditRead = "audit:read",
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<
     Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
 }
 
-/// Ends a pause that [`latest`] or [`by_id`] found. A pause that has ended stays as it is.
+/// Ends a pause that [`latest`] or [`by_id`] found. A pause that has ended does not change.
 ///
 /// # Errors
 /// The store cannot answer.

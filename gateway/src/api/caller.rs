@@ -1,6 +1,12 @@
 //! The sender of a request, and what its credentials allow.
 
-use tidings_model::api_token::{Scope, TokenRecord};
+use tidings_model::{
+    api_token::{Scope, TokenRecord},
+    command::Order,
+};
+
+use super::refusal::Refusal;
+use crate::problem::Problem;
 
 /// A service or an operator whose request was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +22,31 @@ impl Caller {
     /// Reports if the credentials are for this tenant, among others.
     pub fn covers(&self, tenant: &str) -> bool {
         self.own_tenant.as_ref().is_none_or(|own| own == tenant)
+    }
+
+    /// The tenant of a question: the token's own, or the one that the request names. `None`: a token of all tenants asks about all.
+    pub fn tenant(&self, named: Option<String>) -> Result<Option<String>, Problem> {
+        let tenant = named.or_else(|| self.own_tenant.clone());
+        let covered = tenant.as_ref().is_none_or(|tenant| self.covers(tenant));
+        if covered { Ok(tenant) } else { Err(Problem::NotFound) }
+    }
+
+    /// The tenant of a request that is about one.
+    pub fn one_tenant(&self, named: Option<String>) -> Result<String, Refusal> {
+        let tenant = self.tenant(named)?;
+        tenant.ok_or_else(|| Refusal::parameter("tenant", "is required, because the token is for all tenants"))
+    }
+
+    /// Refuses what needs a scope besides that of the route.
+    pub fn may(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::MissingScope(scope)) }
+    }
+
+    /// The caller as an operator, with this reason.
+    pub fn order(&self, why: String) -> Result<Order, Refusal> {
+        let order = Order { by: self.by.clone(), why };
+        order.check().map_err(Refusal::body)?;
+        Ok(order)
     }
 }
 

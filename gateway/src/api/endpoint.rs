@@ -3,7 +3,7 @@
 use axum::http::Method;
 use tidings_model::api_token::Scope;
 
-use super::events;
+use super::events::BODY_BYTES;
 
 /// The longest body of a request that has a few fields or none.
 const SMALL: usize = 4096;
@@ -72,7 +72,27 @@ macro_rules! endpoints {
 
 endpoints! {
     /// Accepts events and retracts.
-    PostEvents = POST "/v1/events", EventsWrite, Events, events::BODY_BYTES;
+    PostEvents = POST "/v1/events", EventsWrite, Events, BODY_BYTES;
     /// Says what is pending for a key.
     GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL;
+    /// Lists the ledger's digests.
+    ListDigests = GET "/v1/digests", DigestsRead, Reads, SMALL;
+    /// Tells the story of a digest.
+    ShowDigest = GET "/v1/ledger/digests/{id}", DigestsRead, Reads, SMALL;
+    /// Lists the audit trail.
+    ListAudit = GET "/v1/audit", AuditRead, Reads, SMALL;
+    /// Lists dead letters.
+    ListDeadLetters = GET "/v1/dead-letters", DigestsRead, Reads, SMALL;
+    /// Shows a dead letter.
+    ShowDeadLetter = GET "/v1/dead-letters/{id}", DigestsRead, Reads, SMALL;
+    /// Emits a dead letter.
+    EmitDeadLetter = POST "/v1/dead-letters/{id}/emit", DigestsOperate, Operate, SMALL;
+    /// Lists pauses.
+    ListPauses = GET "/v1/pauses", DigestsRead, Reads, SMALL;
+    /// Counts open, undelivered and overdue digests.
+    GetStats = GET "/v1/stats", StatsRead, Reads, SMALL;
+    /// Says what became of messages.
+    GetReport = GET "/v1/report", StatsRead, Reads, SMALL;
+    /// Lists the relays.
+    ListRelays = GET "/v1/relays", StatsRead, Reads, SMALL;
 }

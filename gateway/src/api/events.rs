@@ -11,22 +11,18 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_model::{
-    inbox::{Item, Kind},
-    limits,
-};
+use tidings_model::inbox::{Item, Kind};
 
-use super::{Api, caller::Caller};
+use super::{Api, caller::Caller, idempotency_key, refusal::Fault};
 use crate::problem::Problem;
 
-mod body;
+pub(super) mod body;
 mod read;
 mod zstd;
 
 pub(super) use body::BODY_BYTES;
-use read::{Read, Refused};
+use read::Read;
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Refused items that an answer without any accepted item names.
 const ERRORS: usize = 100;
 
@@ -52,7 +48,7 @@ enum Outcome {
     Refused {
         event_id: String,
         #[serde(flatten)]
-        why: Refused,
+        why: Fault,
     },
 }
 
@@ -61,7 +57,7 @@ enum Outcome {
 struct Error {
     index: usize,
     #[serde(flatten)]
-    why: Refused,
+    why: Fault,
 }
 
 /// Answers 202 if all items are durable, 200 if some were refused, and 400 if none was accepted.
@@ -80,7 +76,7 @@ pub(super) async fn post(
 async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, Problem> {
     let kind = body::Kind::of(headers)?;
     let bytes = body::decoded(headers, bytes)?;
-    let key = match idempotency_key(headers) {
+    let key = match idempotency_key::read(headers) {
         Ok(key) => key,
         Err(why) => return Ok(Problem::WrongParameter.with_errors(&[why])),
     };
@@ -113,16 +109,6 @@ fn sorted(read: Vec<Read>) -> (Arc<[Item]>, Vec<Outcome>) {
         });
     }
     (items.into(), outcomes)
-}
-
-/// The header `Idempotency-Key`, in quotes or without. An event's own id makes a request idempotent, and the header is another
-/// spelling of it (rule 41).
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
-    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let key = key.to_str().map_err(|_| Refused::new(IDEMPOTENCY_KEY, "is not ASCII text"))?.trim();
-    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-    limits::id(IDEMPOTENCY_KEY, key)?;
-    Ok(Some(key))
 }
 
 fn errors(outcomes: Vec<Outcome>) -> Vec<Error> {

@@ -16,7 +16,7 @@ pub(crate) const BODY_BYTES: usize = 1 << 20;
 
 /// The type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// One event, a list, or an object with lists.
     Json,
     /// One event a line.

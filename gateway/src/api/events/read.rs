@@ -1,12 +1,15 @@
 //! From the bytes of a request to items of the inbox. A wrong item spoils no other.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, value::RawValue};
-use tidings_model::{inbox::Item, limits::Invalid};
+use tidings_model::inbox::Item;
 use tidings_proto::v1;
 
 use super::body::Kind;
-use crate::{api::caller::Caller, problem::Problem};
+use crate::{
+    api::{caller::Caller, refusal::Fault},
+    problem::Problem,
+};
 
 /// Items of a request.
 const ITEMS: usize = 10_000;
@@ -16,27 +19,7 @@ const ITEMS: usize = 10_000;
 pub(super) struct Read {
     /// The id of the event, as far as it could be read.
     pub event_id: String,
-    pub result: Result<Item, Refused>,
-}
-
-/// The reason why an item is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Refused {
-    /// The field as the contract names it; empty for the whole item.
-    pub field: String,
-    pub problem: String,
-}
-
-impl Refused {
-    pub fn new(field: &str, problem: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), problem: problem.into() }
-    }
-}
-
-impl From<Invalid> for Refused {
-    fn from(invalid: Invalid) -> Self {
-        Self { field: invalid.field, problem: invalid.problem }
-    }
+    pub result: Result<Item, Fault>,
 }
 
 /// An object with lists. Each item keeps its bytes, so that a wrong one is refused alone.
@@ -91,7 +74,7 @@ fn event(json: &str, caller: &Caller, key: Option<&str>) -> Read {
     }
     let event_id = wire.event_id.clone();
     let result = match key {
-        Some(key) if key != event_id => Err(Refused::new("event_id", "is not the Idempotency-Key; send one of them")),
+        Some(key) if key != event_id => Err(Fault::new("event_id", "is not the Idempotency-Key; send one of them")),
         _ => within(&mut wire.tenant, caller).and_then(|()| Ok(Item::event(wire)?)),
     };
     Read { event_id, result }
@@ -108,17 +91,17 @@ fn retract(json: &str, caller: &Caller) -> Read {
 }
 
 /// Fills in the token's tenant, or refuses another one.
-fn within(tenant: &mut String, caller: &Caller) -> Result<(), Refused> {
+fn within(tenant: &mut String, caller: &Caller) -> Result<(), Fault> {
     if tenant.is_empty() {
         *tenant = caller.own_tenant.clone().unwrap_or_default();
     }
-    if caller.covers(tenant) { Ok(()) } else { Err(Refused::new("tenant", "is not the token's tenant")) }
+    if caller.covers(tenant) { Ok(()) } else { Err(Fault::new("tenant", "is not the token's tenant")) }
 }
 
-fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Refused> {
+fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
     serde_json::from_str(json).map_err(|error| {
         let field = wrong_field::<T>(json).unwrap_or_default();
-        Refused { field, problem: error.to_string() }
+        Fault { field, problem: error.to_string() }
     })
 }
 
@@ -195,7 +178,7 @@ mod tests {
     #[test]
     fn a_token_for_every_tenant_must_name_one() {
         let read = |text: &str| items(Kind::Json, text.as_bytes(), &caller(None), None).unwrap().remove(0).result;
-        assert_eq!(read(EVENT).unwrap_err(), Refused::new("tenant", "is required"));
+        assert_eq!(read(EVENT).unwrap_err(), Fault::new("tenant", "is required"));
         let named = read(&EVENT.replace('{', "{\"tenant\":\"zeta\","));
         assert_eq!(named.unwrap().key.tenant, "zeta");
     }

@@ -1,0 +1,152 @@
+//! Dead letters: `GET /v1/dead-letters`, `GET /v1/dead-letters/{id}` and `POST /v1/dead-letters/{id}/emit`.
+//!
+//! A letter of a webhook belongs to no tenant, nor does a letter to a workflow whose id stands for no key. Only a token for all
+//! tenants that names none finds them.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Uri},
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_activities::{
+    delivery_events::Received,
+    operations::dead_letters::{
+        Error, LetterId, emit as emit_events,
+        list::{EventsOf, Filter, Letter, Place, Source, list as listed},
+        shown,
+        webhook::{self, Error as WebhookError},
+    },
+};
+use tidings_client::{Client, Config};
+use tidings_model::{
+    command::Order,
+    delivery_events::Reported,
+    records::{DeadLetterId, KeptLetter, KeptWebhookLetter, Listed, WebhookLetterId},
+};
+
+use crate::{
+    api::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal},
+    problem::Problem,
+    tell,
+    webhooks::{letter_in_json, read_letter},
+};
+
+const FILTERS: [&str; 8] = ["source", "tenant", "type", "user", "since", "until", "limit", "after"];
+/// Time for Temporal to take the events of a letter.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Lists dead letters, the latest first.
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<Listed<Letter, Place>>, Refusal> {
+    let now = Timestamp::now();
+    let mut params = Params::read(&uri, &FILTERS)?;
+    let source = params.one_of("source", &Source::ALL, Source::name)?;
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let of = EventsOf { tenant, digest_type: params.text("type"), user: params.text("user") };
+    let span = [params.moment("since", now)?, params.moment("until", now)?];
+    let filter = Filter::new(source, of, span, params.page()?);
+    Ok(Json(listed(&*api.state.store, &filter).await?))
+}
+
+/// Shows a letter without its payload, and what an emission would do.
+pub(crate) async fn show(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(id): Named<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Refusal> {
+    let found = find(&api, &caller, &id, &uri).await?;
+    Ok(Json(match found {
+        Found::Events(_, letter) => shown(&letter),
+        Found::Webhook(_, letter) => letter_in_json(&letter, &read(&api, &letter)),
+    }))
+}
+
+/// Emits a letter once.
+pub(crate) async fn emit(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(id): Named<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Json<Value>, Refusal> {
+    let body::Why { why } = body::read(&headers, &bytes)?;
+    let order = caller.order(why)?;
+    match find(&api, &caller, &id, &uri).await? {
+        Found::Events(id, _) => emit_events_of(&api, &id, &order).await,
+        Found::Webhook(id, letter) => emit_webhook(&api, &id, &letter, &order).await,
+    }
+}
+
+enum Found {
+    Events(DeadLetterId, KeptLetter),
+    Webhook(WebhookLetterId, KeptWebhookLetter),
+}
+
+async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, Refusal> {
+    let tenant = caller.tenant(Params::read(uri, &["tenant"])?.text("tenant"))?;
+    let store = &api.state.store;
+    let found = match id.parse() {
+        Ok(LetterId::Events(id)) => {
+            let is_of = |letter: &KeptLetter| match &tenant {
+                Some(tenant) => letter.record.key().is_some_and(|key| key.tenant == *tenant),
+                None => true,
+            };
+            store.dead_letter(&id).await?.filter(is_of).map(|letter| Found::Events(id, letter))
+        }
+        Ok(LetterId::Webhook(id)) if tenant.is_none() => {
+            store.webhook_letter(&id).await?.map(|letter| Found::Webhook(id, letter))
+        }
+        _ => None,
+    };
+    Ok(found.ok_or(Problem::NotFound)?)
+}
+
+/// The events that this version reads in a letter of a webhook.
+fn read(api: &Api, letter: &KeptWebhookLetter) -> Result<Vec<Reported>, String> {
+    let relay = api.state.settings.relays.get(&letter.record.relay);
+    read_letter(letter, relay.map(|relay| relay.provider), Timestamp::now())
+}
+
+async fn emit_events_of(api: &Api, id: &DeadLetterId, order: &Order) -> Result<Json<Value>, Refusal> {
+    let config = Config { task_queue: api.task_queue.clone(), deadline: DEADLINE, ..Config::default() };
+    let client = Client::new(api.temporal()?, config);
+    match emit_events(&*api.state.store, &client, id, order).await {
+        Ok(sent) => Ok(Json(sent.in_json(id))),
+        Err(refused @ (Error::Emitted { .. } | Error::Refused { .. })) => Err(Refusal::conflict(&refused.to_string())),
+        Err(Error::Unknown(_)) => Err(Problem::NotFound.into()),
+        Err(Error::Store(error) | Error::NotMarked { error, .. }) => Err(error.into()),
+        Err(error @ Error::NotTaken { .. }) => {
+            tracing::warn!(%error, "a dead letter was not emitted");
+            Err(Problem::NoAnswer.into())
+        }
+    }
+}
+
+async fn emit_webhook(
+    api: &Api,
+    id: &WebhookLetterId,
+    letter: &KeptWebhookLetter,
+    order: &Order,
+) -> Result<Json<Value>, Refusal> {
+    let events = read(api, letter).map_err(|why| Refusal::conflict(&why))?;
+    match webhook::emit(&*api.state.store, api.state.settings.soft_bounces, id, events, order).await {
+        Ok(received) => {
+            let Received { new, again, unknown, withdrawn } = received;
+            tell::open_windows(&api.state, &Vec::from_iter(withdrawn)).await;
+            Ok(Json(json!({"id": id, "new": new, "again": again, "unknown": unknown})))
+        }
+        Err(refused @ WebhookError::Emitted { .. }) => Err(Refusal::conflict(&refused.to_string())),
+        Err(WebhookError::Unknown(_)) => Err(Problem::NotFound.into()),
+        Err(WebhookError::Store(error)) => Err(error.into()),
+    }
+}

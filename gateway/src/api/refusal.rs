@@ -1,0 +1,83 @@
+//! A refused request, with what is wrong in each of its parts.
+
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tidings_client::CommandError;
+use tidings_model::{limits::Invalid, without_addresses};
+
+use crate::problem::Problem;
+
+/// The fault of one field of a request or an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Fault {
+    /// The field as the contract names it; empty for the whole.
+    pub field: String,
+    pub problem: String,
+}
+
+/// A problem with the faults that led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    problem: Problem,
+    faults: Vec<Fault>,
+}
+
+impl Fault {
+    pub fn new(field: &str, problem: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), problem: problem.into() }
+    }
+}
+
+impl From<Invalid> for Fault {
+    fn from(invalid: Invalid) -> Self {
+        Self { field: invalid.field, problem: invalid.problem }
+    }
+}
+
+impl Refusal {
+    /// A parameter of the query, or a header, is wrong.
+    pub fn parameter(name: &str, problem: impl Into<String>) -> Self {
+        Self { problem: Problem::WrongParameter, faults: vec![Fault::new(name, problem)] }
+    }
+
+    /// A field of the body is wrong.
+    pub fn body(fault: impl Into<Fault>) -> Self {
+        Self { problem: Problem::WrongBody, faults: vec![fault.into()] }
+    }
+
+    /// The state of a thing forbids the command, for this reason.
+    pub fn conflict(why: &str) -> Self {
+        Self { problem: Problem::Conflict, faults: vec![Fault::new("", without_addresses(why))] }
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self { problem, faults: Vec::new() }
+    }
+}
+
+impl From<tidings_store::Error> for Refusal {
+    fn from(error: tidings_store::Error) -> Self {
+        tracing::warn!(%error, "the store cannot answer a request");
+        Problem::Unavailable.into()
+    }
+}
+
+impl From<CommandError> for Refusal {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Refused { why, .. } => Self::conflict(&why),
+            CommandError::Unanswered { .. } | CommandError::Temporal(_) => {
+                tracing::warn!(%error, "a command has no answer");
+                Problem::NoAnswer.into()
+            }
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        if self.faults.is_empty() { self.problem.into_response() } else { self.problem.with_errors(&self.faults) }
+    }
+}

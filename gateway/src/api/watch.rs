@@ -1,0 +1,121 @@
+//! Figures for operators: `GET /v1/stats`, `GET /v1/report` and `GET /v1/relays`.
+
+use axum::{Extension, Json, extract::State, http::Uri};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tidings_activities::{
+    operations::stats::{Question, StatsError, stats as asked},
+    relays::RelayView,
+};
+use tidings_model::{
+    report::{self, By, Line},
+    statistics::Scope,
+};
+
+use super::{Api, caller::Caller, params::Params, refusal::Refusal};
+use crate::problem::Problem;
+
+/// The span of statistics.
+const SPAN: SignedDuration = SignedDuration::from_hours(24);
+/// The span of a report.
+const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Fields that belong to no tenant. A token of one tenant does not see them.
+const OF_ALL_TENANTS: [&str; 3] = ["taskQueues", "breakers", "inbox"];
+
+/// Counts open, undelivered and overdue digests.
+pub(super) async fn stats(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<Value>, Refusal> {
+    let now = Timestamp::now();
+    let mut params = Params::read(&uri, &["tenant", "since"])?;
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let since = params.moment("since", now)?.unwrap_or(now - SPAN);
+    let (relays, temporal) = (&api.state.settings.relays, api.temporal()?);
+    let question = Question {
+        store: &*api.state.store,
+        temporal: &temporal,
+        task_queue: &api.task_queue,
+        providers: relays.iter().map(|(name, relay)| (name.clone(), relay.provider)).collect(),
+        scope: Scope { tenant, since, now },
+    };
+    let mut answer = json!(asked(&question).await.map_err(unanswered)?);
+    if let (Some(fields), Some(_)) = (answer.as_object_mut(), &caller.token().tenant) {
+        fields.retain(|name, _| !OF_ALL_TENANTS.contains(&name.as_str()));
+    }
+    Ok(Json(answer))
+}
+
+fn unanswered(error: StatsError) -> Refusal {
+    match error {
+        StatsError::Store(error) => error.into(),
+        error @ (StatsError::Visibility(_) | StatsError::TaskQueue(_)) => {
+            tracing::warn!(%error, "no statistics");
+            Problem::NoAnswer.into()
+        }
+    }
+}
+
+/// Says what became of messages, in all or by a property.
+pub(super) async fn report(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<Value>, Refusal> {
+    let now = Timestamp::now();
+    let mut params = Params::read(&uri, &["tenant", "by", "since", "until"])?;
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let by = params.one_of("by", &By::ALL, By::name)?;
+    let since = params.moment("since", now)?.unwrap_or(now - REPORTED);
+    let until = params.moment("until", now)?.unwrap_or(now);
+    let counted = api.state.store.report(&report::Question::new(tenant, since, until, by)).await?;
+    let rows: Vec<_> = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
+    Ok(Json(json!({"rows": rows})))
+}
+
+/// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
+pub(super) async fn relays(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<Value>, Refusal> {
+    if caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?.is_some() {
+        return Err(Problem::NotFound.into());
+    }
+    let (now, settings) = (Timestamp::now(), &api.state.settings);
+    let mut breakers = api.state.store.breakers().await?;
+    let rows = settings.relays.iter().map(|(name, relay)| {
+        let breaker = breakers.remove(name).unwrap_or_default().breaker;
+        RelayView::new(name, relay.relay.to_string(), &settings.streams, breaker, now)
+    });
+    Ok(Json(json!({"rows": rows.collect::<Vec<_>>()})))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::{api_token::Scope as Permission, inbox::Limits};
+
+    use crate::api::tests::Env;
+
+    #[tokio::test]
+    async fn only_a_token_of_all_tenants_reads_the_relays() {
+        let env = Env::start(Limits::default()).await;
+        let own = env.token(Some("acme"), &[Permission::StatsRead], None).await;
+        let all = env.token(None, &[Permission::StatsRead], None).await;
+        let get = async |token: &str, path: &str| env.ask(token, "GET", path, serde_json::Value::Null).await;
+        let (relays, none) = ("/v1/relays", serde_json::json!({"rows": []}));
+        assert_eq!(get(&all, relays).await.json(), none);
+        assert_eq!(get(&own, relays).await.problem(), "not-found");
+        assert_eq!(get(&own, "/v1/report?by=day&since=7d").await.json(), none);
+        for (path, status, problem) in [
+            ("/v1/report?by=month", 400, "wrong-parameter"),
+            ("/v1/report?tenant=zeta", 404, "not-found"),
+            ("/v1/stats?tenant=zeta", 404, "not-found"),
+            ("/v1/stats", 503, "no-answer"),
+        ] {
+            let answer = get(&own, path).await;
+            assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (status, problem), "{path}");
+        }
+    }
+}
