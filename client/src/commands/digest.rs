@@ -146,9 +146,9 @@ impl<'a> DigestCommands<'a> {
         O: Serialize + DeserializeOwned + Default + 'static,
     {
         let workflow = self.workflow();
-        let send = async || {
+        let send = || {
             let options = WorkflowExecuteUpdateOptions::builder().maybe_update_id(self.update_id.map(str::to_owned));
-            workflow.execute_update(update, input.clone(), options.build()).await
+            workflow.execute_update(update, input.clone(), options.build())
         };
         match until_taken(self.caller.patience, send).await.ok_or_else(|| self.unanswered())? {
             Ok(answer) => Ok(answer),

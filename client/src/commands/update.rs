@@ -78,9 +78,11 @@ where
 ///
 /// A signal may arrive while a run is about to complete. The server then repeats the workflow task, forgets the command,
 /// and answers `FailedPrecondition`.
-pub(super) async fn until_taken<T, E: Into<Failure>>(
+///
+/// `send` is no async closure: the compiler cannot tell that the future of one can be sent between threads.
+pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T, E>>>(
     patience: Duration,
-    mut send: impl AsyncFnMut() -> Result<T, E>,
+    mut send: impl FnMut() -> F,
 ) -> Option<Result<T, Failure>> {
     let answer = async {
         loop {
@@ -114,7 +116,7 @@ impl Target {
         I: TemporalDeserializable + TemporalSerializable + Clone + Send + 'static,
         O: TemporalDeserializable + TemporalSerializable + 'static,
     {
-        let send = async || {
+        let send = || {
             let workflow = UntypedWorkflow::new(self.workflow_type);
             let options = WorkflowUpdateWithStartOptions::new(&self.task_queue, &self.workflow_id, CONFLICT)
                 .id_reuse_policy(REUSE)
@@ -123,7 +125,7 @@ impl Target {
                 .rpc_options(rpc_options(*patience))
                 .build();
             let input = input.clone();
-            temporal.execute_update_with_start_workflow(workflow, RawValue::default(), update, input, options).await
+            temporal.execute_update_with_start_workflow(workflow, RawValue::default(), update, input, options)
         };
         until_taken(*patience, send).await
     }
