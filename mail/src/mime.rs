@@ -12,13 +12,14 @@ use uuid::Uuid;
 use crate::Error;
 use tidings_model::settings::{RecipientLinks, StreamName};
 
+mod attachment;
 mod body;
 mod header;
 #[cfg(test)]
 mod tests;
 
-pub use self::body::Body;
 use self::header::{address, host, label, one_line, opaque, raw};
+pub use self::{attachment::Attachment, body::Body};
 
 /// Limits of a subject and of a display name, in characters. They bound the header lines.
 const SUBJECT_CHARS: usize = 200;
@@ -75,6 +76,8 @@ pub struct Draft<'a> {
     pub unsubscribe: Option<Unsubscribe<'a>>,
     /// The signed token by which a report about the message is believed.
     pub token: Option<&'a str>,
+    /// The files that come with the message.
+    pub attachments: &'a [Attachment],
 }
 
 /// The ways to unsubscribe from a message, which mail programs offer (RFC 2369, RFC 8058).
@@ -103,7 +106,7 @@ impl Draft<'_> {
     /// Composes the message.
     ///
     /// # Errors
-    /// [`Error::Message`] names the invalid address or host name.
+    /// [`Error::Message`] names the invalid address, host name or attachment.
     pub fn compose(&self) -> Result<Composed, Error> {
         let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
         let to = mailbox("recipient address", self.to)?;
@@ -137,11 +140,26 @@ impl Draft<'_> {
             builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
         }
         let message = match self.html {
+            _ if !self.attachments.is_empty() => builder.multipart(self.with_attachments()?),
             Some(html) => builder.multipart(self.alternatives(html)),
             None => builder.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
         };
         let message = message.map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
         Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
+    }
+
+    /// Puts the body first and the attachments after it. The boundary differs from the one of the alternatives, and neither begins like
+    /// the other.
+    fn with_attachments(&self) -> Result<MultiPart, Error> {
+        let mixed = MultiPart::mixed().boundary(format!("=_m{}", self.id.simple()));
+        let mut mixed = match self.html {
+            Some(html) => mixed.multipart(self.alternatives(html)),
+            None => mixed.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
+        };
+        for attachment in self.attachments {
+            mixed = mixed.singlepart(attachment.part()?);
+        }
+        Ok(mixed)
     }
 
     /// Puts the text first, because clients prefer the last alternative (RFC 2046 5.1.4). Neither encoding produces `=_`, so

@@ -69,6 +69,7 @@ impl Email<'_> {
             message_domain: &sender.domain,
             unsubscribe: Unsubscribe::of(&links),
             token: token.as_deref(),
+            attachments: &[],
         };
         let composed = match draft.compose() {
             Ok(composed) => composed,

@@ -2,7 +2,7 @@
 //! address is ever in workflow history. The same key twice is one message, however long after.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use temporalio_client::{
     Client, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions, errors::WorkflowStartError,
@@ -11,7 +11,7 @@ use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings_client::{message_search_attributes, message_task_queue};
 use tidings_mail::{
     dkim::Signers,
-    mime::{Draft, MessageKind, Party, Unsubscribe},
+    mime::{Attachment, Draft, MessageKind, Party, Unsubscribe},
     render::{self, Links, Renderer},
 };
 use tidings_model::{
@@ -28,6 +28,10 @@ use tracing::instrument;
 pub const PARTS_BYTES: usize = 1024 * 1024;
 /// Bytes of a template's variables as JSON.
 pub const VARIABLES_BYTES: usize = 64 * 1024;
+/// Bytes of all attachments together, as files.
+pub const ATTACHMENTS_BYTES: usize = 5 * 1024 * 1024;
+/// Attachments of a message.
+pub const ATTACHMENTS: usize = 20;
 
 /// One e-mail that a service hands over. It has an address and a body: not for logs.
 #[derive(Clone, Serialize)]
@@ -40,6 +44,9 @@ pub struct Submission {
     pub content: Content,
     /// `Reply-To`, if it is not the stream's.
     pub reply_to: Option<String>,
+    /// Files that come with the message.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "hashed")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// The recipient of a message.
@@ -172,8 +179,18 @@ fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, R
 /// A hash of everything that was handed over, in one spelling: the maps of JSON are sorted.
 fn sha256(submission: &Submission) -> Result<String, Invalid> {
     let json = serde_json::to_vec(submission).map_err(|error| invalid("content", error.to_string()))?;
-    let digest = ring::digest::digest(&ring::digest::SHA256, &json);
-    Ok(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex_sha256(&json))
+}
+
+fn hex_sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes attachments with hashes instead of their bytes.
+fn hashed<S: Serializer>(attachments: &[Attachment], serializer: S) -> Result<S::Ok, S::Error> {
+    let hashed = attachments.iter().map(|Attachment { name, media_type, bytes }| (name, media_type, hex_sha256(bytes)));
+    serializer.collect_seq(hashed)
 }
 
 fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
@@ -204,6 +221,7 @@ impl Making<'_> {
         let stream = self.settings.streams.get(name);
         let (recipient, user) = self.recipient().await?;
         let links = self.links(&key, &recipient);
+        let attachments = self.attachments()?;
         let parts = self.parts(&recipient, &links)?;
         let date = Timestamp::now();
         let sender = &stream.sender;
@@ -221,6 +239,7 @@ impl Making<'_> {
             message_domain: &sender.domain,
             unsubscribe: Unsubscribe::of(&links),
             token: token.as_deref(),
+            attachments,
         };
         let composed = draft.compose().map_err(wrong)?;
         let reasons = self.store.suppressed(&key.tenant, &composed.envelope_to).await?;
@@ -276,6 +295,16 @@ impl Making<'_> {
         self.settings.recipient_links(&link, &recipient.user, *stream)
     }
 
+    fn attachments(&self) -> Result<&[Attachment], Invalid> {
+        let attachments = &self.submission.attachments;
+        if attachments.len() > ATTACHMENTS {
+            let problem = format!("has {} files, the limit is {ATTACHMENTS}", attachments.len());
+            return Err(invalid("attachments", problem));
+        }
+        at_most("attachments", attachments.iter().map(|file| file.bytes.len()).sum(), ATTACHMENTS_BYTES)?;
+        Ok(attachments)
+    }
+
     fn parts(&self, recipient: &Recipient, links: &RecipientLinks) -> Result<Parts, Refused> {
         match &self.submission.content {
             Content::Template { name, variables } => {
@@ -310,6 +339,7 @@ fn wrong(error: tidings_mail::Error) -> Refused {
             invalid("to", format!("the address {problem}"))
         }
         tidings_mail::Error::Message { part: "reply-to address", problem } => invalid("reply_to", problem),
+        tidings_mail::Error::Message { part: "attachment", problem } => invalid("attachments", problem),
         error => return Refused::Unsigned(error.to_string()),
     }
     .into()
@@ -346,6 +376,7 @@ mod tests {
             to: To::Address { address: "ann@example.net".into(), name: String::new() },
             content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
             reply_to: None,
+            attachments: Vec::new(),
         };
         let (renderer, signers, settings) = (Renderer::new(None).unwrap(), Signers::default(), settings());
         let key = MessageKey::new("acme".into(), "k".into()).unwrap();

@@ -1,6 +1,6 @@
 //! Messages as an independent parser reads them.
 
-use mail_parser::MessageParser;
+use mail_parser::{MessageParser, MimeHeaders as _};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,6 +19,7 @@ fn draft() -> Draft<'static> {
         message_domain: "mail.example.com",
         unsubscribe: None,
         token: None,
+        attachments: &[],
     }
 }
 
@@ -57,6 +58,59 @@ fn a_message_offers_the_ways_to_unsubscribe_in_one_header() {
     }
     let url = "https://a.example/\r\nBcc: b";
     assert!(Draft { unsubscribe: Some(Unsubscribe { url, mailto: None }), ..draft() }.compose().is_err());
+}
+
+#[test]
+fn attachments_come_after_the_body_unchanged() {
+    let file = |name: &str, media_type: &str, bytes: &[u8]| Attachment {
+        name: name.into(),
+        media_type: media_type.into(),
+        bytes: bytes.to_vec(),
+    };
+    let every_byte: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+    let boundary = format!("--=_m{0}\r\n--=_{0}", draft().id.simple());
+    let files = [
+        file("invoice 812.pdf", "application/pdf", &every_byte),
+        file("Grüße 🎉.html", "text/html; charset=utf-8", b"<p>not the body</p>"),
+        file("empty.bin", "application/octet-stream", b""),
+        file("trap.txt", "text/plain", boundary.as_bytes()),
+    ];
+    for html in [Some("<p>Three new comments</p>\n"), None] {
+        let made = Draft { html, attachments: &files, ..draft() }.compose().unwrap();
+        let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+        assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");
+        let body = Body::read(&made.bytes).unwrap();
+        assert_eq!(matches!(&body, Body::Html(html) if html.contains("Three new")), html.is_some(), "{body:?}");
+        let read = parsed.attachments().map(|part| file(part.attachment_name().unwrap(), "", part.contents()));
+        let read: Vec<_> = read.collect();
+        assert!(read.len() == files.len());
+        for (read, file) in read.iter().zip(&files) {
+            assert!((&read.name, &read.bytes) == (&file.name, &file.bytes), "{}", file.name);
+        }
+        assert!(made.bytes.is_ascii() && made.bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
+    }
+}
+
+#[test]
+fn an_attachment_with_a_hostile_name_or_type_is_refused() {
+    for (name, media_type) in [
+        ("", "application/pdf"),
+        ("../a.pdf", "application/pdf"),
+        ("a\".pdf", "application/pdf"),
+        ("a\r\nBcc: b", "application/pdf"),
+        ("a.eml", "message/rfc822"),
+        ("a.eml", "Multipart/mixed"),
+        ("a.pdf", "pdf"),
+        ("a.pdf", "application/pdf\r\nBcc: b"),
+        ("a.pdf", ""),
+    ] {
+        let files = [Attachment { name: name.into(), media_type: media_type.into(), bytes: vec![1] }];
+        let error = Draft { attachments: &files, ..draft() }.compose().err();
+        assert!(
+            error.is_some_and(|error| error.to_string().starts_with("message: attachment has")),
+            "{name} {media_type}"
+        );
+    }
 }
 
 #[test]

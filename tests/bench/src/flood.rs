@@ -97,6 +97,7 @@ async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64>
         to: To::Address { address: address.clone(), name: String::new() },
         content: Content::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
         reply_to: None,
+        attachments: Vec::new(),
     };
     let started = Timestamp::now();
     let accepted = submit::accept(&*env.store, renderer, &Signers::default(), &env.settings, &submission).await?;

@@ -138,6 +138,7 @@ impl Queue {
             message_domain: "tidings.example",
             unsubscribe: None,
             token: None,
+            attachments: &[],
         };
         Ok(draft.compose()?.bytes)
     }

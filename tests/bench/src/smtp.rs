@@ -281,6 +281,7 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
         message_domain: "mail.example.com",
         unsubscribe: None,
         token: None,
+        attachments: &[],
     };
     Ok(draft.compose()?.bytes)
 }

@@ -64,6 +64,7 @@ pub fn submission(key: &str) -> Submission {
             html: Some(format!("<p>{BODY}</p>\n")),
         },
         reply_to: None,
+        attachments: Vec::new(),
     }
 }
 

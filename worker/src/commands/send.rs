@@ -109,6 +109,7 @@ impl Options {
             to: recipient(&self.to),
             content,
             reply_to: self.reply_to,
+            attachments: Vec::new(),
         })
     }
 }

@@ -54,6 +54,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
         message_domain: "mail.example.com",
         unsubscribe: None,
         token: None,
+        attachments: &[],
     };
     draft.compose().expect("a sound draft").bytes
 }

@@ -118,6 +118,7 @@ async fn mail(
         message_domain: &sender.domain,
         unsubscribe: None,
         token: None,
+        attachments: &[],
     };
     let composed = draft.compose()?;
     let bytes = config.signers()?.sign(name, composed.bytes, now)?;
