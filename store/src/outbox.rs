@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     MessageKey,
-    records::{Actor, Message, MessageFilter, MessageRecord},
+    records::{Actor, Listed, Message, MessageFilter, MessagePlace, MessageRecord},
     step::Closed,
 };
 use uuid::Uuid;
@@ -40,5 +40,5 @@ pub trait Outbox: Send + Sync + 'static {
     async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>>;
 
     /// Lists messages, the latest first.
-    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>>;
+    async fn messages(&self, filter: &MessageFilter) -> Result<Listed<MessageRecord, MessagePlace>>;
 }

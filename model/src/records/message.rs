@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::suppression::Suppression;
+use super::{page::Page, suppression::Suppression};
 use crate::{
     Key, MessageKey,
     attempt::{AttemptClass, Phase},
@@ -154,13 +154,15 @@ impl MessageRecord {
     }
 }
 
-/// A filter of messages, the latest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The place of a message among all: its creation, then its id.
+pub type MessagePlace = (Timestamp, Uuid);
+
+/// A filter of messages, the latest first. What is `None` selects all.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageFilter {
     pub tenant: Option<String>,
     pub state: Option<MessageState>,
-    /// Highest number of rows.
-    pub limit: u32,
+    pub page: Page<MessagePlace>,
 }
 
 /// One attempt to deliver a message.

@@ -9,8 +9,8 @@ use tidings_model::{
         contract::{Retried, RetryInput},
     },
     records::{
-        Actor, AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Reason,
-        Suppression,
+        Actor, AttemptEnd, AttemptStart, Closing, Message, MessageFilter, MessageRecord, MessageState, Origin, Page,
+        Reason, Suppression,
     },
     settings::StreamName,
     step::{Closed, Outcome, ReopenInput},
@@ -214,21 +214,30 @@ pub async fn messages_are_listed_latest_first_by_tenant_and_state(bench: &Bench)
     }
     bench.store.put_message(&single("other", "d", "body"), None).await.unwrap();
     bench.rendered(0).await;
-    bench.go(&MessageKey::new("acme".into(), "c".into()).unwrap()).await;
-    let listed = async |tenant: Option<&str>, state: Option<MessageState>, limit: u32| {
-        let filter = MessageFilter { tenant: tenant.map(str::to_owned), state, limit };
-        let records = bench.store.messages(&filter).await.unwrap();
-        let names = records.iter().map(|record| match &record.origin {
+    let names = |rows: &[MessageRecord]| {
+        let names = rows.iter().map(|record| match &record.origin {
             Origin::Digest(key) => key.user.clone(),
             Origin::Single { key, .. } => key.key.clone(),
         });
         names.collect::<Vec<_>>().join(" ")
+    };
+    bench.go(&MessageKey::new("acme".into(), "c".into()).unwrap()).await;
+    let listed = async |tenant: Option<&str>, state: Option<MessageState>, limit: u32| {
+        let filter = MessageFilter { tenant: tenant.map(str::to_owned), state, page: Page { limit, after: None } };
+        names(&bench.store.messages(&filter).await.unwrap().rows)
     };
     assert_eq!(listed(Some("acme"), None, 9).await, "ann b c a");
     assert_eq!(listed(Some("acme"), None, 2).await, "ann b");
     assert_eq!(listed(Some("other"), Some(MessageState::Queued), 9).await, "d");
     assert_eq!(listed(None, Some(MessageState::Sending), 9).await, "c");
     assert_eq!(listed(None, Some(MessageState::Failed), 9).await, "");
+    // A message that comes between two pages neither repeats nor hides another one.
+    let mut filter = MessageFilter { tenant: Some("acme".into()), state: None, page: Page { limit: 2, after: None } };
+    let first = bench.store.messages(&filter).await.unwrap();
+    bench.store.put_message(&Message { created_at: at(999), ..single("acme", "e", "body") }, None).await.unwrap();
+    filter.page.after = first.next;
+    let second = bench.store.messages(&filter).await.unwrap();
+    assert_eq!((names(&first.rows), names(&second.rows), second.next), ("ann b".into(), "c a".into(), None));
 }
 
 pub async fn whether_an_address_is_suppressed_is_asked_by_tenant_and_without_case(bench: &Bench) {

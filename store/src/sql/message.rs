@@ -38,10 +38,11 @@ pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
 /// `$1` tenant, `$2` id.
 pub const MESSAGE_BYTES: &str = "SELECT bytes FROM messages WHERE tenant = $1 AND id = $2";
 
-/// `$1` tenant and `$2` state, or empty for all; `$3` limit.
+/// `$1` tenant and `$2` state, or empty for all. After the creation `$3` and the id `$4`; `$5` limit.
 pub const MESSAGES: &str = concat!(
     message_columns!(),
-    "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') ORDER BY m.created_at DESC, m.id LIMIT $3"
+    "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') AND (m.created_at, m.id) < ($3, $4)
+     ORDER BY m.created_at DESC, m.id DESC LIMIT $5"
 );
 
 pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id IS NULL";

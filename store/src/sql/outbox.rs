@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::MessageKey;
-use tidings_model::records::{Actor, AuditEntry, Message, MessageFilter, MessageRecord, MessageState, Origin};
+use tidings_model::records::{
+    Actor, AuditEntry, Cursor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin,
+};
 use tidings_model::step::Closed;
 use tracing::instrument;
 use uuid::Uuid;
@@ -126,13 +128,20 @@ impl<D: Dialect> Outbox for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
-    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>> {
+    async fn messages(&self, filter: &MessageFilter) -> Result<Listed<MessageRecord, MessagePlace>> {
         within_timeout(async {
-            let statement = query_as(MESSAGES).bind(filter.tenant.clone().unwrap_or_default());
-            let statement = statement.bind(filter.state.map(|state| state.name().to_owned()).unwrap_or_default());
-            let rows: Vec<RecordRow> =
-                statement.bind(i64::from(filter.limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
-            Ok(rows.into_iter().map(MessageRecord::from).collect())
+            let MessageFilter { tenant, state, page } = filter;
+            let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.to_string()));
+            let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
+            let rows = query_as(MESSAGES)
+                .bind(tenant.clone().unwrap_or_default())
+                .bind(state.map(|state| state.name().to_owned()).unwrap_or_default())
+                .bind(after_at)
+                .bind(after_id)
+                .bind(page.rows_to_read());
+            let rows: Vec<RecordRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
+            let rows = rows.into_iter().map(MessageRecord::from).collect();
+            Ok(page.listed(rows, |last: &MessageRecord| (last.created_at, last.id)))
         })
         .await
     }

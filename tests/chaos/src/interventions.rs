@@ -10,7 +10,7 @@ use temporalio_client::{
 use tidings_harness::server::run_handle;
 use tidings_model::{
     Key,
-    records::{MessageFilter, MessageState, SuppressionFilter},
+    records::{MessageFilter, MessageState, Page, SuppressionFilter},
     step::Outcome,
 };
 use tidings_store::Store;
@@ -79,7 +79,8 @@ impl Desk {
     async fn words_of(&self, store: &dyn Store, pick: Pick, number: usize) -> Result<Option<Vec<String>>> {
         let say = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
         let message = async |states: &[MessageState]| -> Result<Option<String>> {
-            let all = store.messages(&MessageFilter { tenant: None, state: None, limit: 200 }).await?;
+            let page = Page { limit: 200, after: None };
+            let all = store.messages(&MessageFilter { tenant: None, state: None, page }).await?.rows;
             let fit: Vec<_> = all.iter().filter(|message| states.contains(&message.state)).collect();
             Ok((!fit.is_empty()).then(|| fit[number % fit.len()].id.to_string()))
         };

@@ -28,8 +28,8 @@ use tidings_model::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
         Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
-        KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessageRecord, Page, Part,
-        Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
+        KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessagePlace, MessageRecord,
+        Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
         RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter,
         WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
     },
@@ -236,7 +236,7 @@ forward! { Outbox {
     fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
     fn message(message: Uuid) -> Option<MessageRecord>;
     fn message_bytes(tenant: &str, message: Uuid) -> Option<Vec<u8>>;
-    fn messages(filter: &MessageFilter) -> Vec<MessageRecord>;
+    fn messages(filter: &MessageFilter) -> Listed<MessageRecord, MessagePlace>;
 } }
 
 forward! { Reports {

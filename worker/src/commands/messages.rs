@@ -10,7 +10,7 @@ use tidings_model::{
     attempt::Phase,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
-    records::{AttemptRecord, MessageFilter, MessageRecord, MessageState, Origin},
+    records::{AttemptRecord, Cursor, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin, Page},
 };
 use tidings_store::Store;
 use uuid::Uuid;
@@ -19,7 +19,10 @@ use crate::{
     Config,
     args::{Reason, one_of},
     client,
-    commands::digest::{answers, reopen},
+    commands::{
+        digest::{answers, reopen},
+        page,
+    },
     error::Usage,
     storage::Storage,
 };
@@ -42,9 +45,12 @@ pub enum Command {
         #[arg(long, value_name = "STATE", value_parser = one_of(MessageState::ALL, MessageState::name))]
         state: Option<MessageState>,
         /// The largest number of messages
-        #[arg(long, value_name = "N", default_value = "50")]
+        #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
-        /// Answer in JSON, one line each; without addresses
+        /// Continues after the page that ended with this cursor
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<Cursor<MessagePlace>>,
+        /// Answer in JSON, one line each, without addresses; the last line has the cursor, if another page follows
         #[arg(long)]
         json: bool,
     },
@@ -95,8 +101,9 @@ pub struct Ordered {
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     match command {
-        Command::List { tenant, state, limit, json } => {
-            list(&*store, &MessageFilter { tenant, state, limit }, json).await
+        Command::List { tenant, state, limit, after, json } => {
+            let page = Page { limit, after };
+            list(&*store, &MessageFilter { tenant, state, page }, json).await
         }
         Command::Show { id, json } => show(&*store, id, json).await,
         Command::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
@@ -105,19 +112,24 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 }
 
 async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyhow::Result<bool> {
-    for message in store.messages(filter).await? {
-        if as_json {
-            let MessageRecord { id, origin, stream, state, why, created_at, sent_at, closed_at, attempts, .. } =
-                &message;
-            let line = json!({"id": id, "of": origin, "stream": stream, "state": state, "why": why, "attempts": attempts,
-                              "created_at": created_at, "sent_at": sent_at, "closed_at": closed_at});
-            anstream::println!("{line}");
-        } else {
-            let at = local(message.created_at, &TimeZone::system());
-            anstream::println!("{}  {:<10} {at}  {}", message.id, message.state.name(), whose(&message.origin));
-        }
-    }
+    page::print(
+        store.messages(filter).await?,
+        as_json,
+        |message| if as_json { in_json(message) } else { in_a_line(message) },
+    );
     Ok(true)
+}
+
+fn in_json(message: &MessageRecord) -> String {
+    let MessageRecord { id, origin, stream, state, why, created_at, sent_at, closed_at, attempts, .. } = message;
+    json!({"id": id, "of": origin, "stream": stream, "state": state, "why": why, "attempts": attempts,
+           "created_at": created_at, "sent_at": sent_at, "closed_at": closed_at})
+    .to_string()
+}
+
+fn in_a_line(message: &MessageRecord) -> String {
+    let at = local(message.created_at, &TimeZone::system());
+    format!("{}  {:<10} {at}  {}", message.id, message.state.name(), whose(&message.origin))
 }
 
 async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool> {
