@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    middleware::{from_fn, from_fn_with_state},
+    extract::{DefaultBodyLimit, Request, State},
+    http::header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    middleware::{Next, from_fn, from_fn_with_state},
+    response::Response,
     routing::{MethodRouter, get, post},
 };
 
 use crate::{
     Networks,
-    concurrency::Concurrency,
+    concurrency::{self, Concurrency},
     problem::Problem,
     request_body::{self, BodyLimit},
     routes::{REQUEST_TIME, health, limited, shared},
@@ -26,6 +29,7 @@ mod events;
 mod gate;
 mod idempotency_key;
 mod ledger;
+mod messages;
 mod oidc;
 mod params;
 mod path;
@@ -41,21 +45,31 @@ mod watch;
 pub use endpoint::{Class, Endpoint};
 use gate::Gate;
 pub use oidc::{Issuer, Trust};
-pub use state::Api;
+pub use state::{Api, Making};
 
 /// Requests in progress: services share few addresses, so that one client may have them all.
 const REQUESTS: usize = 512;
+/// Requests in progress whose bodies have over [`LARGE_BYTES`], which bounds the memory of all bodies.
+const LARGE_REQUESTS: usize = 16;
+const LARGE_BYTES: usize = 1 << 20;
 
 /// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. Headers of proxies count from `trusted`.
 pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Router {
     let gate = Gate::new(api.state.store.clone(), issuer);
     let health = health(api.state.clone());
+    let large = Concurrency::new(LARGE_REQUESTS, LARGE_REQUESTS, trusted.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {
         let body = from_fn_with_state(BodyLimit::of(endpoint.body_bytes()), request_body::read);
         let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
-        routes = routes.route(endpoint.path(), handler(endpoint).layer(body).layer(gate));
+        let mut handler = handler(endpoint).layer(body);
+        if endpoint.body_bytes() > LARGE_BYTES {
+            handler = handler.layer(from_fn_with_state(large.clone(), bound_if_large));
+        }
+        routes = routes.route(endpoint.path(), handler.layer(gate));
     }
+    // `BodyLimit` has read the body before axum's own limit counts.
+    let routes = routes.layer(DefaultBodyLimit::disable());
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
     let concurrency = Concurrency::new(REQUESTS, REQUESTS, trusted);
     let limited = limited(routes, concurrency, REQUEST_TIME).fallback(async || Problem::NotFound);
@@ -76,5 +90,20 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::GetStats => get(watch::stats),
         Endpoint::GetReport => get(watch::report),
         Endpoint::ListRelays => get(watch::relays),
+        Endpoint::PostMessage => post(messages::post),
+        Endpoint::ListMessages => get(messages::list),
+        Endpoint::GetMessage => get(messages::show),
+        Endpoint::CancelMessage => post(messages::cancel),
+        Endpoint::RetryMessage => post(messages::retry),
     }
+}
+
+/// The middleware: runs a request with a large body, or one of unknown length, only if there is a place for it.
+async fn bound_if_large(State(places): State<Concurrency>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let is_large = match length {
+        Some(length) => length.is_none_or(|length| length > LARGE_BYTES),
+        None => request.headers().contains_key(TRANSFER_ENCODING),
+    };
+    if is_large { concurrency::bound(State(places), request, next).await } else { next.run(request).await }
 }

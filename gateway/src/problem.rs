@@ -62,6 +62,16 @@ pub enum Problem {
     NoIssuer,
     /// A field of the body is wrong.
     WrongBody,
+    /// The key was used for another content.
+    OtherContent,
+    /// The directory does not know the recipient.
+    UnknownRecipient,
+    /// The address must not be mailed.
+    Suppressed,
+    /// The template cannot make the message.
+    Template,
+    /// The gateway lacks what a message is made with.
+    CannotMake,
     /// The state of a thing forbids the command.
     Conflict,
 }
@@ -151,13 +161,13 @@ impl Problem {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media",
                 "The type or the encoding of the body is not supported",
-                "Send application/json or application/x-ndjson, plain or with Content-Encoding: gzip or zstd.",
+                "Send a type and an encoding that the documentation names for the route.",
             ),
             Self::Unreadable => (
                 StatusCode::BAD_REQUEST,
                 "unreadable",
                 "The body is not what its type says",
-                "Send one event, a list of events, or an object with the lists events and retracts.",
+                "Send what Content-Type says, in a shape that the documentation names for the route.",
             ),
             Self::TooManyItems => (
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -200,6 +210,36 @@ impl Problem {
                 "wrong-body",
                 "A field of the body is wrong",
                 "Correct the fields that the errors name.",
+            ),
+            Self::OtherContent => (
+                StatusCode::CONFLICT,
+                "other-content",
+                "The key was used for a message with another content",
+                "Send a new message under a new key.",
+            ),
+            Self::UnknownRecipient => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "unknown-recipient",
+                "The directory does not know the recipient",
+                "Put the recipient into the directory, or name an address.",
+            ),
+            Self::Suppressed => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "suppressed",
+                "The address must not be mailed",
+                "Do not send the message. The errors name the reason.",
+            ),
+            Self::Template => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "template",
+                "The template cannot make the message",
+                "Correct the template or the variables. The errors say what is wrong.",
+            ),
+            Self::CannotMake => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "cannot-make",
+                "The gateway cannot make messages",
+                "Its log says which template or DKIM key cannot be used. Correct that, and start the gateway again.",
             ),
             Self::Conflict => (
                 StatusCode::CONFLICT,

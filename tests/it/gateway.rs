@@ -1,3 +1,4 @@
-//! The gateway as recipients and providers reach it.
+//! The gateway as recipients, providers and services reach it.
 
+mod api;
 mod reverse_proxies;

@@ -6,14 +6,14 @@ use anyhow::Context as _;
 use temporalio_client::Client;
 use tidings_gateway::{
     State,
-    api::{self, Api, Issuer},
+    api::{self, Api, Issuer, Making},
     fetch::Fetcher,
     inbox::{Forwarder, Inbox},
     metrics, routes, server,
     tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
 };
-use tidings_mail::words::Words;
+use tidings_mail::{render::Renderer, words::Words};
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -87,7 +87,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let router = routes::router(state.clone(), webhooks, trusted.clone());
     let limits = server::Limits::default();
     let serving = server::serve(public, router, limits, shutdown.clone());
-    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox }, issuer, trusted);
+    let making = api.as_ref().and_then(|_| making(&config)).map(Arc::new);
+    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox, making }, issuer, trusted);
     let serving_api = async {
         match api {
             Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,
@@ -101,6 +102,17 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     }
     tracing::info!("the gateway stops");
     Ok(())
+}
+
+/// Loads the templates and the DKIM keys. Without them all routes work but the one that takes messages.
+fn making(config: &Config) -> Option<Making> {
+    let load = || {
+        anyhow::Ok(Making {
+            renderer: Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?,
+            signers: config.signers()?,
+        })
+    };
+    load().inspect_err(|error| tracing::error!("POST /v1/messages is refused: {error:#}")).ok()
 }
 
 /// Connects to Temporal in the background. Links work while Temporal is away.

@@ -1,7 +1,11 @@
-//! The JSON body of a command.
+//! The JSON body of a request, and the names of its wrong fields.
 
 use axum::http::HeaderMap;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::{Map, Value};
 
 use super::{
     events::body::Kind,
@@ -22,6 +26,57 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     if Kind::of(headers)? != Kind::Json {
         return Err(Problem::UnsupportedMedia.into());
     }
-    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    serde_json::from_slice(bytes).map_err(|error| Refusal::body(Fault::new("", error.to_string())))
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?;
+    let text = if text.is_empty() { "{}" } else { text };
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return Err(Problem::Unreadable.into());
+    }
+    parsed(text).map_err(Refusal::body)
+}
+
+/// Reads a value, or names the field that makes it invalid.
+pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
+    serde_json::from_str(json).map_err(|error| {
+        let field = wrong_field::<T>(json).unwrap_or_default();
+        Fault { field, problem: error.to_string() }
+    })
+}
+
+/// Finds the field that makes the value invalid, by trying each field alone.
+fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<String> {
+    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+    fields.into_iter().find_map(|(name, value)| {
+        let alone = Value::Object(Map::from_iter([(name.clone(), value)]));
+        serde_json::from_value::<T>(alone).is_err().then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Pair {
+        first: u32,
+        second: String,
+    }
+
+    fn pair(text: &str) -> Result<Pair, Refusal> {
+        read(&HeaderMap::new(), text.as_bytes())
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_and_other_texts_are_unreadable() {
+        assert_eq!(pair("{\"first\": 7}").unwrap(), Pair { first: 7, second: String::new() });
+        assert_eq!(pair("").unwrap(), Pair::default());
+        for (text, field) in [("{\"second\": \"\", \"first\": \"x\"}", "first"), ("{\"third\": 1}", "third"), ("7", "")]
+        {
+            let refusal = pair(text).unwrap_err();
+            assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]), "{text}");
+        }
+        for text in ["{", "first=7", "{} {}"] {
+            assert_eq!(pair(text).unwrap_err(), Problem::Unreadable.into(), "{text}");
+        }
+    }
 }

@@ -42,6 +42,11 @@ impl Caller {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::MissingScope(scope)) }
     }
 
+    /// Tells if an answer may have addresses.
+    pub fn sees_addresses(&self) -> bool {
+        self.may(Scope::RecipientsRead).is_ok()
+    }
+
     /// The caller as an operator, with this reason.
     pub fn order(&self, why: String) -> Result<Order, Refusal> {
         let order = Order { by: self.by.clone(), why };

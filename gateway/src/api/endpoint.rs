@@ -3,7 +3,7 @@
 use axum::http::Method;
 use tidings_model::api_token::Scope;
 
-use super::events::BODY_BYTES;
+use super::{events::BODY_BYTES, messages::BODY_BYTES as MESSAGE_BYTES};
 
 /// The longest body of a request that has a few fields or none.
 const SMALL: usize = 4096;
@@ -11,7 +11,7 @@ const SMALL: usize = 4096;
 /// The classes of routes. A token has a rate for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Events and messages that come in.
+    /// Events, messages and recipients that come in.
     Events,
     /// Questions.
     Reads,
@@ -95,4 +95,14 @@ endpoints! {
     GetReport = GET "/v1/report", StatsRead, Reads, SMALL;
     /// Lists the relays.
     ListRelays = GET "/v1/relays", StatsRead, Reads, SMALL;
+    /// Accepts a single message.
+    PostMessage = POST "/v1/messages", MessagesWrite, Events, MESSAGE_BYTES;
+    /// Lists messages.
+    ListMessages = GET "/v1/messages", MessagesRead, Reads, SMALL;
+    /// Shows a single message with its attempts.
+    GetMessage = GET "/v1/messages/{key}", MessagesRead, Reads, SMALL;
+    /// Stops sending a single message.
+    CancelMessage = POST "/v1/messages/{key}/cancel", MessagesWrite, Operate, SMALL;
+    /// Sends a single message again.
+    RetryMessage = POST "/v1/messages/{key}/retry", MessagesWrite, Operate, SMALL;
 }

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 /// The fault of one field of a request or an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// The field as the contract names it; empty for the whole.
     pub field: String,
     pub problem: String,
@@ -17,7 +17,7 @@ pub(super) struct Fault {
 
 /// A problem with the faults that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     problem: Problem,
     faults: Vec<Fault>,
 }
@@ -45,9 +45,26 @@ impl Refusal {
         Self { problem: Problem::WrongBody, faults: vec![fault.into()] }
     }
 
+    /// A problem with one fault.
+    pub fn of(problem: Problem, field: &str, fault: impl Into<String>) -> Self {
+        Self { problem, faults: vec![Fault::new(field, fault)] }
+    }
+
     /// The state of a thing forbids the command, for this reason.
     pub fn conflict(why: &str) -> Self {
         Self { problem: Problem::Conflict, faults: vec![Fault::new("", without_addresses(why))] }
+    }
+}
+
+#[cfg(test)]
+impl Refusal {
+    pub fn problem(&self) -> Problem {
+        self.problem
+    }
+
+    /// The fields of the faults.
+    pub fn fields(&self) -> Vec<&str> {
+        self.faults.iter().map(|fault| fault.field.as_str()).collect()
     }
 }
 

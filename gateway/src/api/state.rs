@@ -1,14 +1,15 @@
 //! The adapters and settings that the routes of the api work with.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use temporalio_client::Client;
 use tidings_client::Commands;
+use tidings_mail::{dkim::Signers, render::Renderer};
 
 use crate::{State, inbox::Inbox, problem::Problem};
 
 /// Time for an answer of a workflow.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The dependencies of the routes.
 #[derive(Clone)]
@@ -17,6 +18,14 @@ pub struct Api {
     /// The digests' task queue.
     pub task_queue: String,
     pub inbox: Inbox,
+    /// `None`: the gateway cannot make messages.
+    pub making: Option<Arc<Making>>,
+}
+
+/// The parts that messages are made with.
+pub struct Making {
+    pub renderer: Renderer,
+    pub signers: Signers,
 }
 
 impl Api {

@@ -1,4 +1,5 @@
 //! Every route of the api with every kind of token, and what `POST /v1/events` answers.
+//! The other routes have files of their own.
 
 use std::sync::Arc;
 
@@ -10,10 +11,12 @@ use axum::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     api_token::{ApiToken, Scope, TokenRecord},
     inbox::Limits,
     records::{Actor, AuditEntry},
+    settings::Settings,
 };
 use tidings_store::{Store, StoredToken};
 use tower::ServiceExt as _;
@@ -24,6 +27,8 @@ use crate::{
     routes::tests::{over, public, settings, sqlite},
 };
 
+mod messages;
+
 /// An api with a store of its own, without Temporal.
 pub(crate) struct Env {
     pub store: Arc<dyn Store>,
@@ -33,13 +38,19 @@ pub(crate) struct Env {
 
 impl Env {
     pub async fn start(limits: Limits) -> Self {
+        let making = Making { renderer: Renderer::new(None).unwrap(), signers: Signers::default() };
+        Self::start_with(limits, settings(), Some(making)).await
+    }
+
+    pub async fn start_with(limits: Limits, settings: Settings, making: Option<Making>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let store: Arc<dyn Store> = store;
-        let state = over(store.clone(), settings());
+        let state = over(store.clone(), settings);
         let inbox = Inbox::new(store.clone(), limits);
-        let router = router(Api { state, task_queue: "tidings".into(), inbox }, None, Networks::default());
+        let api = Api { state, task_queue: "tidings".into(), inbox, making: making.map(Arc::new) };
+        let router = router(api, None, Networks::default());
         Self { store, router, _folder: folder }
     }
 
@@ -75,9 +86,15 @@ impl Env {
         self.answer(request.header(header::AUTHORIZATION, format!("Bearer {token}")).body(body).unwrap()).await
     }
 
-    async fn post(&self, token: &str, body: impl Into<Body>) -> Answer {
-        let request = Request::post("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
+    /// Sends a request with a token and a body.
+    async fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Body>) -> Answer {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         self.answer(request.body(body.into()).unwrap()).await
+    }
+
+    async fn post(&self, token: &str, body: impl Into<Body>) -> Answer {
+        self.send("POST", "/v1/events", token, body).await
     }
 }
 
@@ -105,11 +122,15 @@ pub(crate) fn entry() -> AuditEntry {
 
 /// A request that every check lets through, for a thing of `acme`.
 fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
-    let (path, body) = match endpoint {
-        Endpoint::PostEvents => (endpoint.path().to_owned(), event("e1").to_string()),
-        _ => (format!("{}?tenant=acme", named(endpoint)), json!({"why": "a walk"}).to_string()),
+    let body = match endpoint {
+        Endpoint::PostEvents => event("e1").to_string(),
+        Endpoint::PostMessage => {
+            json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"}).to_string()
+        }
+        _ => json!({"why": "a walk"}).to_string(),
     };
-    let request = Request::builder().method(endpoint.method()).uri(path).header("x-request-id", "walk-1");
+    let request = Request::builder().method(endpoint.method()).uri(format!("{}?tenant=acme", named(endpoint)));
+    let request = request.header("x-request-id", "walk-1");
     let request = match authorization {
         Some(authorization) => request.header(header::AUTHORIZATION, authorization),
         None => request,
@@ -119,7 +140,8 @@ fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
 
 /// The path of a route for ann of `acme`.
 fn named(endpoint: Endpoint) -> String {
-    let parameters = [("{type}", "activity"), ("{user}", "ann"), ("{id}", "01234567-89ab-5def-8123-456789abcdef")];
+    let parameters =
+        [("{type}", "activity"), ("{user}", "ann"), ("{key}", "k"), ("{id}", "01234567-89ab-5def-8123-456789abcdef")];
     parameters.into_iter().fold(endpoint.path().to_owned(), |path, (name, value)| path.replace(name, value))
 }
 
@@ -135,8 +157,9 @@ async fn no_route_answers_without_a_valid_token_that_has_its_scope() {
     let expired = env.token(Some("acme"), &Scope::ALL, Some(past)).await;
     let unknown = ApiToken::generate().unwrap().reveal();
     for endpoint in Endpoint::ALL {
-        let right = env.token(Some("acme"), &[endpoint.scope()], None).await;
-        let others: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != endpoint.scope()).collect();
+        let needed = endpoint.scope();
+        let right = env.token(Some("acme"), &[needed], None).await;
+        let others: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != needed).collect();
         let without = env.token(Some("acme"), &others, None).await;
         // The id of a valid token with the secret of another one.
         let mixed = format!("{}{}", &right[..20], &without[20..]);
@@ -147,7 +170,7 @@ async fn no_route_answers_without_a_valid_token_that_has_its_scope() {
             (Some(format!("Bearer {mixed}")), 401, "wrong-token", invalid()),
             (Some("Bearer hunter2".to_owned()), 401, "wrong-token", invalid()),
             (Some(format!("Bearer {expired}")), 401, "wrong-token", invalid()),
-            (Some(format!("Bearer {without}")), 403, "missing-scope", insufficient(endpoint.scope())),
+            (Some(format!("Bearer {without}")), 403, "missing-scope", insufficient(needed)),
         ] {
             let answer = env.answer(request(endpoint, authorization.as_deref())).await;
             assert_eq!(answer.status, status, "{endpoint:?} {authorization:?}");

@@ -1,13 +1,13 @@
 //! From the bytes of a request to items of the inbox. A wrong item spoils no other.
 
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, value::RawValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tidings_model::inbox::Item;
 use tidings_proto::v1;
 
 use super::body::Kind;
 use crate::{
-    api::{caller::Caller, refusal::Fault},
+    api::{body::parsed, caller::Caller, refusal::Fault},
     problem::Problem,
 };
 
@@ -96,22 +96,6 @@ fn within(tenant: &mut String, caller: &Caller) -> Result<(), Fault> {
         *tenant = caller.own_tenant.clone().unwrap_or_default();
     }
     if caller.covers(tenant) { Ok(()) } else { Err(Fault::new("tenant", "is not the token's tenant")) }
-}
-
-fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
-    serde_json::from_str(json).map_err(|error| {
-        let field = wrong_field::<T>(json).unwrap_or_default();
-        Fault { field, problem: error.to_string() }
-    })
-}
-
-/// Finds the field that makes the item invalid, by trying each field alone.
-fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<String> {
-    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
-    fields.into_iter().find_map(|(name, value)| {
-        let alone = Value::Object(Map::from_iter([(name.clone(), value)]));
-        serde_json::from_value::<T>(alone).is_err().then_some(name)
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,201 @@
+//! `/v1/messages`: single messages are handed over, shown, listed, cancelled and sent again.
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri, header::LOCATION},
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tidings_activities::operations::{
+    message::{self, CancelAnswer, MessageError, RetryAnswer},
+    submit::{self, Accepted, Refused},
+};
+use tidings_model::{
+    MessageKey,
+    message::{command::Retry, contract::Retried},
+    records::{MessageFilter, MessageRecord, MessageState},
+};
+use tokio::time::timeout;
+
+use super::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal, state::PATIENCE};
+use crate::problem::Problem;
+
+mod posted;
+mod view;
+
+pub(super) use posted::BODY_BYTES;
+
+/// The body of a cancel.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cancel {
+    /// The reason, for the audit trail.
+    why: String,
+}
+
+/// The body of a retry.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Again {
+    /// The reason, for the audit trail.
+    why: String,
+    #[serde(default)]
+    may_duplicate: bool,
+}
+
+/// Answers 201 with the message, or 200 if it was handed over before. The message is in the outbox, and its workflow runs.
+pub(super) async fn post(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let submission = posted::read(&headers, &bytes, tenant(&caller, &uri)?)?;
+    drop(bytes);
+    let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
+    let (store, settings) = (&*api.state.store, &api.state.settings);
+    let accepted = submit::accept(store, &making.renderer, &making.signers, settings, &submission).await;
+    let Accepted { message, again } = accepted.map_err(refused)?;
+    let temporal = api.temporal()?;
+    match timeout(PATIENCE, submit::start(&temporal, &api.task_queue, &message)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, message = %message.id, "a message is in the outbox, but Temporal does not take it");
+            return Err(Problem::NoAnswer.into());
+        }
+        Err(_) => return Err(Problem::NoAnswer.into()),
+    }
+    let status = if again { StatusCode::OK } else { StatusCode::CREATED };
+    let url = view::url(&message.origin, &caller).unwrap_or_default();
+    Ok((status, [(LOCATION, url)], Json(json!({"message": view::message(message, &caller), "again": again})))
+        .into_response())
+}
+
+/// Lists the messages of the outbox, those of digests included, the latest first.
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let mut params = Params::read(&uri, &["tenant", "state", "limit", "after"])?;
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let state = params.one_of("state", &MessageState::ALL, MessageState::name)?;
+    let filter = MessageFilter { tenant, state, page: params.page()? };
+    let listed = api.state.store.messages(&filter).await?;
+    let messages: Vec<_> = listed.rows.into_iter().map(|message| view::message(message, &caller)).collect();
+    Ok(Json(json!({"messages": messages, "next": listed.next})).into_response())
+}
+
+/// Shows a message with its attempts and the reports of providers.
+pub(super) async fn show(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(key): Named<String>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let message = find(&api, tenant(&caller, &uri)?, key).await?;
+    let attempts = api.state.store.attempts(message.id).await?;
+    let mut reports = api.state.store.delivery_events(message.id).await?;
+    if !caller.sees_addresses() {
+        // A link may name its recipient.
+        for reported in &mut reports {
+            reported.report.url = None;
+        }
+    }
+    let message = view::message(message, &caller);
+    Ok(Json(json!({"message": message, "attempts": attempts, "delivery_events": reports})).into_response())
+}
+
+/// Ends a message. Answers with the message, or refuses if it had another end before.
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(key): Named<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let Cancel { why } = body::read(&headers, &bytes)?;
+    let order = caller.order(why)?;
+    let found = find(&api, tenant(&caller, &uri)?, key).await?;
+    let cancelled = message::cancel(&*api.state.store, &api.commands()?, found.id, order).await.map_err(not_done)?;
+    match cancelled {
+        CancelAnswer::Single(answer) => {
+            let state = answer.closed.map(|closed| MessageState::after(closed.outcome));
+            match state {
+                Some(MessageState::Cancelled) => answer_with(&api, &caller, &found).await,
+                Some(state) => Err(Refusal::conflict(&format!("the message is {state} already"))),
+                None => Err(Refusal::conflict("the message is unchanged")),
+            }
+        }
+        // The id of a key is never that of a digest.
+        CancelAnswer::Digest { .. } => Err(Problem::NotFound.into()),
+    }
+}
+
+/// Sends a message again. Answers with the message, or refuses where that could do harm.
+pub(super) async fn retry(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(key): Named<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let Again { why, may_duplicate } = body::read(&headers, &bytes)?;
+    let retry = Retry { order: caller.order(why)?, may_duplicate };
+    let found = find(&api, tenant(&caller, &uri)?, key).await?;
+    match message::retry(&*api.state.store, &api.commands()?, found.id, retry).await.map_err(not_done)? {
+        RetryAnswer::Single(Retried::Queued) => answer_with(&api, &caller, &found).await,
+        RetryAnswer::Single(Retried::Refused { why }) => Err(Refusal::conflict(&why)),
+        RetryAnswer::Digest { .. } => Err(Problem::NotFound.into()),
+    }
+}
+
+/// The single message with this key.
+async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, Refusal> {
+    let key = MessageKey::new(tenant, key).map_err(|_| Problem::NotFound)?;
+    Ok(api.state.store.message(key.message_id()).await?.ok_or(Problem::NotFound)?)
+}
+
+/// Answers with the message after a command.
+async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
+    let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
+    Ok(Json(json!({"message": view::message(message, caller)})).into_response())
+}
+
+/// The tenant that the request is about.
+fn tenant(caller: &Caller, uri: &Uri) -> Result<String, Refusal> {
+    caller.one_tenant(Params::read(uri, &["tenant"])?.text("tenant"))
+}
+
+fn refused(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Invalid(invalid) => Refusal::body(invalid),
+        Refused::UnknownRecipient { .. } => {
+            Refusal::of(Problem::UnknownRecipient, "to.user", "is not in the directory")
+        }
+        Refused::Suppressed { reason } => Refusal::of(Problem::Suppressed, "to", format!("is suppressed: {reason}")),
+        Refused::OtherContent => Problem::OtherContent.into(),
+        Refused::Template(error) => Refusal::of(Problem::Template, "template", error.to_string()),
+        Refused::Unsigned(problem) => {
+            tracing::error!(problem, "a message cannot be made");
+            Problem::CannotMake.into()
+        }
+        Refused::Store(error) => error.into(),
+    }
+}
+
+fn not_done(error: MessageError) -> Refusal {
+    match error {
+        MessageError::Command(error) => error.into(),
+        MessageError::Store(error) => error.into(),
+        MessageError::Unknown(_) | MessageError::Ended { .. } | MessageError::NotInDelivery { .. } => {
+            Problem::NotFound.into()
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The body of `POST /v1/messages`.
+
+use axum::http::HeaderMap;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tidings_activities::operations::submit::{Content, Submission, To};
+use tidings_mail::mime::Attachment;
+use tidings_model::{limits, settings::StreamName};
+
+use crate::api::{
+    body, idempotency_key,
+    refusal::{Fault, Refusal},
+};
+
+/// The longest body: attachments in base64, text and variables.
+pub(crate) const BODY_BYTES: usize = 8 << 20;
+
+/// A message as a service writes it.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Posted {
+    key: String,
+    to: PostedTo,
+    stream: Option<StreamName>,
+    template: Option<String>,
+    variables: Option<Map<String, Value>>,
+    subject: Option<String>,
+    text: Option<String>,
+    html: Option<String>,
+    reply_to: Option<String>,
+    attachments: Vec<PostedAttachment>,
+}
+
+/// The recipient: a user or an address.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PostedTo {
+    user: Option<String>,
+    address: Option<String>,
+    name: String,
+}
+
+/// A file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PostedAttachment {
+    name: String,
+    #[serde(rename = "type")]
+    media_type: String,
+    /// In base64 (RFC 4648).
+    content: String,
+}
+
+/// Reads the message. The key is in the body, or in `Idempotency-Key`, or equal in both.
+pub(super) fn read(headers: &HeaderMap, bytes: &[u8], tenant: String) -> Result<Submission, Refusal> {
+    let posted: Posted = body::read(headers, bytes)?;
+    let named = idempotency_key::read(headers).map_err(|fault| Refusal::parameter(&fault.field, fault.problem))?;
+    let idempotency_key = match named {
+        Some(key) if posted.key.is_empty() => key.to_owned(),
+        Some(key) if key != posted.key => {
+            return Err(Refusal::body(Fault::new("key", "is not the Idempotency-Key; send one of them")));
+        }
+        _ => posted.key.clone(),
+    };
+    submission(posted, tenant, idempotency_key).map_err(Refusal::body)
+}
+
+fn submission(posted: Posted, tenant: String, idempotency_key: String) -> Result<Submission, Fault> {
+    limits::id("key", &idempotency_key)?;
+    Ok(Submission {
+        tenant,
+        idempotency_key,
+        stream: posted.stream.unwrap_or(StreamName::Transactional),
+        to: to(&posted.to)?,
+        reply_to: posted.reply_to.clone(),
+        attachments: attachments(&posted.attachments)?,
+        content: content(posted)?,
+    })
+}
+
+fn to(to: &PostedTo) -> Result<To, Fault> {
+    match to {
+        PostedTo { user: Some(user), address: None, name } if name.is_empty() => {
+            limits::id("to.user", user)?;
+            Ok(To::User(user.clone()))
+        }
+        PostedTo { user: None, address: Some(address), name } => {
+            Ok(To::Address { address: address.clone(), name: name.clone() })
+        }
+        _ => Err(Fault::new("to", "is {\"user\": ...}, or {\"address\": ..., \"name\": ...}")),
+    }
+}
+
+fn content(posted: Posted) -> Result<Content, Fault> {
+    let Posted { template, variables, subject, text, html, .. } = posted;
+    match template {
+        Some(_) if subject.is_some() || text.is_some() || html.is_some() => {
+            Err(Fault::new("template", "excludes subject, text and html"))
+        }
+        Some(name) => Ok(Content::Template { name, variables: variables.unwrap_or_default() }),
+        None if variables.is_some() => Err(Fault::new("variables", "needs a template")),
+        None if subject.is_none() && text.is_none() && html.is_none() => {
+            Err(Fault::new("template", "is required, or subject and text"))
+        }
+        None => Ok(Content::Parts { subject: subject.unwrap_or_default(), text: text.unwrap_or_default(), html }),
+    }
+}
+
+fn attachments(posted: &[PostedAttachment]) -> Result<Vec<Attachment>, Fault> {
+    let read = |(index, PostedAttachment { name, media_type, content }): (usize, &PostedAttachment)| {
+        let wrong = |error| Fault::new(&format!("attachments[{index}].content"), format!("is not base64: {error}"));
+        let bytes = STANDARD.decode(content).map_err(wrong)?;
+        Ok(Attachment { name: name.clone(), media_type: media_type.clone(), bytes })
+    };
+    posted.iter().enumerate().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+    use crate::problem::Problem;
+
+    fn posted(body: &Value, key: Option<&'static str>) -> Result<Submission, Refusal> {
+        let key = key.map(|key| ("idempotency-key".parse().unwrap(), HeaderValue::from_static(key)));
+        read(&HeaderMap::from_iter(key), body.to_string().as_bytes(), "acme".into())
+    }
+
+    fn body(changes: &Value) -> Value {
+        let mut body = json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"});
+        for (name, value) in changes.as_object().unwrap() {
+            match value {
+                Value::Null => drop(body.as_object_mut().unwrap().remove(name)),
+                value => body[name] = value.clone(),
+            }
+        }
+        body
+    }
+
+    #[test]
+    fn a_wrong_part_is_refused_with_its_field() {
+        for (changes, field) in [
+            (json!({"key": null}), "key"),
+            (json!({"to": null}), "to"),
+            (json!({"to": {"user": "ann", "address": "ann@example.net"}}), "to"),
+            (json!({"to": {"user": ""}}), "to.user"),
+            (json!({"to": "ann"}), "to"),
+            (json!({"too": {}}), "too"),
+            (json!({"stream": "slow"}), "stream"),
+            (json!({"template": "invoice"}), "template"),
+            (json!({"subject": null, "text": null}), "template"),
+            (json!({"variables": {}}), "variables"),
+            (json!({"attachments": [{"name": "a", "type": "b/c"}]}), "attachments"),
+            (json!({"attachments": [{"name": "a", "type": "b/c", "content": "%"}]}), "attachments[0].content"),
+        ] {
+            let refusal = posted(&body(&changes), None).err().unwrap();
+            assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]), "{changes}");
+        }
+    }
+
+    #[test]
+    fn an_idempotency_key_is_the_key_and_a_different_one_is_refused() {
+        let key = |changes: &Value, header| posted(&body(changes), header).map(|read| read.idempotency_key);
+        assert_eq!(key(&json!({"key": null}), Some("\"h\"")), Ok("h".into()));
+        assert_eq!(key(&json!({}), Some("k")), Ok("k".into()));
+        assert_eq!(key(&json!({}), Some("h")).unwrap_err().fields(), ["key"]);
+        assert_eq!(key(&json!({}), Some("\"\"")).unwrap_err().problem(), Problem::WrongParameter);
+    }
+
+    #[test]
+    fn attachments_are_decoded() {
+        let file = json!({"name": "a.txt", "type": "text/plain", "content": "SGk="});
+        let read = posted(&body(&json!({"attachments": [file]})), None).ok().unwrap();
+        assert!(
+            read.attachments
+                == [Attachment { name: "a.txt".into(), media_type: "text/plain".into(), bytes: b"Hi".into() }]
+        );
+    }
+}
