@@ -4,8 +4,8 @@ by keyboard.
 
     PYTHONPATH=FOLDER browser.py CHROMIUM URL [OTHER...] [--shots FOLDER]
 
-URL is the page of a recipient who chose nothing, and OTHER are pages that the script only looks at. The script changes choices, and
-ends with the first state again. It prints one line a finding and exits with 1 if there is one. FOLDER has the packages of
+URL is the page of a recipient who chose nothing, and OTHER are pages that the script looks at, and whose forms it sends. The script
+changes choices, and undoes that. It prints one line a finding and exits with 1 if there is one. FOLDER has the packages of
 requirements.txt."""
 
 import argparse
@@ -100,6 +100,9 @@ def main() -> int:
             for number, url in enumerate(given.other, 1):
                 browser.open(url)
                 check.state(f"other-{number}")
+                if browser.run("document.querySelector('form') !== null"):
+                    submit(browser, "form button")
+                    check.state(f"other-{number}-sent")
         finally:
             browser.close()
     print("\n".join(check.findings) or "pages: nothing found")

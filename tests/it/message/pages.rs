@@ -1,6 +1,6 @@
 //! The pages of a real digest through the real gateway: the recipient's choices, and the message in the browser.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
@@ -141,6 +141,9 @@ async fn a_browser_finds_no_fault_in_any_state_of_the_pages() -> Result<()> {
     let purged = purged.token(env.settings.link_keys.as_ref().context("no keys")?).context("no key")?;
     let html = sent(env, &key("activity", "ann")).await?;
     let mut check = browser("browser.py")?;
+    if let Some(folder) = env::var_os("TIDINGS_TEST_SHOTS") {
+        check.arg("--shots").arg(folder);
+    }
     check.args([footer(&html, address, "p")?, footer(&html, address, "u")?, format!("http://{address}/v/{purged}")]);
     tokio::task::spawn_blocking(move || finds_nothing(&mut check)).await??;
     served.stop().await
