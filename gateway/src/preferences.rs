@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
     body::Bytes,
     extract::{Path, State as Extracted, rejection::PathRejection},
     http::StatusCode,
     middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use jiff::Timestamp;
 use tidings_activities::choices;
@@ -43,11 +42,8 @@ const BODY: BodyLimit = BodyLimit::of(64 * 1024);
 const ANSWER: Duration = Duration::from_secs(11);
 
 /// The route with its limits.
-pub(crate) fn routes(state: State) -> Router {
-    Router::new()
-        .route("/p/{token}", get(show).post(change))
-        .layer(from_fn_with_state(BODY, request_body::read))
-        .with_state(state)
+pub(crate) fn route(state: State) -> MethodRouter {
+    get(show).post(change).layer(from_fn_with_state(BODY, request_body::read)).with_state(state)
 }
 
 /// Shows what holds.

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{from_fn, from_fn_with_state, map_response},
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
 
@@ -22,17 +22,33 @@ use crate::{
     webhooks::{self, Webhooks},
 };
 
+mod route;
+
+use route::Route;
+
 /// Time limit of a request, from its headers to its answer. SNS waits 15 s.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
 
 /// The routes, with their limits. Headers of proxies count from `trusted`.
 pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
-    let routes = webhooks::routes(Arc::new(webhooks)).merge(unsubscribe::routes(state.clone()));
-    let routes = routes.merge(preferences::routes(state.clone())).merge(view::routes(state.clone()));
-    let routes = routes.merge(tracking::routes(state.clone()));
-    let routes = routes.route("/page.css", get(page::style));
+    let webhooks = Arc::new(webhooks);
+    let handled = |route: Route| (route.path(), handler(route, &state, &webhooks));
+    let routes = Route::ALL.into_iter().map(handled);
+    let routes = routes.fold(Router::new(), |routes, (path, handler)| routes.route(path, handler));
     shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
+}
+
+fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRouter {
+    match route {
+        Route::Webhook => webhooks::route(Arc::clone(webhooks)),
+        Route::Unsubscribe => unsubscribe::route(state.clone()),
+        Route::Preferences => preferences::route(state.clone()),
+        Route::View => view::route(state.clone()),
+        Route::Open => tracking::picture(state.clone()),
+        Route::Click => tracking::link(state.clone()),
+        Route::Style => get(page::style),
+    }
 }
 
 /// The layers of all routes.
@@ -86,3 +102,5 @@ fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod walk;

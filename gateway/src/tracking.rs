@@ -2,11 +2,10 @@
 //! the token has the target (rule 44).
 
 use axum::{
-    Router,
     extract::{Path, State as Extracted, rejection::PathRejection},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use jiff::Timestamp;
 use tidings_model::{
@@ -28,9 +27,14 @@ const PICTURE: &[u8] =
     b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\
     \x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// The routes.
-pub(crate) fn routes(state: State) -> Router {
-    Router::new().route("/o/{token}", get(open)).route("/c/{token}", get(click)).with_state(state)
+/// The route of the picture.
+pub(crate) fn picture(state: State) -> MethodRouter {
+    get(open).with_state(state)
+}
+
+/// The route of the links.
+pub(crate) fn link(state: State) -> MethodRouter {
+    get(click).with_state(state)
 }
 
 /// Answers with the picture.

@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
     body::Bytes,
     extract::{Path, State as Extracted, rejection::PathRejection},
     http::{HeaderMap, StatusCode},
     middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -33,11 +32,8 @@ const BODY: BodyLimit = BodyLimit::of(4 * 1024);
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// The route with its limits.
-pub(crate) fn routes(state: State) -> Router {
-    Router::new()
-        .route("/u/{token}", get(show).post(click))
-        .layer(from_fn_with_state(BODY, request_body::read))
-        .with_state(state)
+pub(crate) fn route(state: State) -> MethodRouter {
+    get(show).post(click).layer(from_fn_with_state(BODY, request_body::read)).with_state(state)
 }
 
 /// Shows the form.

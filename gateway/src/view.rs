@@ -3,11 +3,10 @@
 //! The message's HTML is a stranger's: a sandbox gives it an origin of its own, without scripts and forms.
 
 use axum::{
-    Router,
     extract::{Path, State as Extracted, rejection::PathRejection},
     http::{HeaderValue, StatusCode, header},
     response::{Html, IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use tidings_mail::mime::Body;
 use tidings_model::ViewLink;
@@ -24,8 +23,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 /// The route.
-pub(crate) fn routes(state: State) -> Router {
-    Router::new().route("/v/{token}", get(show)).with_state(state)
+pub(crate) fn route(state: State) -> MethodRouter {
+    get(show).with_state(state)
 }
 
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {

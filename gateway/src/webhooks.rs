@@ -1,7 +1,7 @@
 //! Webhooks of providers. A request is verified over its raw bytes, and only then read as delivery events.
 //!
 //! Each provider has a module with `verify` and `parse`, both pure functions. The facts come from the providers' documentation
-//! and their own libraries; the tests have signed requests and classified events of each. [`routes`] has the route of all webhooks.
+//! and their own libraries; the tests have signed requests and classified events of each. [`route`] is the route of all webhooks.
 
 mod again;
 mod basic;
@@ -28,6 +28,7 @@ pub use basic::Credentials;
 pub use hook::Hook;
 pub use parsed::{Parsed, Part};
 pub use probe::post;
-pub use receive::{Webhooks, routes};
+pub use receive::Webhooks;
+pub(crate) use receive::route;
 pub use refused::Refused;
 pub use standard::Secret;

@@ -3,6 +3,7 @@
 use std::{path::Path as FilePath, time::Duration};
 
 use axum::{
+    Router,
     body::{Body, to_bytes},
     extract::Request,
 };
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::routes::tests::{over, settings, sqlite};
+use crate::routes::tests::{over, public, settings, sqlite};
 
 const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const TARGET: &str = "https://app.example/a?b=c&d=%C3%BC#e";
@@ -19,7 +20,7 @@ const TARGET: &str = "https://app.example/a?b=c&d=%C3%BC#e";
 /// The routes over a store without tables: every write fails.
 async fn router(folder: &FilePath) -> Router {
     let settings = Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() };
-    routes(over(sqlite(folder).await, settings))
+    public(over(sqlite(folder).await, settings))
 }
 
 fn click() -> String {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
+    Router,
     body::{Body, to_bytes},
     extract::Request,
     http::{HeaderMap, Method, header},

@@ -6,13 +6,12 @@ use std::{
 };
 
 use axum::{
-    Router,
     body::Bytes,
     extract::{DefaultBodyLimit, Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
     middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
-    routing::post,
+    routing::{MethodRouter, post},
 };
 use jiff::Timestamp;
 use tidings_activities::{
@@ -46,13 +45,12 @@ pub struct Webhooks {
     pub certificates: Certificates,
 }
 
-/// The route of all webhooks.
-pub fn routes(webhooks: Arc<Webhooks>) -> Router {
+/// The route of all webhooks, with its limits.
+pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
     for relay in webhooks.hooks.keys() {
         metrics::prepare_webhook(relay);
     }
-    Router::new()
-        .route("/webhooks/{relay}", post(receive))
+    post(receive)
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(BodyLimit::of(BODY_BYTES), request_body::read))
         .with_state(webhooks)

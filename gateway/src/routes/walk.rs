@@ -1,0 +1,239 @@
+//! A walk over every public route with the credentials of others: of another tenant, relay, purpose and key. Each gets the same bytes as
+//! nonsense, and changes nothing. A new route stops the walk until it has its row.
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderMap, Method},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use tidings_model::{
+    ClickLink, Key, Link, OpenLink, PreferencesLink, Provider, ViewLink,
+    link_keys::{LinkKeys, Purpose},
+    records::{Page, WebhookLetterFilter},
+    settings::Settings,
+};
+use tidings_store::{Sqlite, prelude::*};
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+use super::{
+    tests::{over, settings, sqlite},
+    *,
+};
+use crate::{
+    fetch::Fetcher,
+    webhooks::{
+        Hook,
+        samples::{Sample, samples},
+        ses::Certificates,
+    },
+};
+
+const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const OTHER_KEYS: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+const MESSAGE: Uuid = Uuid::from_u128(7);
+/// Bytes of a signature at the end of a token.
+const MAC_BYTES: usize = 16;
+/// The place of the purpose in a token.
+const PURPOSE: usize = 2;
+/// The relays of one gateway, each with a secret of its own. No sample of the last two can be made.
+const RELAYS: [(&str, Provider, &str); 8] = [
+    ("mailgun", Provider::Mailgun, "TEST_WEBHOOK_SIGNING_KEY"),
+    ("postmark", Provider::Postmark, "tidings:0123456789abcdef"),
+    ("mailjet", Provider::Mailjet, "tidings:fedcba9876543210"),
+    ("resend", Provider::Resend, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ=="),
+    ("own", Provider::Other, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IHR3bw=="),
+    ("other", Provider::Other, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IHRocmVl"),
+    ("ses", Provider::Ses, ""),
+    ("sendgrid", Provider::SendGrid, ""),
+];
+
+/// The whole answer to a request.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+struct Gateway {
+    store: Arc<Sqlite>,
+    router: Router,
+    _folder: tempfile::TempDir,
+}
+
+impl Gateway {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = sqlite(folder.path()).await;
+        store.migrate().await.unwrap();
+        let state = over(store.clone(), Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() });
+        let hook = |(name, provider, secret): (&str, Provider, &str)| {
+            let mut hook = Hook::new(provider);
+            if !secret.is_empty() {
+                hook.add(secret).unwrap();
+            }
+            (name.to_owned(), hook)
+        };
+        let certificates = Certificates::new(Fetcher::new());
+        let webhooks = Webhooks { state: state.clone(), hooks: RELAYS.map(hook).into(), certificates };
+        Self { store, router: router(state, webhooks, Networks::default()), _folder: folder }
+    }
+
+    async fn answer(&self, request: Request) -> Answer {
+        let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let body = to_bytes(body, 1 << 20).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn of_token(&self, route: Route, method: Method, token: &str) -> Answer {
+        let request = Request::builder().method(method).uri(route.path().replace("{token}", token));
+        let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        self.answer(request.body(Body::from("List-Unsubscribe=One-Click&action=none")).unwrap()).await
+    }
+
+    async fn of_sample(&self, relay: &str, sample: &Sample) -> Answer {
+        let mut request = Request::post(Route::Webhook.path().replace("{relay}", relay));
+        for (name, value) in &sample.headers {
+            request = request.header(*name, value);
+        }
+        self.answer(request.body(Body::from(sample.body.clone())).unwrap()).await
+    }
+}
+
+fn keys(text: &str) -> LinkKeys {
+    text.parse().unwrap()
+}
+
+fn ann(tenant: &str) -> Key {
+    Key::new(tenant.into(), "activity".into(), "ann".into()).unwrap()
+}
+
+/// A token of each kind, with the route that takes it.
+fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 8] {
+    let (tenant, key, message) = (tenant.to_owned(), ann(tenant), MESSAGE);
+    let target = "https://app.example/".to_owned();
+    let suppress = Link::Suppress { tenant: tenant.clone(), address: "ann@example.net".into(), message };
+    [
+        (Some(Route::Unsubscribe), Link::Unsubscribe { key: key.clone(), message }.token(keys).unwrap()),
+        (Some(Route::Unsubscribe), suppress.token(keys).unwrap()),
+        (Some(Route::Preferences), PreferencesLink { key, message }.token(keys).unwrap()),
+        (Some(Route::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
+        (Some(Route::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
+        (Some(Route::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),
+        // In the addresses of mail.
+        (None, keys.sign(Purpose::Report, &tenant, message)),
+        (None, keys.sign(Purpose::Leave, &tenant, message)),
+    ]
+}
+
+fn bytes(token: &str) -> Vec<u8> {
+    URL_SAFE_NO_PAD.decode(token).unwrap()
+}
+
+/// The tokens that others hold or can make, by what is wrong with them.
+fn foreign_tokens(route: Route) -> Vec<(&'static str, String)> {
+    let own = tokens("acme", &keys(KEYS));
+    let is_right = |(of, _): &&(Option<Route>, String)| *of == Some(route);
+    let (right, others): (Vec<_>, Vec<_>) = own.iter().partition(is_right);
+    let mut foreign: Vec<_> = others.iter().map(|(_, token)| ("another purpose", token.clone())).collect();
+    let by_others = tokens("acme", &keys(OTHER_KEYS)).into_iter().filter(|token| is_right(&token));
+    foreign.extend(by_others.map(|(_, token)| ("another key", token)));
+    let of_zeta = tokens("zeta", &keys(KEYS)).into_iter().filter(|token| is_right(&token));
+    for ((_, right), (_, zeta)) in right.iter().zip(of_zeta) {
+        let (right, zeta) = (bytes(right), bytes(&zeta));
+        let said = &zeta[..zeta.len() - MAC_BYTES];
+        let spliced = [said, &right[right.len() - MAC_BYTES..]].concat();
+        foreign.push(("another tenant", URL_SAFE_NO_PAD.encode(spliced)));
+        for (_, other) in others.iter().filter(|(of, _)| of.is_some()) {
+            let mut relabelled = bytes(other);
+            relabelled[PURPOSE] = right[PURPOSE];
+            foreign.push(("a changed purpose", URL_SAFE_NO_PAD.encode(relabelled)));
+        }
+        for place in 0..right.len() {
+            let mut changed = right.clone();
+            changed[place] ^= 1;
+            foreign.push(("a changed byte", URL_SAFE_NO_PAD.encode(changed)));
+        }
+        foreign.push(("a cut", URL_SAFE_NO_PAD.encode(&right[..right.len() - 1])));
+        foreign.push(("more", URL_SAFE_NO_PAD.encode([&right[..], &[0]].concat())));
+    }
+    foreign
+}
+
+/// Walks a route whose credential is a token in its path.
+async fn walk_tokens(gateway: &Gateway, route: Route) {
+    for method in [Method::GET, Method::HEAD, Method::POST] {
+        let nonsense = gateway.of_token(route, method.clone(), "nonsense").await;
+        for (wrong, token) in foreign_tokens(route) {
+            let answer = gateway.of_token(route, method.clone(), &token).await;
+            assert_eq!(answer, nonsense, "{route:?} {method} with {wrong}");
+        }
+    }
+    let nonsense = gateway.of_token(route, Method::GET, "nonsense").await;
+    assert_eq!((nonsense.status, nonsense.body.len()), (StatusCode::NOT_FOUND, 0), "{route:?}");
+    let right = tokens("acme", &keys(KEYS)).into_iter().filter(|(of, _)| *of == Some(route));
+    for (_, token) in right {
+        let answer = gateway.of_token(route, Method::GET, &token).await;
+        assert_ne!(answer.status, StatusCode::NOT_FOUND, "{route:?} takes its own tokens");
+    }
+}
+
+/// Walks the route of webhooks: each relay's requests at every other relay, and at one that does not exist.
+async fn walk_webhooks(gateway: &Gateway) {
+    let unsigned = Sample { headers: Vec::new(), ..made(Provider::Other, "") };
+    let nonsense = gateway.of_sample("own", &unsigned).await;
+    assert_eq!((nonsense.status, nonsense.body.len()), (StatusCode::UNAUTHORIZED, 0));
+    for (from, provider, secret) in RELAYS.into_iter().filter(|(.., secret)| !secret.is_empty()) {
+        let sample = made(provider, secret);
+        for (to, ..) in RELAYS.into_iter().chain([("nobody", provider, "")]).filter(|(to, ..)| *to != from) {
+            assert_eq!(gateway.of_sample(to, &sample).await, nonsense, "from {from} to {to}");
+        }
+        let forged = made(provider, other_secret(provider));
+        assert_eq!(gateway.of_sample(from, &forged).await, nonsense, "{from} with another secret");
+        assert_eq!(gateway.of_sample(from, &unsigned).await, nonsense, "{from} without a signature");
+    }
+    let filter = WebhookLetterFilter { since: None, until: None, page: Page { limit: 1, after: None } };
+    assert_eq!(gateway.store.webhook_letters(&filter).await.unwrap().rows, []);
+    for (relay, provider, secret) in RELAYS.into_iter().filter(|(.., secret)| !secret.is_empty()) {
+        assert_eq!(gateway.of_sample(relay, &made(provider, secret)).await.status, StatusCode::OK, "{relay}");
+    }
+}
+
+/// A request about an opening. Without a secret it is not signed.
+fn made(provider: Provider, secret: &str) -> Sample {
+    let secret = Some(secret).filter(|secret| !secret.is_empty());
+    let name = if secret.is_some() { "opened" } else { "unsigned" };
+    let samples = samples(provider, secret, MESSAGE, Timestamp::now());
+    samples.into_iter().find(|sample| sample.name == name).unwrap()
+}
+
+/// A secret that no relay of this provider has.
+fn other_secret(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Postmark | Provider::Mailjet => "tidings:aaaaaaaaaaaaaaaa",
+        Provider::Resend | Provider::Other => "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG5vYm9keQ==",
+        Provider::Mailgun | Provider::Ses | Provider::SendGrid => "NO_WEBHOOK_SIGNING_KEY",
+    }
+}
+
+#[tokio::test]
+async fn foreign_credentials_get_the_bytes_of_nonsense_on_every_route() {
+    let gateway = Gateway::start().await;
+    for route in Route::ALL {
+        match route {
+            Route::Unsubscribe | Route::Preferences | Route::View | Route::Open | Route::Click => {
+                walk_tokens(&gateway, route).await;
+            }
+            Route::Webhook => walk_webhooks(&gateway).await,
+            // The same for everyone.
+            Route::Style => {}
+        }
+    }
+    for tenant in ["acme", "zeta"] {
+        assert!(gateway.store.facts(&ann(tenant)).await.unwrap().consent, "{tenant}");
+        assert_eq!(gateway.store.suppressed(tenant, "ann@example.net").await.unwrap(), []);
+    }
+}
