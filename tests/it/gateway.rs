@@ -1,4 +1,5 @@
 //! The gateway as recipients, providers and services reach it.
 
 mod api;
+mod from_zero;
 mod reverse_proxies;

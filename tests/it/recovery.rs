@@ -4,7 +4,7 @@ mod chaos;
 mod crash_points;
 mod emit_http;
 mod fencing;
-mod gateway;
+pub(crate) mod gateway;
 mod gateway_crashes;
 mod lost_task;
 mod races;

@@ -29,7 +29,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const USERS: [&str; 4] = ["ann", "bo", "cy", "di"];
 
 /// A gateway with an api, as a process that is killed when it is dropped.
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     process: Option<Child>,
     api: Port,
     _public: Port,
@@ -38,7 +38,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     /// Configures the gateway, makes a token of `acme` and starts the process.
-    pub(super) async fn start(cli: &CliEnv) -> Result<Self> {
+    pub(crate) async fn start(cli: &CliEnv) -> Result<Self> {
         let (public, api) = (Port::take()?, Port::take()?);
         let folder = cli.folder.path();
         let config = fs::read_to_string(folder.join("tidings.toml"))?;
@@ -58,7 +58,7 @@ impl Gateway {
     }
 
     /// Starts the process again, and waits until it answers.
-    pub(super) async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
+    pub(crate) async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
         let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
         let mut command = cli.tidings().into_std();
         command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -68,7 +68,7 @@ impl Gateway {
     }
 
     /// Kills the process (SIGKILL).
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It may have ended by itself.
             let _ = process.kill();
@@ -77,12 +77,12 @@ impl Gateway {
     }
 
     /// The address of the api.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.api.number))
     }
 
     /// A token of `acme` that may emit events and read digests.
-    pub(super) fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
@@ -137,7 +137,7 @@ async fn output(command: &str) -> Result<Value> {
 }
 
 /// The keys of the users.
-pub(super) fn keys() -> BTreeSet<Key> {
+pub(crate) fn keys() -> BTreeSet<Key> {
     USERS.into_iter().map(|user| key("activity", user)).collect()
 }
 
@@ -156,7 +156,7 @@ fn acknowledged(n: usize) -> String {
 
 /// Waits until Temporal has everything that the inbox took, and every digest is sent. Then checks that each acknowledged event is in
 /// exactly one email.
-pub(super) async fn accounted(cli: &CliEnv, acknowledged: &str, count: u64) -> Result<()> {
+pub(crate) async fn accounted(cli: &CliEnv, acknowledged: &str, count: u64) -> Result<()> {
     let forwarded = async || {
         let stats: Value = serde_json::from_str(&cli.run(&["stats", "--json"]).await?)?;
         Ok((stats["inbox"]["events"] == 0).then_some(()))

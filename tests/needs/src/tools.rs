@@ -1,6 +1,6 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 11] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 14] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
@@ -11,5 +11,8 @@ pub const TOOLS: [(&str, &str, Option<&str>); 11] = [
     ("postfix", "TIDINGS_TEST_POSTFIX", None),
     ("nginx", "TIDINGS_TEST_NGINX", None),
     ("caddy", "TIDINGS_TEST_CADDY", None),
+    ("curl", "TIDINGS_TEST_CURL", Some("curl")),
+    ("node", "TIDINGS_TEST_NODE", Some("node")),
+    ("go", "TIDINGS_TEST_GO", Some("go")),
     ("spamassassin", "TIDINGS_TEST_SPAMASSASSIN", None),
 ];
