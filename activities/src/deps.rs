@@ -29,6 +29,12 @@ pub struct Deps {
 }
 
 impl Deps {
+    /// The dependencies of previews, which are neither signed nor sent.
+    #[must_use]
+    pub fn for_previews(store: Arc<dyn Store>, renderer: Arc<Renderer>, settings: Settings) -> Self {
+        Self { store, renderer, signers: Signers::default(), relays: Arc::default(), settings }
+    }
+
     /// The settings of the key's digest type.
     pub(crate) fn digest(&self, key: &Key) -> Result<&DigestSettings, Error> {
         self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))

@@ -41,6 +41,7 @@ const FRESH: Duration = Duration::from_secs(1);
 const SUCCESS_BATCH: u32 = 50;
 
 /// The relays of the configuration. Their breakers are in the store, shared by all workers.
+#[derive(Default)]
 pub struct Relays {
     relays: BTreeMap<String, Relay>,
     seen: Mutex<BreakerCache>,

@@ -10,7 +10,7 @@ use axum::{
     http::header::{CONTENT_LENGTH, TRANSFER_ENCODING},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{MethodRouter, get, post},
+    routing::{MethodRouter, delete, get, post},
 };
 
 use crate::{
@@ -31,6 +31,7 @@ mod idempotency_key;
 mod ledger;
 mod messages;
 mod oidc;
+mod operate;
 mod params;
 mod path;
 mod pauses;
@@ -87,6 +88,17 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::ShowDeadLetter => get(ledger::dead_letters::show),
         Endpoint::EmitDeadLetter => post(ledger::dead_letters::emit),
         Endpoint::ListPauses => get(pauses::list),
+        Endpoint::Pause => post(pauses::pause),
+        Endpoint::Resume => post(pauses::resume),
+        Endpoint::FlushDigest => post(operate::flush),
+        Endpoint::HoldDigest => post(operate::hold),
+        Endpoint::ReleaseDigest => post(operate::release),
+        Endpoint::DropDigest => post(operate::drop),
+        Endpoint::RetimeDigest => post(operate::retime),
+        Endpoint::PreviewDigest => post(operate::preview),
+        Endpoint::ReopenDigest => post(operate::reopen::reopen),
+        Endpoint::ReopenByKey => post(operate::by_key::reopen_digest),
+        Endpoint::DeleteByKey => delete(operate::by_key::delete),
         Endpoint::GetStats => get(watch::stats),
         Endpoint::GetReport => get(watch::report),
         Endpoint::ListRelays => get(watch::relays),

@@ -2,4 +2,5 @@
 
 mod api;
 mod from_zero;
+mod operate;
 mod reverse_proxies;

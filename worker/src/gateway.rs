@@ -88,7 +88,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let limits = server::Limits::default();
     let serving = server::serve(public, router, limits, shutdown.clone());
     let making = api.as_ref().and_then(|_| making(&config)).map(Arc::new);
-    let api_router = api::router(Api { state, task_queue: config.task_queue.clone(), inbox, making }, issuer, trusted);
+    let parts = Api { state, task_queue: config.task_queue.clone(), inbox, making };
+    let api_router = api::router(parts, issuer, trusted);
     let serving_api = async {
         match api {
             Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,
@@ -104,15 +105,13 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     Ok(())
 }
 
-/// Loads the templates and the DKIM keys. Without them all routes work but the one that takes messages.
+/// Loads the templates and the DKIM keys. Without them all routes work but those that make messages.
 fn making(config: &Config) -> Option<Making> {
     let load = || {
-        anyhow::Ok(Making {
-            renderer: Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?,
-            signers: config.signers()?,
-        })
+        let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+        anyhow::Ok(Making { renderer: Arc::new(renderer), signers: config.signers()? })
     };
-    load().inspect_err(|error| tracing::error!("POST /v1/messages is refused: {error:#}")).ok()
+    load().inspect_err(|error| tracing::error!("the api makes no messages: {error:#}")).ok()
 }
 
 /// Connects to Temporal in the background. Links work while Temporal is away.

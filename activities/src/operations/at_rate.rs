@@ -9,11 +9,11 @@ use tokio::time::{MissedTickBehavior, interval};
 const IN_FLIGHT: usize = 32;
 
 /// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
-pub async fn at_rate<T, R>(
+pub async fn at_rate<T, F: Future>(
     items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
     rate: u32,
-    send: impl AsyncFn(T) -> R,
-    mut done: impl FnMut(R),
+    send: impl Fn(T) -> F,
+    mut done: impl FnMut(F::Output),
 ) {
     let mut items = items.into_iter();
     let mut turn = interval(Duration::from_secs(1) / rate);
@@ -22,7 +22,7 @@ pub async fn at_rate<T, R>(
     while items.len() > 0 || !sending.is_empty() {
         tokio::select! {
             _ = turn.tick(), if items.len() > 0 && sending.len() < IN_FLIGHT => {
-                sending.extend(items.next().map(|item| send(item)));
+                sending.extend(items.next().map(&send));
             }
             Some(result) = sending.next() => done(result),
         }

@@ -27,6 +27,18 @@ pub enum Done {
 }
 
 impl Deed {
+    /// The name of the command.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Flush(_) => "flush",
+            Self::Hold(_) => "hold",
+            Self::Release(_) => "release",
+            Self::Drop(_) => "drop",
+            Self::Retime(_) => "retime",
+        }
+    }
+
     /// Sends the command to the key's workflow.
     ///
     /// # Errors

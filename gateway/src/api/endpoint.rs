@@ -89,6 +89,28 @@ endpoints! {
     EmitDeadLetter = POST "/v1/dead-letters/{id}/emit", DigestsOperate, Operate, SMALL;
     /// Lists pauses.
     ListPauses = GET "/v1/pauses", DigestsRead, Reads, SMALL;
+    /// Starts a pause.
+    Pause = POST "/v1/pauses", DigestsOperate, Operate, SMALL;
+    /// Ends a pause.
+    Resume = POST "/v1/pauses/{id}/resume", DigestsOperate, Operate, SMALL;
+    /// Sends the pending events of a key now.
+    FlushDigest = POST "/v1/digests/{type}/{user}/flush", DigestsOperate, Operate, SMALL;
+    /// Collects the events of a key, and sends nothing.
+    HoldDigest = POST "/v1/digests/{type}/{user}/hold", DigestsOperate, Operate, SMALL;
+    /// Ends a hold.
+    ReleaseDigest = POST "/v1/digests/{type}/{user}/release", DigestsOperate, Operate, SMALL;
+    /// Drops the pending events of a key.
+    DropDigest = POST "/v1/digests/{type}/{user}/drop", DigestsOperate, Operate, SMALL;
+    /// Gives the pending events of a key another deadline.
+    RetimeDigest = POST "/v1/digests/{type}/{user}/retime", DigestsOperate, Operate, SMALL;
+    /// Shows the message of a key as it would go out now.
+    PreviewDigest = POST "/v1/digests/{type}/{user}/preview", DigestsOperate, Operate, SMALL;
+    /// Sends a digest of a key that ended without a message.
+    ReopenDigest = POST "/v1/digests/{type}/{user}/reopen", DigestsOperate, Operate, SMALL;
+    /// `POST /v1/digests/{key}/reopen`. The path is that of a status, so that a user may be called `reopen`.
+    ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL;
+    /// Drops the pending events of a key that is one part of the path.
+    DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL;
     /// Counts open, undelivered and overdue digests.
     GetStats = GET "/v1/stats", StatsRead, Reads, SMALL;
     /// Says what became of messages.

@@ -35,9 +35,14 @@ impl From<Invalid> for Fault {
 }
 
 impl Refusal {
-    /// A parameter of the query, or a header, is wrong.
+    /// A parameter of the query is wrong.
     pub fn parameter(name: &str, problem: impl Into<String>) -> Self {
         Self { problem: Problem::WrongParameter, faults: vec![Fault::new(name, problem)] }
+    }
+
+    /// A header is wrong.
+    pub fn header(fault: Fault) -> Self {
+        Self { problem: Problem::WrongParameter, faults: vec![fault] }
     }
 
     /// A field of the body is wrong.

@@ -24,7 +24,7 @@ pub struct Api {
 
 /// The parts that messages are made with.
 pub struct Making {
-    pub renderer: Renderer,
+    pub renderer: Arc<Renderer>,
     pub signers: Signers,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Env {
 
 impl Env {
     pub async fn start(limits: Limits) -> Self {
-        let making = Making { renderer: Renderer::new(None).unwrap(), signers: Signers::default() };
+        let making = Making { renderer: Arc::new(Renderer::new(None).unwrap()), signers: Signers::default() };
         Self::start_with(limits, settings(), Some(making)).await
     }
 
@@ -140,6 +140,11 @@ fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
 
 /// The path of a route for ann of `acme`.
 fn named(endpoint: Endpoint) -> String {
+    match endpoint {
+        Endpoint::ReopenByKey => return "/v1/digests/acme%2Factivity%2Fann/reopen".to_owned(),
+        Endpoint::DeleteByKey => return "/v1/digests/acme%2Factivity%2Fann".to_owned(),
+        _ => {}
+    }
     let parameters =
         [("{type}", "activity"), ("{user}", "ann"), ("{key}", "k"), ("{id}", "01234567-89ab-5def-8123-456789abcdef")];
     parameters.into_iter().fold(endpoint.path().to_owned(), |path, (name, value)| path.replace(name, value))

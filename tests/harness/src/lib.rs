@@ -1,5 +1,6 @@
 //! Environments, servers, relays and checks that the end-to-end tests, the benchmarks and the chaos runner share.
 
+pub mod api;
 pub mod buggy_store;
 pub mod checker;
 pub mod cli_env;

@@ -30,7 +30,10 @@ pub(super) async fn run(
     let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
-    let send = async |key: Key| (deed.send(commands.digest(&key)).await.map_err(|error| explain(&key, error)), key);
+    let send = |key: Key| async move {
+        let done = deed.send(commands.digest(&key)).await;
+        (done.map_err(|error| explain(&key, error)), key)
+    };
     at_rate(keys, rate, send, |(answer, key)| report.told(&key, answer)).await;
     Ok(report.end())
 }

@@ -6,13 +6,8 @@ use tidings_activities::{
     Deps,
     digest::preview::Preview,
     operations::preview::{in_json, preview},
-    relays::Relays,
 };
-use tidings_mail::{
-    dkim::Signers,
-    render::{Rendered, Renderer},
-    smtp::Timeouts,
-};
+use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::{Key, settings::UnknownRecipients};
 
 use crate::{Config, Storage, client, commands::template, phrases::counted};
@@ -71,16 +66,12 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-/// Builds the dependencies of the renderer. Without a signature, the command needs no DKIM key.
+/// Builds the dependencies of the renderer.
 async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = config.settings(UnknownRecipients::Wait)?;
-    Ok(Deps {
-        store: Storage::connect(&config.database_url).await?.ready().await?,
-        renderer: Arc::new(Renderer::new(config.templates.as_deref())?),
-        signers: Signers::default(),
-        relays: Arc::new(Relays::new(&config.unsigned().relays, Timeouts::default())?),
-        settings,
-    })
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let renderer = Renderer::new(config.templates.as_deref())?;
+    Ok(Deps::for_previews(store, Arc::new(renderer), settings))
 }
 
 fn one(mail: &Rendered, part: Part) -> &str {

@@ -36,7 +36,8 @@ pub(super) async fn wake(config: &Config, scope: &Scope, messages: bool, rate: u
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);
     let mut woken = Woken::default();
-    let send = async |id: String| (choices::signal(&temporal, id.clone()).await, id);
+    let temporal = &temporal;
+    let send = |id: String| async move { (choices::signal(temporal, id.clone()).await, id) };
     at_rate(ids, rate, send, |(answer, id)| {
         match answer {
             Ok(()) => woken.signalled += 1,

@@ -1,0 +1,166 @@
+//! Commands to one key, as `tidings digest` gives them: `POST /v1/digests/{type}/{user}/flush` and its neighbours.
+//!
+//! `Idempotency-Key` is the id of the workflow update: a run of the workflow carries it out once, and repeats its answer.
+
+use axum::{
+    Json,
+    body::{Bytes, to_bytes},
+    extract::{FromRequest, FromRequestParts as _, Request},
+    http::HeaderMap,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tidings_activities::{
+    Deps, Error,
+    operations::preview::{PreviewError, in_json, preview as previewed},
+};
+use tidings_client::commands::{Deed, Done};
+use tidings_model::{
+    Key,
+    command::{Hold, Release, Retime},
+    when,
+};
+
+use super::{
+    Api,
+    body::{self, Why},
+    caller::Caller,
+    idempotency_key,
+    params::Params,
+    path::Named,
+    refusal::{Fault, Refusal},
+};
+use crate::problem::Problem;
+
+pub(super) mod by_key;
+pub(super) mod reopen;
+#[cfg(test)]
+mod tests;
+
+type Answer<T> = Result<Json<T>, Refusal>;
+
+/// A command to a key: the caller, the key and the body.
+pub(super) struct Call {
+    api: Api,
+    caller: Caller,
+    key: Key,
+    /// The value of `Idempotency-Key`.
+    idempotency_key: Option<String>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl FromRequest<Api> for Call {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let Named((digest_type, user)) = Named::from_request_parts(&mut parts, api).await?;
+        let caller = parts.extensions.get::<Caller>().cloned().ok_or(Problem::NoToken)?;
+        let tenant = caller.one_tenant(Params::read(&parts.uri, &["tenant"])?.text("tenant"))?;
+        let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
+        // A layer has bounded the body, and read it into memory.
+        let body = to_bytes(body, usize::MAX).await.map_err(|_| Problem::TooSlow)?;
+        Self::new(api.clone(), caller, key, parts.headers, body)
+    }
+}
+
+impl Call {
+    fn new(api: Api, caller: Caller, key: Key, headers: HeaderMap, body: Bytes) -> Result<Self, Refusal> {
+        let idempotency_key = idempotency_key::read(&headers).map_err(Refusal::header)?.map(str::to_owned);
+        Ok(Self { api, caller, key, idempotency_key, headers, body })
+    }
+
+    fn terms<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        body::read(&self.headers, &self.body)
+    }
+
+    /// The id of the update: of this caller and this command. Two commands with one `Idempotency-Key` are two.
+    fn update_id(&self, command: &str) -> Option<String> {
+        let key = self.idempotency_key.as_ref()?;
+        Some(format!("{}/{command}/{key}", self.caller.by))
+    }
+
+    async fn carry_out(&self, deed: Deed) -> Answer<Done> {
+        let (commands, id) = (self.api.commands()?, self.update_id(deed.name()));
+        let workflow = commands.digest(&self.key);
+        let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
+        Ok(Json(deed.send(workflow).await?))
+    }
+}
+
+/// Sends the pending events now.
+pub(super) async fn flush(call: Call) -> Answer<Done> {
+    let Why { why } = call.terms()?;
+    call.carry_out(Deed::Flush(call.caller.order(why)?)).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HoldTerms {
+    why: String,
+    until: Option<String>,
+}
+
+/// Collects events, and sends nothing until the hold ends.
+pub(super) async fn hold(call: Call) -> Answer<Done> {
+    let HoldTerms { why, until } = call.terms()?;
+    let (order, until) = (call.caller.order(why)?, later("until", until)?);
+    call.carry_out(Deed::Hold(Hold { order, until })).await
+}
+
+/// Ends a hold. What is overdue goes out at once.
+pub(super) async fn release(call: Call) -> Answer<Done> {
+    let Why { why } = call.terms()?;
+    call.carry_out(Deed::Release(Release::from(call.caller.order(why)?))).await
+}
+
+/// Drops the pending events and the digest in delivery.
+pub(super) async fn drop(call: Call) -> Answer<Done> {
+    let Why { why } = call.terms()?;
+    call.carry_out(Deed::Drop(call.caller.order(why)?)).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetimeTerms {
+    why: String,
+    at: Option<String>,
+}
+
+/// Gives the pending events another deadline.
+pub(super) async fn retime(call: Call) -> Answer<Done> {
+    let RetimeTerms { why, at } = call.terms()?;
+    let (order, at) = (call.caller.order(why)?, later("at", at)?);
+    call.carry_out(Deed::Retime(Retime { order, at })).await
+}
+
+/// Shows the message as it would go out now; 404 if no window is open. Nothing is claimed, stored or sent.
+pub(super) async fn preview(call: Call) -> Answer<Value> {
+    let Api { state, making, .. } = &call.api;
+    let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
+    let deps = Deps::for_previews(state.store.clone(), renderer, state.settings.as_ref().clone());
+    let shown = previewed(&call.api.commands()?, &deps, &call.key).await;
+    let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
+    Ok(Json(in_json(&due, &preview)))
+}
+
+fn failed(key: &Key, error: PreviewError) -> Refusal {
+    match error {
+        PreviewError::Command(error) => error.into(),
+        PreviewError::Render(Error::Store(error)) => error.into(),
+        PreviewError::Render(error) => {
+            tracing::warn!(%error, %key, "no preview of a key");
+            Refusal::conflict(&error.to_string())
+        }
+    }
+}
+
+/// Parses a field with a time in the future, or a span from now.
+pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestamp>, Refusal> {
+    let read = |text: String| {
+        when::later(&text, Timestamp::now()).map_err(|problem| Refusal::body(Fault::new(field, problem)))
+    };
+    text.map(read).transpose()
+}

@@ -1,0 +1,54 @@
+//! `POST /v1/digests/{key}/reopen` and `DELETE /v1/digests/{key}`. The key is one part of the path: `TENANT/TYPE/USER` as the command
+//! line takes it, with its slashes as `%2F`.
+
+use axum::{
+    Extension,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Uri},
+};
+use tidings_client::commands::{Deed, Done};
+use tidings_model::{Key, command::Reopened};
+
+use super::{Answer, Call, reopen};
+use crate::{
+    api::{Api, caller::Caller, params::Params, path::Named, refusal::Refusal},
+    problem::Problem,
+};
+
+/// Reopens a digest of the key. The router knows the route as that of a key's status, whose user may be called `reopen`.
+pub(crate) async fn reopen_digest(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named((key, command)): Named<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer<Reopened> {
+    if command != "reopen" {
+        return Err(Problem::WrongMethod.into());
+    }
+    let key = covered(&caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
+    reopen::reopen(Call::new(api, caller, key, headers, body)?).await
+}
+
+/// Drops the pending events of the key and its digest in delivery. The parameter `why` has the reason.
+pub(crate) async fn delete(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named(key): Named<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Done> {
+    let mut params = Params::read(&uri, &["tenant", "why"])?;
+    let key = covered(&caller, &key, &mut params)?;
+    let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
+    let call = Call::new(api, caller, key, headers, Bytes::new())?;
+    call.carry_out(Deed::Drop(call.caller.order(why)?)).await
+}
+
+fn covered(caller: &Caller, key: &str, params: &mut Params) -> Result<Key, Problem> {
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let key: Key = key.parse().map_err(|_| Problem::NotFound)?;
+    if tenant.is_none_or(|tenant| tenant == key.tenant) { Ok(key) } else { Err(Problem::NotFound) }
+}

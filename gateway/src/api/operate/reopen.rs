@@ -1,0 +1,46 @@
+//! `POST /v1/digests/{type}/{user}/reopen`: sends a digest that ended without a message, under its own id.
+
+use axum::Json;
+use serde::Deserialize;
+use tidings_model::command::{Reopen, Reopened};
+use uuid::Uuid;
+
+use super::{Answer, Call};
+use crate::{api::refusal::Refusal, problem::Problem};
+
+/// Ended digests of a key among which the latest is searched.
+const DIGESTS: u32 = 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Terms {
+    why: String,
+    /// `None`: the latest digest of the key that has an end.
+    digest_id: Option<Uuid>,
+    #[serde(default)]
+    may_duplicate: bool,
+}
+
+/// Reopens a digest; 409 with the reason if that is refused.
+pub(crate) async fn reopen(call: Call) -> Answer<Reopened> {
+    let Terms { why, digest_id, may_duplicate } = call.terms()?;
+    let order = call.caller.order(why)?;
+    let digest_id = match digest_id {
+        Some(digest_id) => digest_id,
+        None => latest(&call).await?,
+    };
+    let (commands, id) = (call.api.commands()?, call.update_id("reopen"));
+    let workflow = commands.digest(&call.key);
+    let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
+    let reopened = workflow.reopen(Reopen { order, digest_id, may_duplicate }).await?;
+    match &reopened.refused {
+        Some(why) => Err(Refusal::conflict(why)),
+        None => Ok(Json(reopened)),
+    }
+}
+
+async fn latest(call: &Call) -> Result<Uuid, Refusal> {
+    let digests = call.api.state.store.digests(&call.key, DIGESTS).await?;
+    let ended = digests.into_iter().find(|digest| digest.closed.is_some());
+    Ok(ended.ok_or(Problem::NotFound)?.digest_id)
+}

@@ -1,0 +1,142 @@
+//! Commands to a key and pauses over HTTP, as far as they go without Temporal.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use tidings_model::{api_token::Scope, inbox::Limits};
+use uuid::Uuid;
+
+use crate::api::{
+    Endpoint,
+    tests::{Answer, Env},
+};
+
+const ANN: &str = "/v1/digests/activity/ann";
+
+async fn operator(env: &Env) -> String {
+    env.token(Some("acme"), &[Scope::DigestsOperate, Scope::DigestsRead], None).await
+}
+
+fn refused(answer: &Answer) -> (u16, String, String) {
+    let field = answer.json()["errors"][0]["field"].as_str().unwrap_or_default().to_owned();
+    (answer.status.as_u16(), answer.problem(), field)
+}
+
+#[tokio::test]
+async fn a_command_names_its_wrong_field() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env).await;
+    let long = "x".repeat(501);
+    for (command, body, field) in [
+        ("flush", json!({"why": ""}), "why"),
+        ("flush", json!({"why": long}), "why"),
+        ("hold", json!({"why": "x", "until": "yesterday"}), "until"),
+        ("hold", json!({"why": "x", "until": "2001-01-01T00:00:00Z"}), "until"),
+        ("retime", json!({"why": "x", "at": "-2h"}), "at"),
+    ] {
+        let answer = env.ask(&token, "POST", &format!("{ANN}/{command}"), body.clone()).await;
+        assert_eq!(refused(&answer), (400, "wrong-body".into(), field.into()), "{command} {body}");
+    }
+    for (command, body) in [("release", json!({})), ("drop", json!({"why": "x", "at": "2h"})), ("reopen", json!([]))] {
+        let answer = env.ask(&token, "POST", &format!("{ANN}/{command}"), body.clone()).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "wrong-body"), "{command} {body}");
+    }
+    for command in ["flush", "hold", "release", "drop", "retime", "preview"] {
+        let answer = env.ask(&token, "POST", &format!("{ANN}/{command}"), json!({"why": "ticket 812"})).await;
+        let problem = answer.problem();
+        assert_eq!((answer.status.as_u16(), problem.as_str()), (503, "no-answer"), "{command}: Temporal is away");
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_all_tenants_names_the_tenant_of_a_key() {
+    let env = Env::start(Limits::default()).await;
+    let all = env.token(None, &[Scope::DigestsOperate], None).await;
+    let why = || json!({"why": "ticket 812"});
+    let answer = env.ask(&all, "POST", &format!("{ANN}/flush"), why()).await;
+    assert_eq!(refused(&answer), (400, "wrong-parameter".into(), "tenant".into()));
+    let answer = env.ask(&all, "POST", &format!("{ANN}/flush?tenant=acme"), why()).await;
+    assert_eq!(answer.problem(), "no-answer");
+    for path in ["/v1/digests/acme%2Factivity%2Fann/reopen", "/v1/digests/activity/ann/reopen?tenant=acme"] {
+        let answer = env.ask(&all, "POST", path, why()).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (404, "not-found"), "ann has no digest");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_one_part_is_of_the_tokens_tenant() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env).await;
+    for (path, status, problem) in [
+        ("/v1/digests/acme%2Factivity%2Fann?why=x", 503, "no-answer"),
+        ("/v1/digests/acme%2Factivity%2Fa%252Fb?why=x", 503, "no-answer"),
+        ("/v1/digests/acme%2Factivity%2Fann", 400, "wrong-parameter"),
+        ("/v1/digests/zeta%2Factivity%2Fann?why=x", 404, "not-found"),
+        ("/v1/digests/ann?why=x", 404, "not-found"),
+    ] {
+        let answer = env.ask(&token, "DELETE", path, Value::Null).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (status, problem), "{path}");
+    }
+    // A user may be called reopen.
+    let answer = env.ask(&token, "GET", "/v1/digests/activity/reopen", Value::Null).await;
+    assert_eq!(answer.problem(), "no-answer");
+    let answer = env.ask(&token, "POST", ANN, json!({"why": "x"})).await;
+    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (405, "wrong-method"));
+}
+
+#[tokio::test]
+async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env).await;
+    let foreign = env.token(Some("zeta"), &Scope::ALL, None).await;
+    let all = env.token(None, &Scope::ALL, None).await;
+    let terms = || json!({"where": "type=activity", "why": "wrong prices"});
+    let first = env.ask(&token, "POST", "/v1/pauses", terms()).await;
+    let again = env.ask(&token, "POST", "/v1/pauses", terms()).await;
+    assert_eq!((first.status.as_u16(), again.status.as_u16(), &first.text), (201, 200, &again.text));
+    let pause = first.json()["pause"].clone();
+    assert_eq!(
+        (&pause["tenant"], &pause["type"], &pause["messages"]),
+        (&json!("acme"), &json!("activity"), &json!(false))
+    );
+    assert_eq!(pause["by"], format!("token:{}", &token[4..20]));
+    let everywhere = env.ask(&all, "POST", "/v1/pauses", json!({"where": "all", "why": "a leak"})).await;
+    let everywhere = everywhere.json()["pause"]["id"].as_str().unwrap().to_owned();
+
+    for (body, field) in [
+        (json!({"where": "user=ann", "why": "x"}), "where"),
+        (json!({"where": "", "why": "x"}), "where"),
+        (json!({"where": "all", "why": "x", "until": "-1h"}), "until"),
+        (json!({"why": "x"}), ""),
+    ] {
+        let answer = env.ask(&token, "POST", "/v1/pauses", body.clone()).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "wrong-body"), "{body}");
+        assert!(field.is_empty() || answer.json()["errors"][0]["field"] == field, "{body}: {answer:?}");
+    }
+    let of_type = json!({"where": "type=activity", "why": "x", "messages": true});
+    assert_eq!(refused(&env.ask(&all, "POST", "/v1/pauses", of_type).await).2, "messages");
+    let other = env.ask(&token, "POST", "/v1/pauses", json!({"where": "tenant=zeta", "why": "x"})).await;
+    assert_eq!((other.status.as_u16(), other.problem().as_str()), (404, "not-found"));
+
+    let resume = async |token: &str, id: &str| {
+        env.ask(token, "POST", &format!("/v1/pauses/{id}/resume"), json!({"why": "prices fixed"})).await
+    };
+    let id = pause["id"].as_str().unwrap();
+    let missing = resume(&token, &Uuid::nil().to_string()).await;
+    for (token, id) in [(&foreign, id), (&token, everywhere.as_str())] {
+        let answer = resume(token, id).await;
+        assert_eq!((answer.status.as_u16(), &answer.text), (404, &missing.text));
+    }
+    let ended = resume(&token, id).await.json();
+    assert_eq!((&ended["ended"]["id"], &ended["still"][0]["id"]), (&json!(id), &json!(everywhere)));
+    assert_eq!(resume(&token, id).await.json()["ended"], Value::Null);
+    let listed = env.ask(&token, "GET", "/v1/pauses", Value::Null).await.json();
+    assert_eq!(listed["rows"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[test]
+fn every_command_of_an_operator_is_paced_as_one() {
+    for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.scope() == Scope::DigestsOperate) {
+        assert_ne!(endpoint.method(), Method::GET, "{endpoint:?}");
+        assert_eq!(endpoint.class(), crate::api::Class::Operate, "{endpoint:?}");
+    }
+}

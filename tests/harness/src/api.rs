@@ -1,0 +1,87 @@
+//! A gateway with an api, as a process.
+
+use std::{
+    fs::{self, OpenOptions},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use anyhow::Result;
+use tokio::time::timeout;
+
+use crate::{cli_env::CliEnv, env::eventually, http, port::Port};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The process, which is killed when it is dropped.
+pub struct Api {
+    process: Option<Child>,
+    pub port: Port,
+    _public: Port,
+    /// A token of the tenant `acme`.
+    pub token: String,
+}
+
+impl Api {
+    /// Configures the gateway, makes a token of `acme` with these scopes and starts the process.
+    ///
+    /// # Errors
+    /// When a command fails, or the gateway does not answer.
+    pub async fn start(cli: &CliEnv, scopes: &[&str]) -> Result<Self> {
+        let (public, port) = (Port::take()?, Port::take()?);
+        let folder = cli.folder.path();
+        let config = fs::read_to_string(folder.join("tidings.toml"))?;
+        let config = format!(
+            "link_keys_file = \"keys\"\n{config}[gateway]\npublic_url = \"http://localhost:{0}\"\n\
+             listen = \"127.0.0.1:{0}\"\napi_listen = \"127.0.0.1:{1}\"\n",
+            public.number, port.number
+        );
+        fs::write(folder.join("tidings.toml"), config)?;
+        fs::write(folder.join("keys"), "A".repeat(43))?;
+        let scopes = scopes.iter().flat_map(|scope| ["--scope", scope]);
+        let create: Vec<_> = ["tokens", "create", "--tenant", "acme"].into_iter().chain(scopes).collect();
+        let token = cli.run(&create).await?.trim().to_owned();
+        let mut api = Self { process: None, port, _public: public, token };
+        api.spawn(cli).await?;
+        Ok(api)
+    }
+
+    async fn spawn(&mut self, cli: &CliEnv) -> Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
+        let mut command = cli.tidings().into_std();
+        command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.process = Some(command.spawn()?);
+        let alive = async || Ok(self.get("/livez").await.ok().filter(|(status, _)| *status == 200));
+        eventually("the gateway answers", MINUTE, alive).await.map(drop)
+    }
+
+    /// Sends a GET request.
+    ///
+    /// # Errors
+    /// When no answer comes.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        self.request("GET", path, "", "").await
+    }
+
+    /// Sends a request with JSON. `headers` has further headers, each with its end of line.
+    ///
+    /// # Errors
+    /// When no answer comes within a minute.
+    pub async fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<(u16, String)> {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{headers}",
+            self.token
+        );
+        timeout(MINUTE, http::request(self.port.number, &head, body)).await?
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
