@@ -290,6 +290,7 @@ conformance! {
         of_many_forwarders_at_once_one_has_the_key,
         only_the_items_of_a_signal_are_forwarded_and_failures_count,
         what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age,
+        a_signal_from_before_a_replay_marks_nothing,
         an_erasure_takes_what_is_in_the_inbox_of_the_person_only,
         an_old_lease_is_forgotten_and_a_fresh_one_is_not,
     }

@@ -20,19 +20,19 @@ pub trait Inbox: Send + Sync + 'static {
     /// At most `limit` keys with waiting items, in the order of their workflow ids, after the workflow id `after`.
     async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>>;
 
-    /// Leases those of the keys that are still free, for the forwarder `holder`. Answers with them and the lease.
+    /// Leases those of the keys that are still free, under the new id `holder`. Answers with them and the lease.
     async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>>;
 
     /// The key's oldest waiting items, at most `limit`.
     async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>>;
 
-    /// Marks items as forwarded, and replaces the lease if `holder` still has it. A call without items replaces the lease only.
+    /// Marks items as forwarded and replaces the lease, if `holder` still has it. A call without items replaces the lease only.
     async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()>;
 
     /// Counts what waits.
     async fn depth(&self) -> Result<Depth>;
 
-    /// Lets items that arrived at `since` or later, and were forwarded before `now`, wait again. Returns their number.
+    /// Ends all leases, and lets items that arrived at `since` or later, and were forwarded before `now`, wait again. Returns their number.
     async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
 
     /// Deletes leases that have been free for a minute.

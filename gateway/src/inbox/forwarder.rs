@@ -46,14 +46,12 @@ pub struct Forwarder {
     inbox: Inbox,
     temporal: watch::Receiver<Option<Client>>,
     task_queue: Arc<str>,
-    /// This forwarder, in its leases.
-    holder: Uuid,
 }
 
 impl Forwarder {
     #[must_use]
     pub fn new(inbox: Inbox, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
-        Self { inbox, temporal, task_queue: task_queue.into(), holder: Uuid::new_v4() }
+        Self { inbox, temporal, task_queue: task_queue.into() }
     }
 
     /// Forwards until `shutdown` is cancelled; signals in flight end first.
@@ -109,7 +107,9 @@ impl Forwarder {
             Next::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
             Next::Lease(free) => {
                 let keys: Vec<_> = free.into_iter().map(|found| found.key).collect();
-                let leased = self.inbox.store().lease(self.holder, &keys, Timestamp::now()).await?;
+                // A replay ends leases. This forwarder may then lease a key again while it still sends to it.
+                let holder = Uuid::new_v4();
+                let leased = self.inbox.store().lease(holder, &keys, Timestamp::now()).await?;
                 if leased.is_empty() {
                     return Ok(LOOK);
                 }
@@ -117,7 +117,7 @@ impl Forwarder {
                     let Ok(place) = places.clone().acquire_owned().await else { break };
                     let (forwarder, temporal) = (self.clone(), temporal.clone());
                     signals.spawn(async move {
-                        if let Err(error) = forwarder.send(&temporal, &key, lease).await {
+                        if let Err(error) = forwarder.send(&temporal, &key, holder, lease).await {
                             tracing::warn!(%error, %key, "events wait for the end of their lease");
                         }
                         drop(place);
@@ -129,7 +129,7 @@ impl Forwarder {
     }
 
     /// Sends the key's oldest events as one signal, and replaces the lease.
-    async fn send(&self, temporal: &Client, key: &Key, lease: Lease) -> Result<()> {
+    async fn send(&self, temporal: &Client, key: &Key, holder: Uuid, lease: Lease) -> Result<()> {
         let (begun, started) = (Instant::now(), Timestamp::now());
         let store = self.inbox.store();
         let mut waiting = store.waiting(key, ITEMS).await?;
@@ -139,17 +139,17 @@ impl Forwarder {
             return Ok(());
         }
         if waiting.is_empty() {
-            return store.forwarded(self.holder, key, &[], Lease::sent(started), Timestamp::now()).await;
+            return store.forwarded(holder, key, &[], Lease::sent(started), Timestamp::now()).await;
         }
         let items = waiting.iter().map(|item| (item.kind, item.json.as_str()));
         match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
             Ok(()) => {
                 let ids: Vec<_> = waiting.iter().map(|item| item.id).collect();
-                store.forwarded(self.holder, key, &ids, Lease::sent(started), Timestamp::now()).await
+                store.forwarded(holder, key, &ids, Lease::sent(started), Timestamp::now()).await
             }
             Err(error) => {
                 tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
-                store.forwarded(self.holder, key, &[], lease.failed(Timestamp::now()), Timestamp::now()).await
+                store.forwarded(holder, key, &[], lease.failed(Timestamp::now()), Timestamp::now()).await
             }
         }
     }

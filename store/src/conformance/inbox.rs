@@ -82,6 +82,7 @@ pub async fn keys_with_waiting_items_are_found_in_pages(bench: &Bench) {
     let rest = bench.store.waiting_keys(&key("cy").workflow_id(), 3).await.unwrap();
     assert_eq!(rest.into_iter().map(|found| found.key).collect::<Vec<_>>(), [key("di")]);
     let all = ids(bench, "ann", 9).await;
+    lease(bench, ONE, &["ann"], 2).await;
     forward(bench, ONE, "ann", &all, 2).await;
     assert_eq!(bench.store.waiting_keys("", 1).await.unwrap()[0].key, key("bo"));
 }
@@ -151,8 +152,10 @@ pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age
     receive(bench, [item("ann", "old")], 1).await;
     receive(bench, [item("ann", "new"), Item { key: other.clone(), ..item("zoe", "z") }], 100).await;
     let all = ids(bench, "ann", 9).await;
+    lease(bench, ONE, &["ann"], 200).await;
     forward(bench, ONE, "ann", &all, 200).await;
     let zoe: Vec<_> = bench.store.waiting(&other, 9).await.unwrap().into_iter().map(|item| item.id).collect();
+    bench.store.lease(ONE, std::slice::from_ref(&other), at(200)).await.unwrap();
     bench.store.forwarded(ONE, &other, &zoe, Lease::sent(at(200)), at(200)).await.unwrap();
     assert_eq!(bench.store.depth().await.unwrap(), Depth::default());
 
@@ -162,6 +165,7 @@ pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age
     assert_eq!(bench.store.replay(None, at(0), at(201)).await.unwrap(), 0);
 
     let old = ids(bench, "ann", 1).await;
+    lease(bench, ONE, &["ann"], 300).await;
     forward(bench, ONE, "ann", &old, 300).await;
     let cutoff = |seconds| Cutoff { kind: Retained::Inbox, before: at(seconds) };
     assert_eq!(bench.store.expired(cutoff(300)).await.unwrap(), 0);
@@ -173,11 +177,24 @@ pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age
     assert_eq!(bench.store.depth().await.unwrap().events, 2, "what waits is not purged");
 }
 
+pub async fn a_signal_from_before_a_replay_marks_nothing(bench: &Bench) {
+    receive(bench, [item("ann", "1")], 1).await;
+    let sent = ids(bench, "ann", 9).await;
+    lease(bench, ONE, &["ann"], 1).await;
+    bench.store.replay(None, at(0), at(2)).await.unwrap();
+    assert_eq!(lease(bench, TWO, &["ann"], 2).await, [key("ann")], "the replay ends the lease");
+    forward(bench, ONE, "ann", &sent, 3).await;
+    assert_eq!(waiting(bench, "ann").await, ["1"]);
+    forward(bench, TWO, "ann", &sent, 3).await;
+    assert!(waiting(bench, "ann").await.is_empty());
+}
+
 pub async fn an_erasure_takes_what_is_in_the_inbox_of_the_person_only(bench: &Bench) {
     let namesake = Key { tenant: "zeta".into(), ..key("ann") };
     receive(bench, [item("ann", "1"), item("ann", "2"), item("bo", "3")], 1).await;
     receive(bench, [Item { key: namesake.clone(), ..item("ann", "4") }], 1).await;
     let first = ids(bench, "ann", 1).await;
+    lease(bench, ONE, &["ann"], 2).await;
     forward(bench, ONE, "ann", &first, 2).await;
     let person = PersonId { tenant: "acme".into(), user: "ann".into() };
     bench.store.erase_choices(&person, &BTreeSet::new()).await.unwrap();

@@ -53,9 +53,10 @@ RETURNING workflow_id, free_at, failures";
 pub const WAITING: &str =
     "SELECT id, kind, json FROM inbox WHERE workflow_id = $1 AND forwarded_at IS NULL ORDER BY id LIMIT $2";
 
-/// `$2` now.
-pub const FORWARDED: &str =
-    "UPDATE inbox SET forwarded_at = $2 WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
+/// `$2` now, `$3` workflow id, `$4` holder. After a replay the lease is gone, and the items may have gone to a Temporal that lost them.
+pub const FORWARDED: &str = "
+UPDATE inbox SET forwarded_at = $2 WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})
+  AND EXISTS (SELECT 1 FROM inbox_leases l WHERE l.workflow_id = $3 AND l.holder = $4)";
 
 /// `$1` workflow id, `$2` holder, `$3` free at, `$4` failures.
 pub const REPLACE_LEASE: &str =
@@ -69,6 +70,8 @@ FROM inbox WHERE forwarded_at IS NULL";
 pub const REPLAY: &str = "
 UPDATE inbox SET forwarded_at = NULL WHERE id IN
     (SELECT id FROM inbox WHERE forwarded_at < $3 AND received_at >= $2 AND ($1 = '' OR tenant = $1) LIMIT $4)";
+
+pub const END_LEASES: &str = "DELETE FROM inbox_leases";
 
 pub const FORGET_LEASES: &str = "DELETE FROM inbox_leases WHERE free_at < $1";
 
@@ -126,7 +129,8 @@ impl<D: Dialect> Inbox for Sql<D> {
             let mut tx = self.write().await?;
             if !items.is_empty() {
                 let ids: Vec<_> = items.iter().map(|id| [id]).collect();
-                query(Self::each(FORWARDED)).bind(json(&ids)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+                let mark = query(Self::each(FORWARDED)).bind(json(&ids)?).bind(now.as_millisecond());
+                mark.bind(key.workflow_id()).bind(holder.to_string()).execute(&mut *tx).await?;
             }
             let replace = query(REPLACE_LEASE).bind(key.workflow_id()).bind(holder.to_string());
             let replace = replace.bind(lease.free_at.as_millisecond()).bind(i64::from(lease.failures));
@@ -147,6 +151,8 @@ impl<D: Dialect> Inbox for Sql<D> {
 
     #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
+        // A signal in flight may go to a Temporal whose data is lost, and must mark nothing.
+        within_timeout(async { Ok(query(END_LEASES).execute(&mut *self.writer.acquire().await?).await?) }).await?;
         let mut replayed = 0;
         loop {
             // Each statement is a commit of its own, so that arrivals go on between them.
