@@ -103,6 +103,7 @@ class Told(NamedTuple):
     reported: list  # (message, event id) of webhooks that were answered
     clicked: list  # ids of digests whose link was clicked, and the click was answered
     erased: list  # (tenant, address) of people who were erased, and of whom nothing came since
+    lost: list  # the same as acknowledged, of events that only Temporal had when it lost its data
 
 
 def lines(path):

@@ -54,6 +54,7 @@ class Case:
         self.reported = []  # (message, event_id)
         self.clicked = []  # digest_id
         self.erased = []  # addresses
+        self.lost = []  # (user, event_id) that only Temporal had
         self.webhooks = []  # (message, event_id) of the ledger
         self.choices = []  # (user,) of the audit trail; each digest here is of the user with its id
         self.reports = []  # (message, status) of the ledger
@@ -68,7 +69,7 @@ class Case:
             self.write(folder)
             output = io.StringIO()
             options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
-            for kind in ("retracted", "sent", "open", "returned", "reported", "clicked", "erased"):
+            for kind in ("retracted", "sent", "open", "returned", "reported", "clicked", "erased", "lost"):
                 options += [f"--{kind}", str(folder / kind)]
             with contextlib.redirect_stdout(output):
                 code = check.main(options)
@@ -83,6 +84,7 @@ class Case:
         files = {
             "ids": identities(self.acknowledged),
             "retracted": identities(self.retracted),
+            "lost": identities(self.lost),
             "sent": [{"id": message} for message in self.sent],
             "open": self.open,
             "returned": [{"id": message, "status": status} for message, status in self.returned],
@@ -132,6 +134,14 @@ class Checker(unittest.TestCase):
         self.assertEqual(self.case.run(), (0, []))
 
     def test_nothing_is_wrong_with_a_right_ledger(self):
+        self.passes()
+
+    def test_only_an_event_that_temporal_alone_had_may_be_lost(self):
+        self.case.acknowledged += [("ann", "e8"), ("ann", "e9")]
+        self.case.lost = [("ann", "e8")]
+        self.fails_with("acknowledged event is not in the ledger")
+        # One may have come again since.
+        self.case.lost += [("ann", "e9"), ("ann", "e1")]
         self.passes()
 
     def test_an_id_acknowledged_twice_counts_once(self):

@@ -12,6 +12,8 @@ pub enum Act {
     Emit(usize),
     /// A producer hands over the whole batch again.
     EmitAgain(usize),
+    /// A producer posts this batch to the gateway, also while Temporal is away.
+    Post(usize),
     /// Kills an emitting producer (SIGKILL). Another producer may hand over the same batch.
     KillEmit { again: bool },
     /// Retracts an event of the plan, by its number. The event may be still to come.
@@ -28,6 +30,8 @@ pub enum Act {
     Return { number: u32 },
     /// An intervention about a digest or a message. The ledger lists them, and the number draws one.
     Pick(Pick, u32),
+    /// An operator sends what Temporal lost, as docs/operations.md says.
+    Restore,
     /// Begins or ends a fault.
     Fault(Fault),
 }
@@ -86,6 +90,8 @@ pub enum Fault {
     StartTemporal,
     PauseTemporal,
     ContinueTemporal,
+    /// Kills Temporal and deletes its database.
+    LoseTemporal,
     KillStore,
     StartStore,
     PauseStore,
@@ -137,6 +143,7 @@ impl Act {
         match self {
             Self::Emit(_) => "emit",
             Self::EmitAgain(_) => "emit again",
+            Self::Post(_) => "post amid an outage",
             Self::KillEmit { .. } => "kill emit",
             Self::Retract { .. } => "retract",
             Self::Send { .. } => "send",
@@ -145,6 +152,7 @@ impl Act {
             Self::Report { .. } => "provider reports",
             Self::Return { .. } => "mail server returns",
             Self::Pick(pick, _) => pick.name(),
+            Self::Restore => "inbox replay",
             Self::Fault(fault) => fault.name(),
         }
     }
@@ -212,7 +220,10 @@ impl Fault {
     /// Answers `true` if the act kills a process.
     #[must_use]
     pub const fn kills(self) -> bool {
-        matches!(self, Self::KillWorker(_) | Self::KillTemporal | Self::KillStore | Self::KillGateway)
+        matches!(
+            self,
+            Self::KillWorker(_) | Self::KillTemporal | Self::LoseTemporal | Self::KillStore | Self::KillGateway
+        )
     }
 
     const fn name(self) -> &'static str {
@@ -225,6 +236,7 @@ impl Fault {
             Self::StartTemporal => "start Temporal",
             Self::PauseTemporal => "pause Temporal",
             Self::ContinueTemporal => "continue Temporal",
+            Self::LoseTemporal => "Temporal loses its data",
             Self::KillStore => "stop store",
             Self::StartStore => "start store",
             Self::PauseStore => "pause store",

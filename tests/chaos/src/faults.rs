@@ -8,6 +8,7 @@ use tidings_harness::proxy::Network;
 use super::{
     act::{Act, Fault, Link, Smtp},
     deal::{dealt, every, index, jitter, one_of, pace},
+    disasters::Disaster,
     plan::WORKERS,
 };
 
@@ -18,21 +19,28 @@ const OUTAGE: Duration = Duration::from_secs(10);
 /// The longest time between two faults.
 const GAP: Duration = Duration::from_secs(8);
 
-/// The faults of a run of this length with their times. Each part has one fault at a time.
-pub(super) fn faults(length: Duration, random: &mut ChaCha8Rng) -> Vec<(Duration, Act)> {
+/// Indices of Temporal and of the gateway among the parts that break.
+const TEMPORAL: usize = WORKERS;
+const GATEWAY: usize = WORKERS + 3 + WORKERS;
+
+/// The faults of a run of this length with their times. Each part has one fault at a time, and none amid a disaster of its own.
+pub(super) fn faults(length: Duration, disasters: &[Disaster], random: &mut ChaCha8Rng) -> Vec<(Duration, Act)> {
     let deck = deck_of_faults(length);
     let gap = pace(length, deck.len(), GAP);
     let mut steps = Vec::new();
     // The end of the last fault of workers, Temporal, the store, the relays, the links of workers, and the gateway.
-    let mut whole = [Duration::ZERO; WORKERS + 3 + WORKERS + 1];
+    let mut whole = [Duration::ZERO; GATEWAY + 1];
     for (at, card) in every(gap, length).zip(dealt(deck, random.random())) {
         let at = at + jitter(gap, random);
         let (what, first, then) = card.draw(random);
-        let at = at.max(whole[what]);
         let lasts = match card {
             Card::KillWorker | Card::KillGateway => Duration::from_millis(random.random_range(0..2_000)),
             _ => outage(length, random.random()),
         };
+        let mut at = at.max(whole[what]);
+        if matches!(what, TEMPORAL | GATEWAY) {
+            at = disasters.iter().fold(at, |at, disaster| disaster.after(at, lasts));
+        }
         steps.push((at, Act::Fault(first)));
         if let Some(then) = then {
             whole[what] = at + lasts + Duration::from_millis(200);
@@ -81,8 +89,6 @@ enum Card {
 impl Card {
     /// The index of the broken part in `whole`, its fault, and the act that ends the fault unless it ends by itself.
     fn draw(self, random: &mut ChaCha8Rng) -> (usize, Fault, Option<Fault>) {
-        const TEMPORAL: usize = WORKERS;
-        const GATEWAY: usize = WORKERS + 3 + WORKERS;
         let worker = index(random, WORKERS);
         let times = 1 + index(random, 4);
         // The bulk stream's first relay, its second one, which is used while the breaker of the first is open, and the
@@ -191,7 +197,7 @@ mod tests {
     fn an_hour_has_outages_of_minutes_between_longer_healthy_times() {
         let hour = Duration::from_hours(1);
         for seed in 0..20 {
-            let steps = faults(hour, &mut ChaCha8Rng::seed_from_u64(seed));
+            let steps = faults(hour, &[], &mut ChaCha8Rng::seed_from_u64(seed));
             for (gone, back) in [
                 ([Fault::KillStore, Fault::PauseStore], [Fault::StartStore, Fault::ContinueStore]),
                 ([Fault::KillTemporal, Fault::PauseTemporal], [Fault::StartTemporal, Fault::ContinueTemporal]),

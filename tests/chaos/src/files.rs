@@ -1,6 +1,7 @@
 //! The files of a run that the checker reads.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     fs::{self, OpenOptions},
     io::Write as _,
@@ -10,6 +11,9 @@ use std::{
 use anyhow::Result;
 
 use super::plan::Plan;
+
+/// The names of the producers that began before Temporal lost its data.
+const BEFORE_LOSS: &str = "before_loss.txt";
 
 /// The files that the checker reads, as lines of JSON.
 #[derive(Clone)]
@@ -34,6 +38,7 @@ impl Files {
             "reported.ndjson",
             "clicked.ndjson",
             "erased.ndjson",
+            BEFORE_LOSS,
             "acts.log",
         ] {
             fs::write(folder.join(name), "")?;
@@ -64,24 +69,59 @@ impl Files {
         begun.map(|(_, numbers)| numbers.len() as u64).sum()
     }
 
-    /// Collects the ids that any `tidings emit` got acknowledged into one file.
+    /// Collects the ids that any `tidings emit` or request got acknowledged into one file.
     ///
     /// # Errors
     /// When a file cannot be read or written.
     pub fn gather_acknowledged(&self) -> Result<PathBuf> {
+        let path = self.path("acknowledged.ndjson");
+        fs::write(&path, self.acknowledged_by(|_| true)?)?;
+        Ok(path)
+    }
+
+    /// Notes that Temporal lost its data: it may have lost what each `tidings emit` that began so far got acknowledged, and retracts.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn note_loss(&self) -> Result<()> {
+        let begun = self.stems("log")?.into_keys().fold(String::new(), |begun, stem| begun + &stem + "\n");
+        fs::write(self.path(BEFORE_LOSS), begun)?;
+        Ok(fs::write(self.path("retracted.ndjson"), "")?)
+    }
+
+    /// Collects the ids that Temporal may have lost into one file. What was posted is in the inbox, and never lost.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn gather_lost(&self) -> Result<PathBuf> {
+        let begun = fs::read_to_string(self.path(BEFORE_LOSS))?;
+        let begun: BTreeSet<_> = begun.lines().collect();
+        let path = self.path("lost.ndjson");
+        fs::write(&path, self.acknowledged_by(|stem| begun.contains(stem))?)?;
+        Ok(path)
+    }
+
+    /// The acknowledged ids in the files whose names fit.
+    fn acknowledged_by(&self, fits: impl Fn(&str) -> bool) -> Result<Vec<u8>> {
         let mut all = Vec::new();
-        for entry in fs::read_dir(self.path("acknowledged"))? {
-            let path = entry?.path();
-            if path.extension().is_none_or(|extension| extension != "ndjson") {
-                continue;
-            }
+        for (_, path) in self.stems("ndjson")?.into_iter().filter(|(stem, _)| fits(stem)) {
             let ids = fs::read(path)?;
             // A killed producer leaves half a line, whose id was not acknowledged to any caller.
             let whole = ids.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
             all.extend_from_slice(&ids[..whole]);
         }
-        let path = self.path("acknowledged.ndjson");
-        fs::write(&path, all)?;
-        Ok(path)
+        Ok(all)
+    }
+
+    /// The files of producers with this extension, by their names without it.
+    fn stems(&self, extension: &str) -> Result<BTreeMap<String, PathBuf>> {
+        let mut stems = BTreeMap::new();
+        for entry in fs::read_dir(self.path("acknowledged"))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|found| found == extension) {
+                stems.insert(path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path);
+            }
+        }
+        Ok(stems)
     }
 }

@@ -50,7 +50,7 @@ impl Desk {
             Intervention::Cancel => Ok(self.cancel(key).await.is_ok()),
             Intervention::Erase => self.erase_and_import(&key.tenant).await,
             Intervention::Terminate => match self.running(key).await {
-                Ok(Some(run)) => self.terminate(key, &run).await,
+                Ok(Some(run)) => self.terminate(key, &run, self.tidings.losses()).await,
                 Ok(None) | Err(_) => Ok(false),
             },
             intervention => {
@@ -133,12 +133,16 @@ impl Desk {
         Ok((run.status() == WorkflowExecutionStatus::Running).then(|| run.run_id().to_owned()))
     }
 
-    /// Terminates a run and recovers it, as an operator must. Answers `false` if the run ended before.
-    async fn terminate(&self, key: &Key, run: &str) -> Result<bool> {
+    /// Terminates a run and recovers it, as an operator must. Answers `false` if the run ended before, or if Temporal lost it since it had
+    /// lost its data this many times.
+    async fn terminate(&self, key: &Key, run: &str, losses: u64) -> Result<bool> {
         let end = loop {
             // A lost answer may have been a success.
             if let Ok(Some(end)) = self.end(key, run).await {
                 break end;
+            }
+            if self.tidings.losses() > losses {
+                return Ok(false);
             }
             sleep(AGAIN).await;
         };
@@ -147,6 +151,9 @@ impl Desk {
         }
         // The command may take its time, because only the history has the run's events.
         while !self.recovered(key, run).await? {
+            if self.tidings.losses() > losses {
+                return Ok(false);
+            }
             sleep(AGAIN).await;
         }
         Ok(true)

@@ -19,9 +19,9 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
     for (number, mail) in mails.enumerate() {
         fs::write(files.path(&format!("mails/{number:06}.eml")), mail.bytes())?;
     }
-    let acknowledged = files.gather_acknowledged()?;
+    let (acknowledged, lost) = (files.gather_acknowledged()?, files.gather_lost()?);
     let path = |name| files.path(name).into_os_string();
-    let arguments: [(&str, OsString); 10] = [
+    let arguments: [(&str, OsString); 11] = [
         ("--acknowledged", acknowledged.into_os_string()),
         ("--mails", path("mails")),
         ("--ledger", processes.store.ledger().into()),
@@ -32,6 +32,7 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
         ("--reported", path("reported.ndjson")),
         ("--clicked", path("clicked.ndjson")),
         ("--erased", path("erased.ndjson")),
+        ("--lost", lost.into_os_string()),
     ];
     let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
     checker::run(&arguments)

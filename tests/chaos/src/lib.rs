@@ -20,6 +20,7 @@ use tokio::{
 
 mod act;
 mod deal;
+mod disasters;
 mod erasure;
 mod faults;
 mod files;
@@ -31,6 +32,7 @@ mod network;
 mod outcome;
 mod plan;
 mod processes;
+mod restore;
 mod returned;
 mod run_options;
 mod settings;
@@ -50,6 +52,7 @@ pub use tidings::{Build, Builds};
 
 pub use files::Files;
 
+use act::Fault;
 use interventions::Desk;
 use load::Producers;
 
@@ -74,6 +77,10 @@ pub async fn run(plan: Plan, folder: &Path, store: Target, bar: &ProgressBar) ->
 pub struct Run {
     plan: Arc<Plan>,
     start: Instant,
+    /// The same moment on the clock.
+    started_at: Timestamp,
+    /// Losses of Temporal's data that the checker knows of.
+    losses: u64,
     /// Steps of the plan done so far.
     steps: usize,
     pub files: Files,
@@ -98,6 +105,8 @@ impl Run {
         let files = Files::new(folder)?;
         Ok(Self {
             start: Instant::now(),
+            started_at: Timestamp::now(),
+            losses: 0,
             steps: 0,
             producers: Arc::new(Producers::new(
                 Arc::clone(&plan),
@@ -162,7 +171,7 @@ impl Run {
         let open = settle::dust(processes, &self.desk, &self.files, within).await;
         let open = open.unwrap_or_else(|error| self.trouble(&error));
         bar.set_message("what is open is sent");
-        let left = settle::empty(processes, &self.desk, &self.paused, within).await;
+        let left = self.empty(processes, within).await;
         let left: Vec<String> = left.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.extend(left.into_iter().map(|key| format!("does not come to its end: {key}")));
         let erased = self.desk.erase_at_the_end(&self.files, within).await;
@@ -188,18 +197,33 @@ impl Run {
         })
     }
 
+    /// Sends what is open, and then what Temporal lost and no workflow has, until nothing is left. Answers with the keys that stay open.
+    async fn empty(&self, processes: &mut Processes, within: Duration) -> Result<Vec<String>> {
+        let deadline = Instant::now() + within;
+        loop {
+            let left = settle::empty(processes, &self.desk, &self.paused, within).await?;
+            if !left.is_empty() || Instant::now() >= deadline || !self.desk.restore_digests(self.started_at).await? {
+                return Ok(left);
+            }
+        }
+    }
+
     /// Does an act, or starts it in the background.
     ///
     /// # Errors
     /// When the act cannot be done at all.
     pub async fn act(&mut self, act: &Act, processes: &mut Processes) -> Result<()> {
         *self.acts.entry(act.name()).or_default() += 1;
-        if !matches!(act, Act::Emit(_)) {
+        if !matches!(act, Act::Emit(_) | Act::Post(_)) {
             self.files.append("acts.log", &format!("{} {act:?}", Timestamp::now()))?;
         }
         let (producers, desk, name) = (Arc::clone(&self.producers), self.desk.clone(), act.name());
         match act.clone() {
             Act::Fault(fault) => {
+                if fault == Fault::StartTemporal && self.losses < processes.tidings.losses() {
+                    self.losses = processes.tidings.losses();
+                    self.files.note_loss()?;
+                }
                 let effect = processes.apply(fault).await?;
                 self.kills += u64::from(effect == Effect::Killed);
                 *self.done.entry(name).or_default() += u64::from(effect != Effect::Nothing);
@@ -210,6 +234,13 @@ impl Run {
             }
             Act::Emit(batch) | Act::EmitAgain(batch) => {
                 self.tasks.spawn(async move { (name, producers.emit(batch).await) });
+            }
+            Act::Post(batch) => {
+                self.tasks.spawn(async move { (name, producers.post(batch).await) });
+            }
+            Act::Restore => {
+                let since = self.started_at;
+                self.tasks.spawn(async move { (name, desk.restore(since).await) });
             }
             Act::Retract { event } => {
                 self.tasks.spawn(async move { (name, producers.retract(event).await) });

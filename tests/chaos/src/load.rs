@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -38,6 +39,8 @@ pub struct Producers {
     requests: Option<Requests>,
     files: Files,
     gate: Semaphore,
+    /// Places of producers that post, which need no Temporal.
+    posting: Semaphore,
     /// The fate of the next producer: SIGKILL, and `true` if another producer takes over.
     doom: Mutex<Option<bool>>,
     tries: AtomicU64,
@@ -49,13 +52,14 @@ impl Producers {
     /// Producers of a plan.
     #[must_use]
     pub fn new(plan: Arc<Plan>, tidings: Tidings, requests: Option<Requests>, files: Files) -> Self {
-        let gate = Semaphore::new(PRODUCERS);
+        let [gate, posting] = [PRODUCERS; 2].map(Semaphore::new);
         Self {
             plan,
             tidings,
             requests,
             files,
             gate,
+            posting,
             doom: Mutex::default(),
             tries: AtomicU64::new(0),
             killed: AtomicU64::new(0),
@@ -70,6 +74,7 @@ impl Producers {
     /// Lets no producer begin. A machine that is too slow for the load hands over fewer events.
     pub fn close(&self) {
         self.gate.close();
+        self.posting.close();
     }
 
     /// Hands over a batch, repeatedly until every event is accepted. Answers `false` if it is too late to begin.
@@ -77,14 +82,11 @@ impl Producers {
     /// # Errors
     /// When `tidings emit` ends with an error that another try cannot fix.
     pub async fn emit(&self, batch: usize) -> Result<bool> {
+        if batch.is_multiple_of(POSTED) && self.requests.is_some() {
+            return self.post(batch).await;
+        }
         let Ok(_turn) = self.gate.acquire().await else { return Ok(false) };
-        let path = self.files.path(&format!("batches/{batch}.ndjson"));
-        if !path.exists() {
-            fs::write(&path, self.lines(batch))?;
-        }
-        if let Some(requests) = self.requests.as_ref().filter(|_| batch.is_multiple_of(POSTED)) {
-            return self.post(batch, requests).await;
-        }
+        let path = self.written(batch)?;
         loop {
             let number = self.tries.fetch_add(1, Ordering::Relaxed);
             let acknowledged = self.files.path(&format!("acknowledged/{batch}-{number}.ndjson"));
@@ -112,9 +114,13 @@ impl Producers {
     }
 
     /// Posts a batch, repeatedly until it is acknowledged. An erasure takes the person's events from the inbox, too, so that the checker
-    /// does not hear of those.
-    async fn post(&self, batch: usize, requests: &Requests) -> Result<bool> {
-        let lines = fs::read_to_string(self.files.path(&format!("batches/{batch}.ndjson")))?;
+    /// does not hear of those. Answers `false` without a gateway, and if it is too late to begin.
+    ///
+    /// # Errors
+    /// When the gateway refuses an event, or the files cannot be written.
+    pub async fn post(&self, batch: usize) -> Result<bool> {
+        let (Some(requests), Ok(_turn)) = (&self.requests, self.posting.acquire().await) else { return Ok(false) };
+        let lines = fs::read_to_string(self.written(batch)?)?;
         while !requests.emit(&lines).await? {
             sleep(PAUSE).await;
         }
@@ -122,6 +128,15 @@ impl Producers {
         let kept: String = lines.split_inclusive('\n').filter(|line| !line.contains(&user)).collect();
         fs::write(self.files.path(&format!("acknowledged/{batch}-posted.ndjson")), kept)?;
         Ok(true)
+    }
+
+    /// The file of a batch.
+    fn written(&self, batch: usize) -> Result<PathBuf> {
+        let path = self.files.path(&format!("batches/{batch}.ndjson"));
+        if !path.exists() {
+            fs::write(&path, self.lines(batch))?;
+        }
+        Ok(path)
     }
 
     fn lines(&self, batch: usize) -> String {
@@ -140,16 +155,18 @@ impl Producers {
     }
 
     /// Retracts an event. If the retract is acknowledged before the event is handed over, no email may contain the
-    /// event, except after an erasure, which takes the person's retracts.
+    /// event. An erasure takes the person's retracts, and Temporal may lose retracts with its data.
     ///
     /// # Errors
     /// When the files cannot be written.
     pub async fn retract(&self, number: u32) -> Result<bool> {
         let Event { key, .. } = &self.plan.events[number as usize];
         let words = ["retract".to_owned(), key.to_string(), "--event".to_owned(), id(number)];
+        let losses = self.tidings.losses();
         let done = self.tidings.command(&words).output().await?.status.success();
         let batch = self.plan.batches.iter().position(|numbers| numbers.contains(&number)).context("no such event")?;
-        if done && key.user != self.plan.erased() && !self.files.path(&format!("batches/{batch}.ndjson")).exists() {
+        let kept = key.user != self.plan.erased() && losses == self.tidings.losses();
+        if done && kept && !self.files.path(&format!("batches/{batch}.ndjson")).exists() {
             let line =
                 json!({"tenant": key.tenant, "digest": key.digest_type, "user": key.user, "event_id": id(number)});
             self.files.append("retracted.ndjson", &line)?;

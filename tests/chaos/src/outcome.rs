@@ -44,7 +44,12 @@ impl fmt::Display for Outcome {
             writeln!(f, "  {count:>6}  {name} ({} with effect)", self.done.get(name).copied().unwrap_or(0))?;
         }
         writeln!(f, "kills        {} processes; {} workers ended for an outage", self.kills, self.restarts)?;
-        writeln!(f, "events       {} handed over, {} acknowledged", self.events, verdict.acknowledged)?;
+        let (acknowledged, lost) = (verdict.acknowledged, verdict.lost);
+        writeln!(
+            f,
+            "events       {} handed over, {acknowledged} acknowledged, {lost} lost with Temporal",
+            self.events
+        )?;
         writeln!(
             f,
             "ledger       {} events, {} digests ({})",

@@ -11,6 +11,7 @@ use tidings_model::Key;
 use super::{
     act::{Act, Intervention, Pick},
     deal::{dealt, every, index, jitter, one_of, pace},
+    disasters::disasters,
     faults::faults,
     settings::{CATEGORIES, CHOICES, TENANTS, digest_type},
 };
@@ -21,6 +22,8 @@ pub const WORKERS: usize = 3;
 const RATE: u32 = 36;
 /// Interval between two producers.
 const BATCH_EVERY: Duration = Duration::from_secs(2);
+/// The most events of one request, which stays below 1 MiB.
+const POSTED: u32 = 1_000;
 
 /// The schedule of a run.
 #[derive(Debug, PartialEq)]
@@ -47,12 +50,20 @@ pub struct Event {
 }
 
 impl Plan {
-    /// Makes the schedule. The same seed and length make the same schedule.
+    /// Makes the schedule. The same seed, length and rate make the same schedule. `rate` is the number of events a second that are
+    /// posted while Temporal is away for long.
     #[must_use]
-    pub fn new(seed: u64, length: Duration) -> Self {
+    pub fn new(seed: u64, length: Duration, rate: u32) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut plan = Self::drawn(seed, length, &mut random);
-        plan.steps.extend(faults(length, &mut random));
+        let disasters = disasters(length);
+        plan.steps.extend(faults(length, &disasters, &mut random));
+        for disaster in disasters {
+            if disaster.posts {
+                plan.posts(disaster.from, disaster.until, rate, &mut random);
+            }
+            plan.steps.extend(disaster.steps);
+        }
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -129,6 +140,21 @@ impl Plan {
                 self.events.push(event);
             }
             self.steps.push((at, Act::Emit(self.batches.len())));
+            self.batches.push(first..self.count());
+        }
+    }
+
+    /// Events that are posted from then until then, at this rate.
+    fn posts(&mut self, from: Duration, until: Duration, rate: u32, random: &mut ChaCha8Rng) {
+        let per_batch = rate.clamp(1, POSTED);
+        let gap = Duration::from_secs(1) * per_batch / rate.max(1);
+        for at in (0..).map(|n| from + gap * n).take_while(|at| *at < until) {
+            let first = self.count();
+            for _ in 0..per_batch {
+                let event = self.event(random);
+                self.events.push(event);
+            }
+            self.steps.push((at, Act::Post(self.batches.len())));
             self.batches.push(first..self.count());
         }
     }
@@ -275,21 +301,21 @@ mod tests {
 
     #[test]
     fn equal_seeds_make_equal_schedules_and_other_seeds_others() {
-        assert_eq!(Plan::new(7, SHORT), Plan::new(7, SHORT));
-        assert_ne!(Plan::new(7, SHORT).steps, Plan::new(8, SHORT).steps);
+        assert_eq!(Plan::new(7, SHORT, 50), Plan::new(7, SHORT, 50));
+        assert_ne!(Plan::new(7, SHORT, 50).steps, Plan::new(8, SHORT, 50).steps);
     }
 
     #[test]
     fn the_shortest_run_has_every_kind_of_act() {
-        let longest = Plan::new(1, HOUR).kinds();
+        let longest = Plan::new(1, HOUR, 50).kinds();
         for seed in 0..20 {
-            assert_eq!(Plan::new(seed, SHORT).kinds(), longest, "seed {seed}");
+            assert_eq!(Plan::new(seed, SHORT, 50).kinds(), longest, "seed {seed}");
         }
     }
 
     #[test]
     fn an_hour_has_a_hundred_kills_and_a_hundred_thousand_events() {
-        let plan = Plan::new(1, HOUR);
+        let plan = Plan::new(1, HOUR, 50);
         let kills = plan.steps.iter().filter(|(_, act)| matches!(act, Act::Fault(fault) if fault.kills())).count();
         println!("{kills} kills, {} events, {:?}", plan.events.len(), counts(&plan));
         assert!(kills >= 100 && plan.events.len() >= 100_000);
@@ -299,11 +325,15 @@ mod tests {
     fn each_fault_ends_before_it_begins_again() {
         for seed in 0..50 {
             let mut broken = 0;
-            for (at, act) in &Plan::new(seed, SHORT).steps {
+            for (at, act) in &Plan::new(seed, SHORT, 50).steps {
                 match act {
-                    Act::Fault(Fault::KillStore | Fault::PauseStore | Fault::KillTemporal | Fault::PauseTemporal) => {
-                        broken += 1;
-                    }
+                    Act::Fault(
+                        Fault::KillStore
+                        | Fault::PauseStore
+                        | Fault::KillTemporal
+                        | Fault::PauseTemporal
+                        | Fault::LoseTemporal,
+                    ) => broken += 1,
                     Act::Fault(
                         Fault::StartStore | Fault::ContinueStore | Fault::StartTemporal | Fault::ContinueTemporal,
                     ) => broken -= 1,

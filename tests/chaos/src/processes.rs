@@ -218,6 +218,12 @@ impl Processes {
                 self.server.stop();
                 return Ok(Effect::Killed);
             }
+            Fault::LoseTemporal => {
+                self.away += 1;
+                self.server.lose()?;
+                self.tidings.lost();
+                return Ok(Effect::Killed);
+            }
             Fault::StartTemporal => {
                 self.server.restart().await?;
                 self.back();

@@ -7,7 +7,7 @@ use std::{
     process::Output,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -42,6 +42,7 @@ pub struct Tidings {
     temporal: String,
     mixed: Arc<AtomicBool>,
     turn: Arc<AtomicUsize>,
+    losses: Arc<AtomicU64>,
 }
 
 impl Builds {
@@ -62,7 +63,8 @@ impl Tidings {
     /// Commands in this folder, with Temporal at this address.
     #[must_use]
     pub fn new(builds: Builds, folder: &Path, temporal: String) -> Self {
-        Self { builds, folder: folder.to_owned(), temporal, mixed: Arc::default(), turn: Arc::default() }
+        let (mixed, turn, losses) = Default::default();
+        Self { builds, folder: folder.to_owned(), temporal, mixed, turn, losses }
     }
 
     /// The folder of configuration and logs.
@@ -82,6 +84,17 @@ impl Tidings {
     /// Gives both builds to producers and operators from now on.
     pub fn mix(&self) {
         self.mixed.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that Temporal lost its data.
+    pub fn lost(&self) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts how often Temporal lost its data so far.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     /// A command of one build.

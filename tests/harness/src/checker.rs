@@ -18,6 +18,8 @@ pub struct Verdict {
     pub code: Option<i32>,
     /// Distinct event ids that were acknowledged to the producer.
     pub acknowledged: u64,
+    /// Acknowledged events that only Temporal had, and that it lost with its data.
+    pub lost: u64,
     /// Events in the ledger.
     pub events: u64,
     pub digests: u64,

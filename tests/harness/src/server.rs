@@ -2,7 +2,8 @@
 
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
@@ -77,6 +78,23 @@ impl DevServer {
         }
     }
 
+    /// Kills the server (SIGKILL) and deletes its database. [`Self::restart`] starts an empty one.
+    ///
+    /// # Errors
+    /// When a file cannot be deleted.
+    pub fn lose(&mut self) -> Result<()> {
+        self.stop();
+        for suffix in ["", "-wal", "-shm"] {
+            let mut file = self.database.clone().into_os_string();
+            file.push(suffix);
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Pauses the server with its connections open (SIGSTOP).
     ///
     /// # Errors
@@ -145,7 +163,7 @@ impl DevServer {
         let deadline = Instant::now() + READY;
         while Instant::now() < deadline {
             if let Some(status) = self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
-                let log = std::fs::read_to_string(self.database.with_extension("log"))?;
+                let log = fs::read_to_string(self.database.with_extension("log"))?;
                 bail!("the dev server ended with {status}: {log}");
             }
             if let Ok(client) = self.client().await

@@ -10,12 +10,14 @@ use tidings_harness::env::sqlite;
 use tidings_needs::needs;
 
 const LENGTH: Duration = Duration::from_secs(20);
+/// Events a second that are posted during the long outage of Temporal.
+const RATE: u32 = 100;
 
 async fn run(seed: u64, store: impl AsyncFnOnce(&std::path::Path) -> Result<Target>) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("tidings-chaos-").tempdir()?;
     let store = store(folder.path()).await?;
     println!("seed {seed}");
-    let plan = Plan::new(seed, LENGTH);
+    let plan = Plan::new(seed, LENGTH, RATE);
     let (kinds, events) = (plan.kinds(), plan.events.len() as u64);
     let outcome = tidings_chaos::run(plan, folder.path(), store, &ProgressBar::hidden()).await?;
     println!("{outcome}");

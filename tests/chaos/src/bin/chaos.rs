@@ -19,18 +19,21 @@ struct Arguments {
     /// Seed of the schedule: the same seed and minutes make the same schedule [default: a new one]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Events a second that are posted while Temporal is away for long
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    rate: u32,
     #[command(flatten)]
     options: RunOptions,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
-    let Arguments { minutes, seed, options } = Arguments::parse();
+    let Arguments { minutes, seed, rate, options } = Arguments::parse();
     let length = Duration::try_from_secs_f64(60.0 * minutes).context("--minutes")?;
     let seed = seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0 % 1_000_000);
     let (folder, target) = options.open("chaos").await?;
     println!("seed {seed}, {minutes} minutes, {}", folder.display());
-    let outcome = tidings_chaos::run(Plan::new(seed, length), &folder, target, &bar(length)?).await?;
+    let outcome = tidings_chaos::run(Plan::new(seed, length, rate), &folder, target, &bar(length)?).await?;
     println!("{outcome}");
     Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
