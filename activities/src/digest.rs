@@ -25,6 +25,7 @@ pub mod preview;
 pub mod render;
 mod reopen;
 mod retract;
+mod seen;
 pub mod send;
 mod stash;
 

@@ -12,13 +12,13 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use tidings_model::{attempt::AttemptClass, settings::Settings, step::Outcome};
+use tidings_model::{attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome};
 
 pub mod fleet;
 pub mod labels;
 
 use fleet::Fleet;
-use labels::{Attempt, Ended, OfType, digest_type};
+use labels::{Asked, Attempt, Ended, OfType, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -32,6 +32,7 @@ struct Metrics {
     attempts: Family<Attempt, Counter>,
     digests: Family<Ended, Counter>,
     events: Family<OfType, Counter>,
+    seen_questions: Family<Asked, Counter>,
     dead_letters: Counter,
     digests_failed: Counter,
     messages_failed: Counter,
@@ -46,12 +47,15 @@ impl Metrics {
         let mut registry = Registry::with_prefix("tidings");
         let lateness = || Lateness::new_with_constructor(|| Histogram::new(LATENESS));
         let (attempts, digests, events) = (Family::default(), Family::default(), Family::default());
+        let seen_questions = Family::default();
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
         registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
         registry.register("digests", "Digests that ended", digests.clone());
         registry.register("events", "Events that left a window for the ledger", events.clone());
+        let help = "Questions to the services that know which events were seen";
+        registry.register("seen_questions", help, seen_questions.clone());
         registry.register("dead_letters", "Signals and events that could not be decoded", dead_letters.clone());
         let help = "Digests that could not be delivered: alert=digest_failed";
         registry.register("digests_failed", help, digests_failed.clone());
@@ -66,6 +70,7 @@ impl Metrics {
             attempts,
             digests,
             events,
+            seen_questions,
             dead_letters,
             digests_failed,
             messages_failed,
@@ -124,6 +129,12 @@ pub(crate) fn digest(settings: &Settings, name: &str, outcome: Outcome) {
 /// Events of this type left a window for the ledger.
 pub(crate) fn events(settings: &Settings, name: &str, count: u64) {
     METRICS.events.get_or_create(&OfType { r#type: digest_type(settings, name) }).inc_by(count);
+}
+
+/// The service of a digest type was asked which events were seen.
+pub(crate) fn seen(settings: &Settings, name: &str, result: SeenResult) {
+    let asked = Asked { r#type: digest_type(settings, name), result: result.name() };
+    METRICS.seen_questions.get_or_create(&asked).inc();
 }
 
 /// A digest of this type was claimed this long after it was due.

@@ -1,12 +1,13 @@
 //! Requests that the gateway makes: a certificate of SNS, the confirmation of a subscription, the keys of an issuer.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, time::Duration};
 
 use axum::http::{Request, StatusCode, header::HOST};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{RootCertStore, pki_types::ServerName};
+use tidings_mail::tls;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -45,13 +46,13 @@ impl Fetcher {
     /// Trusts the certificate authorities of the system.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: system_tls(), server: None }
+        Self { tls: tls::connector(tls::system_roots()), server: None }
     }
 
     /// Connects to one server instead of any host, and trusts `roots`: for tests.
     #[must_use]
     pub fn to(server: SocketAddr, roots: RootCertStore) -> Self {
-        Self { tls: connector(roots), server: Some(server) }
+        Self { tls: tls::connector(roots), server: Some(server) }
     }
 
     /// Returns the body of an answer with status 200, of at most `bytes`, within five seconds.
@@ -108,21 +109,4 @@ impl Default for Fetcher {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Trusts the certificate authorities of the system.
-pub(crate) fn system_tls() -> TlsConnector {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    connector(roots)
-}
-
-fn connector(roots: RootCertStore) -> TlsConnector {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring has the default versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    TlsConnector::from(Arc::new(config))
 }

@@ -7,6 +7,7 @@ mod error;
 pub mod mime;
 pub mod render;
 pub mod smtp;
+pub mod tls;
 pub mod words;
 
 pub use error::Error;

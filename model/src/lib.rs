@@ -34,6 +34,7 @@ pub mod settings;
 pub mod statistics;
 pub mod step;
 mod tracked_link;
+pub mod webhook_secret;
 pub mod when;
 
 pub use alert::Alert;

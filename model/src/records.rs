@@ -147,6 +147,8 @@ pub struct ClaimLimits<'a> {
     pub cap: Option<Cap>,
     /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
+    /// Events that the recipient has seen elsewhere.
+    pub seen: &'a BTreeSet<String>,
     /// Categories whose old or few events do not count.
     pub categories: &'a BTreeMap<String, CategorySettings>,
     /// The window's plan in words, for the ledger.

@@ -16,6 +16,7 @@ pub mod quiet;
 pub mod returned;
 #[cfg(test)]
 mod samples;
+pub mod seen;
 pub mod spread;
 
 pub use in_force::{InForce, Next};

@@ -19,6 +19,7 @@ pub(crate) mod cap;
 mod category;
 pub(crate) mod frequency;
 mod pages;
+mod seen;
 pub(crate) mod streams;
 mod track;
 
@@ -27,6 +28,7 @@ pub use cap::Cap;
 pub use category::{CategorySettings, leaves_out};
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
+pub use seen::{SeenService, SeenUrl};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 pub use track::{Counted, Track};
 
@@ -207,6 +209,8 @@ pub struct DigestSettings {
     pub category: BTreeMap<String, CategorySettings>,
     /// The counted actions of readers.
     pub track: Track,
+    /// The service that knows which events a recipient has seen.
+    pub seen: Option<SeenService>,
 }
 
 impl DigestSettings {
@@ -241,6 +245,7 @@ impl DigestSettings {
             categories: BTreeMap::new(),
             category: BTreeMap::new(),
             track: Track::default(),
+            seen: None,
         }
     }
 

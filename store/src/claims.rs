@@ -18,6 +18,10 @@ pub trait Claims: Send + Sync + 'static {
     /// the key neither a returned event nor a retract.
     async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
 
+    /// Reads the ids of the events that the ledger has of a window: stashed ones, and those that the key's failed digests returned. At
+    /// most this number, the latest first.
+    async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>>;
+
     /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and writes nothing if the window
     /// is not fresh any more, or if the ledger has one of its events.
     async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool>;
@@ -25,7 +29,7 @@ pub trait Claims: Send + Sync + 'static {
     /// Makes a window a digest, in one transaction.
     ///
     /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,
-    /// also if the digest has no others. Excludes events that are retracted or of a category that is off. Excluded events
+    /// also if the digest has no others. Excludes events that are retracted, of a category that is off, seen, too old or too few. Excluded events
     /// go to a digest of their own for each kind, which ends as skipped.
     ///
     /// Over the recipient's cap the call writes nothing. A digest counts from its claim on, unless it ends without an email. Two

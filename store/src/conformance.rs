@@ -252,6 +252,7 @@ conformance! {
         a_retract_reaches_what_a_failed_digest_returned_but_no_mail,
         a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_reason,
         old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason,
+        seen_events_are_in_no_mail_and_in_the_ledger,
         a_window_of_which_nothing_is_left_claims_nothing,
         a_preview_shows_what_a_claim_would_make_and_leaves_no_trace,
     }

@@ -16,6 +16,7 @@ mod outcomes;
 mod pause;
 mod people;
 mod queries;
+mod seen;
 mod spans;
 mod spike;
 mod stats;

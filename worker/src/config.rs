@@ -32,6 +32,7 @@ mod problem;
 mod relay;
 mod retention;
 mod secret;
+mod seen;
 mod stream;
 mod suggest;
 mod syntax;
@@ -121,10 +122,10 @@ impl Config {
     /// Returns the settings for the activities. [`Config::signers`] has the DKIM keys.
     ///
     /// # Errors
-    /// The environment lacks the address of a relay.
+    /// The environment lacks the address of a relay, or the secret of a service.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
-        let problems: Vec<_> = relays.chain(self.key_problems()).collect();
+        let problems: Vec<_> = relays.chain(self.key_problems()).chain(self.seen_problems()).collect();
         if problems.is_empty() {
             Ok(Settings { unknown_recipients, ..self.unsigned() })
         } else {
@@ -196,6 +197,16 @@ impl Config {
         let streams = [&self.streams.bulk, &self.streams.transactional];
         let return_paths = streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.keys()));
         return_paths.chain(self.gateway.key_problems(self.link_keys.keys().is_some())).collect()
+    }
+
+    /// Returns the problems of services that know what was seen, and cannot be asked: the environment lacks their secrets.
+    #[must_use]
+    pub fn seen_problems(&self) -> Vec<Problem> {
+        let digests = self.digests.values().chain(self.tenants.values().flat_map(BTreeMap::values));
+        let mut problems: Vec<_> =
+            digests.filter_map(|digest| digest.seen.as_ref()).filter_map(seen::problem).collect();
+        problems.dedup();
+        problems
     }
 
     /// Returns the problems that do not stop Tidings.

@@ -1,7 +1,10 @@
 //! `load`: claims the events of a due window, defers the window, or ends it.
 //!
 //! The claim of an ordinary window stores its message, too: the window's digest is new, and its events are all in the input. Every
-//! other window is claimed by the ledger, which knows what else belongs to it, and `render` makes its message.
+//! other window is claimed by the ledger, which knows what else belongs to it, and `render` makes its message. The same holds for a
+//! window with an event that the recipient has seen.
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -15,7 +18,10 @@ use tidings_model::{
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
 };
 
-use super::email::{Composed, Email};
+use super::{
+    email::{Composed, Email},
+    seen::seen_events,
+};
 use crate::{
     deps::{Deps, now},
     error::Error,
@@ -39,14 +45,16 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
         Admission::Changed => Ok(ClaimAnswer::Changed),
         Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
         Admission::Admitted => {
+            let seen = seen_events(deps, input, fresh).await?;
             let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
             if fresh
+                && seen.is_empty()
                 && cap.is_none()
                 && let Some(answer) = claim_rendered(deps, input, &facts, now).await?
             {
                 return Ok(answer);
             }
-            claim(deps, input, &limits, cap, &facts, now).await
+            claim(deps, input, &Terms { limits, cap, seen }, &facts, now).await
         }
     }
 }
@@ -78,19 +86,32 @@ async fn claim_rendered(
     Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
 }
 
+/// The terms of a claim besides the recipient's facts.
+struct Terms {
+    limits: FrequencyLimits,
+    /// The cap, unless an operator or an urgent event passes it.
+    cap: Option<Cap>,
+    /// Events that the recipient has seen elsewhere.
+    seen: BTreeSet<String>,
+}
+
 async fn claim(
     deps: &Deps,
     input: &ClaimInput,
-    limits: &FrequencyLimits,
-    cap: Option<Cap>,
+    Terms { limits, cap, seen }: &Terms,
     facts: &Facts,
     now: Timestamp,
 ) -> Result<ClaimAnswer, Error> {
-    let categories = &deps.digest(&input.window.key)?.category;
-    let terms = ClaimLimits { cap, off: &facts.preferences.off, categories, planned: input.planned.as_ref() };
+    let settings = deps.digest(&input.window.key)?;
+    let terms = ClaimLimits {
+        cap: *cap,
+        off: &facts.preferences.off,
+        seen,
+        categories: &settings.category,
+        planned: input.planned.as_ref(),
+    };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
-        Claimed::Capped { until } => match capped(deps.digest(&input.window.key)?, limits, facts, &input.window, until)
-        {
+        Claimed::Capped { until } => match capped(settings, limits, facts, &input.window, until) {
             Limited { over: OverLimit::Defer, until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
             Limited { over: OverLimit::Skip, why, .. } => {
                 refuse(deps, input, &Closed { outcome: Outcome::Throttled, why }, now).await
@@ -135,7 +156,7 @@ async fn close(
 fn empty(claim: &Claim) -> Closed {
     let why = match claim.aside {
         0 => "every event was in an earlier digest",
-        _ => "every event was retracted, opted out of, too old, too few, or in an earlier digest",
+        _ => "every event was retracted, opted out of, seen elsewhere, too old, too few, or in an earlier digest",
     };
     Closed { outcome: Outcome::Skipped, why: why.to_owned() }
 }

@@ -17,6 +17,8 @@ macro_rules! labels {
 }
 
 labels! {
+    /// Questions about seen events, by digest type and result.
+    Asked { r#type: String, result: &'static str }
     /// Attempts by relay and class.
     Attempt { relay: String, class: &'static str }
     /// Digests that ended, by type and outcome.

@@ -7,6 +7,7 @@ use http_body_util::Full;
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use tidings_mail::tls;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -15,7 +16,7 @@ use tokio::{
 use url::Url;
 
 use super::samples::Sample;
-use crate::fetch::{FetchError, system_tls};
+use crate::fetch::FetchError;
 
 /// Time limit of a request. SNS waits as long.
 const TIME: Duration = Duration::from_secs(15);
@@ -45,7 +46,7 @@ async fn send(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
         return exchange(tcp, request).await;
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|error| invalid(&error))?;
-    exchange(system_tls().connect(name, tcp).await?, request).await
+    exchange(tls::connector(tls::system_roots()).connect(name, tcp).await?, request).await
 }
 
 async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<StatusCode, FetchError>

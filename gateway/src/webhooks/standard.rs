@@ -3,41 +3,13 @@
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use ring::hmac;
 use subtle::{Choice, ConstantTimeEq as _};
+pub use tidings_model::webhook_secret::Secret;
 
 use super::Refused;
 
 /// Seconds by which the time of a signature may differ from now, in both directions.
 const TOLERANCE_SECONDS: u64 = 300;
-/// Bytes that a secret must have. Standard Webhooks asks for 24 to 64.
-const SECRET_BYTES: usize = 16;
-const PREFIX: &str = "whsec_";
-
-/// A secret that the sender and we share.
-#[derive(Clone)]
-pub struct Secret(hmac::Key);
-
-impl Secret {
-    /// Reads base64, with `whsec_` before it or not.
-    ///
-    /// # Errors
-    /// Says what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || "is not a secret like whsec_ and 24 bytes or more in base64".to_owned();
-        let bytes = STANDARD.decode(text.strip_prefix(PREFIX).unwrap_or(text)).map_err(|_| wrong())?;
-        if bytes.len() < SECRET_BYTES {
-            return Err(wrong());
-        }
-        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
-    }
-
-    /// Returns the value of the header `webhook-signature`.
-    #[must_use]
-    pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
-        format!("v1,{}", STANDARD.encode(hmac::sign(&self.0, &signed(id, &seconds.to_string(), body))))
-    }
-}
 
 /// Checks a signature, and returns the id of the request. A repeated request has the same id.
 ///
@@ -49,8 +21,7 @@ pub fn verify<'a>(headers: &'a HeaderMap, body: &[u8], secrets: &[Secret], now: 
     let signatures = header(headers, ["svix-signature", "webhook-signature"])?;
     let digits = !timestamp.is_empty() && timestamp.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = timestamp.parse::<i64>().ok().filter(|_| digits).ok_or(Refused::Malformed("the timestamp"))?;
-    let signed = signed(id, timestamp, body);
-    let expected: Vec<_> = secrets.iter().map(|secret| hmac::sign(&secret.0, &signed)).collect();
+    let expected: Vec<_> = secrets.iter().map(|secret| secret.mac(id, timestamp, body)).collect();
     let given = signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok());
     let same = given.fold(Choice::from(0), |same, given| {
         expected.iter().fold(same, |same, expected| same | given.as_slice().ct_eq(expected.as_ref()))
@@ -69,8 +40,4 @@ fn header<'a>(headers: &'a HeaderMap, names: [&'static str; 2]) -> Result<&'a st
     let value = names.iter().find_map(|name| headers.get(*name)).ok_or(Refused::Header(names[0]))?;
     let text = value.to_str().map_err(|_| Refused::Malformed(names[0]))?;
     if text.is_empty() { Err(Refused::Header(names[0])) } else { Ok(text) }
-}
-
-fn signed(id: &str, timestamp: &str, body: &[u8]) -> Vec<u8> {
-    [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat()
 }

@@ -1,14 +1,14 @@
 //! The trusted certificate authorities: those of the system, and a file for private relays.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use rustls::{
-    ClientConfig, RootCertStore,
+    RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
 use tokio_rustls::TlsConnector;
 
-use crate::Error;
+use crate::{Error, tls};
 use tidings_model::{RelayUrl, relay_url::Tls};
 
 /// Prepares TLS for a relay. Returns `None` if the relay never uses TLS. Reads files.
@@ -16,21 +16,14 @@ pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error>
     if relay.tls == Tls::None {
         return Ok(None);
     }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut roots = tls::system_roots();
     if let Some(path) = &relay.ca {
         add_file(&mut roots, path)?;
     }
     if roots.is_empty() {
         return Err(Error::Trust("the system has none; install its CA certificates, or name a file by ca=FILE".into()));
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| Error::Trust(e.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Some(TlsConnector::from(Arc::new(config))))
+    Ok(Some(tls::connector(roots)))
 }
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {

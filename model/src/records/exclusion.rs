@@ -11,6 +11,8 @@ closed_set! {
         Retracted = "retracted",
         /// The recipient turned the event's category off.
         OptedOut = "opted out",
+        /// The recipient has seen the event, by the service of the digest type.
+        Seen = "seen",
         /// The event is older than its category's `max_age`.
         TooOld = "too old",
         /// The window has fewer events of the category than its `min_count`.
@@ -32,6 +34,7 @@ impl Exclusion {
         match self {
             Self::Retracted => "retracted",
             Self::OptedOut => "the recipient turned their category off",
+            Self::Seen => "the recipient has seen them elsewhere",
             Self::TooOld => "older than the max_age of their category",
             Self::TooFew => "fewer than the min_count of their category",
         }

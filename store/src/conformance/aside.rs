@@ -126,7 +126,13 @@ pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason
         (4, vec![event("4")], 1, 0, 0),
     ] {
         assert_eq!(leaves_out(&categories, &events, at(20)), old + few > 0 || n == 3, "window {n}");
-        let limits = ClaimLimits { cap: None, off: &BTreeSet::new(), categories: &categories, planned: None };
+        let limits = ClaimLimits {
+            cap: None,
+            off: &BTreeSet::new(),
+            seen: &BTreeSet::new(),
+            categories: &categories,
+            planned: None,
+        };
         let claimed = bench.store.claim(&window(n), &events, &limits, at(20)).await.unwrap();
         let Claimed::Claim(claim) = claimed else { panic!("{claimed:?}") };
         assert_eq!((claim.items, claim.aside, claim.taken), (kept, old + few, events.len() as u64), "window {n}");
@@ -142,6 +148,35 @@ pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason
     let shown = Shown { categories: &categories, ..shown(50) };
     let events = [event("5"), like("5a", window(5).due_at.as_second() - at(0).as_second())];
     assert_eq!(bench.store.preview(&window(5), &events, &[].into(), shown).await.unwrap().items, 1);
+}
+
+pub async fn seen_events_are_in_no_mail_and_in_the_ledger(bench: &Bench) {
+    let categories = of_likes();
+    let failed = bench.rendered(0).await;
+    let (number, _) = bench.begin(&failed).await;
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
+    bench.ended(&failed, number, failure).await;
+    bench.store.stash(&window(1), &[event("a"), event("b")], None, at(1)).await.unwrap();
+    let mut stored = bench.store.window_events(&window(1), 9).await.unwrap();
+    stored.sort();
+    assert_eq!(stored, ["0a", "0b", "a", "b"]);
+    assert_eq!(bench.store.window_events(&window(1), 3).await.unwrap().len(), 3);
+    let likes = ["l1", "l2", "l3"].map(|id| Event { occurred_at: at(20), ..of(id, "like") });
+    let urgent = Event { urgent: true, ..event("u") };
+    let arriving = [likes.to_vec(), vec![urgent, event("c")]].concat();
+    for ids in [&["0a", "a", "c", "l1", "u", "elsewhere"][..], &["b"], &[]] {
+        let seen = ids.iter().map(|&id| id.to_owned()).collect();
+        let limits =
+            ClaimLimits { cap: None, off: &BTreeSet::new(), seen: &seen, categories: &categories, planned: None };
+        let claimed = bench.store.claim(&window(1), &arriving, &limits, at(20)).await.unwrap();
+        // Two likes are left, which are too few. A later answer changes nothing.
+        assert_eq!(claimed, Claimed::Claim(Claim { items: 2, groups: 1, taken: 5, aside: 7 }), "{ids:?}");
+        bench.store.put_message(&super::message(&window(1), "first"), None).await.unwrap();
+    }
+    let why = "the recipient has seen them elsewhere";
+    assert_eq!(beside(bench, 1, "seen").await, (5, Outcome::Skipped, why.into()));
+    assert_eq!(beside(bench, 1, "too few").await.0, 2);
+    assert_eq!(bench.items(&window(1)).await, 2);
 }
 
 pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {

@@ -1,6 +1,9 @@
 //! The store of a case, and the steps that many cases begin with.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -119,7 +122,8 @@ impl Bench {
         now: Timestamp,
     ) -> Result<Claim, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
-        let limits = ClaimLimits { cap, off: &off, categories: &BTreeMap::new(), planned: None };
+        let limits =
+            ClaimLimits { cap, off: &off, seen: &BTreeSet::new(), categories: &BTreeMap::new(), planned: None };
         match self.store.claim(window, events, &limits, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
             Claimed::Capped { until } => Err(until),

@@ -251,7 +251,8 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         }
     };
     let (events, off) = (events(&["a"]), BTreeSet::new());
-    let terms = ClaimLimits { cap: None, off: &off, categories: &BTreeMap::new(), planned: None };
+    let terms =
+        ClaimLimits { cap: None, off: &off, seen: &BTreeSet::new(), categories: &BTreeMap::new(), planned: None };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");

@@ -138,7 +138,8 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
     let sent = window_of(key, 1);
     let planned = Planned { why: format!("retimed: plan {mark}"), ..Planned::default() };
     let (off, categories) = (BTreeSet::new(), BTreeMap::new());
-    let limits = ClaimLimits { cap: None, off: &off, categories: &categories, planned: Some(&planned) };
+    let limits =
+        ClaimLimits { cap: None, off: &off, seen: &BTreeSet::new(), categories: &categories, planned: Some(&planned) };
     bench.store.claim(&sent, &told(&["e1", "e2"]), &limits, at(1)).await.unwrap();
     bench.store.put_message(&addressed(message(&sent, "")), None).await.unwrap();
     let (number, _) = bench.begin(&sent).await;

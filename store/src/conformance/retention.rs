@@ -131,7 +131,13 @@ pub async fn the_plan_and_the_number_of_events_outlast_the_events(bench: &Bench)
     let (first, second) = (planned("daily 09:00 -> nine; then quiet -> ten"), planned("daily 09:00 -> another day"));
     let off = BTreeSet::new();
     for plan in [&first, &second] {
-        let limits = ClaimLimits { cap: None, off: &off, categories: &BTreeMap::new(), planned: Some(plan) };
+        let limits = ClaimLimits {
+            cap: None,
+            off: &off,
+            seen: &BTreeSet::new(),
+            categories: &BTreeMap::new(),
+            planned: Some(plan),
+        };
         bench.store.claim(&window(0), &events(&["a", "b"]), &limits, at(1)).await.unwrap();
     }
     over(bench, &window(0), &[], Outcome::Sent).await;

@@ -56,6 +56,12 @@ WHERE tenant = $1 AND user_id = $2 AND claimed_at > $3 AND digest_id <> $4
   AND (outcome IS NULL OR outcome IN ('sent', 'ambiguous'))
 ORDER BY claimed_at DESC LIMIT $5";
 
+/// The ids of the events under the digest `$1`, and of returned events of the key `$2`, `$3`, `$4`; `$5` limit; the latest first.
+pub const WINDOW_EVENTS: &str = "
+SELECT event_id FROM events
+WHERE digest_id = $1 OR (tenant = $2 AND digest_type = $3 AND user_id = $4 AND returned_at IS NOT NULL)
+ORDER BY occurred_at DESC, event_id LIMIT $5";
+
 #[async_trait]
 impl<D: Dialect> Claims for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
@@ -68,6 +74,18 @@ impl<D: Dialect> Claims for Sql<D> {
             connection.release();
             let FreshRow { fresh } = FreshRow::from_row(&row)?;
             Ok((FactsRow::from_row(&row)?.facts(&window.key), fresh))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
+    async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>> {
+        within_timeout(async {
+            let Key { tenant, digest_type, user } = &window.key;
+            let statement = query_as(WINDOW_EVENTS).bind(window.digest_id.to_string()).bind(tenant).bind(digest_type);
+            let statement = statement.bind(user).bind(i64::from(most));
+            let ids: Vec<(String,)> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+            Ok(ids.into_iter().map(|(id,)| id).collect())
         })
         .await
     }
@@ -89,7 +107,7 @@ impl<D: Dialect> Claims for Sql<D> {
             let mut tx = self.write().await?;
             let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
-            let unwanted = Unwanted { off: limits.off, categories: limits.categories };
+            let unwanted = Unwanted { off: limits.off, seen: limits.seen, categories: limits.categories };
             Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
             let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
             if digest.state == DigestState::Open {
@@ -134,7 +152,7 @@ impl<D: Dialect> Claims for Sql<D> {
             let mut tx = self.write().await?;
             // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
             let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
-            let unwanted = Unwanted { off, categories: shown.categories };
+            let unwanted = Unwanted { off, seen: &BTreeSet::new(), categories: shown.categories };
             Self::exclude_unwanted(&mut tx, window, &digest, unwanted, window.due_at).await?;
             let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
             tx.rollback().await?;

@@ -1,8 +1,9 @@
-//! Events of a window that are in no message: retracted ones, those of a category that is off, and those that are too old or too few.
+//! Events of a window that are in no message: retracted ones, those of a category that is off, seen ones, and those that are too old or
+//! too few.
 
-use super::Sql;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
+use super::{Sql, json};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
@@ -43,6 +44,20 @@ pub const ANY_OF_CATEGORY: &str =
 
 pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
 
+/// The number of events under the digest `$1` whose ids are in the JSON array `$2`.
+pub const COUNT_NAMED: Variants = Variants {
+    sqlite: "SELECT COUNT(*) FROM events WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
+    postgres: "SELECT COUNT(*) FROM events
+WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
+};
+
+/// Moves the events of [`COUNT_NAMED`] to the digest `$3`.
+pub const MOVE_NAMED: Variants = Variants {
+    sqlite: "UPDATE events SET digest_id = $3 WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
+    postgres: "UPDATE events SET digest_id = $3
+WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
+};
+
 /// Answers with (events, urgent events).
 pub const COUNT_CATEGORY: &str =
     "SELECT COUNT(*), COUNT(CASE WHEN urgent THEN 1 END) FROM events WHERE digest_id = $1 AND category = $2";
@@ -61,13 +76,15 @@ pub const ANY_TOO_OLD: &str =
 pub const MOVE_TOO_OLD: &str = concat!("UPDATE events SET digest_id = $4 WHERE ", too_old!());
 
 /// For each reason a digest.
-pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4)";
+pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4, $5)";
 
 /// Events that the recipient or the configuration leaves out.
 #[derive(Clone, Copy)]
 pub struct Unwanted<'a> {
     /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
+    /// Events that the recipient has seen elsewhere.
+    pub seen: &'a BTreeSet<String>,
     /// Categories whose old or few events do not count.
     pub categories: &'a BTreeMap<String, CategorySettings>,
 }
@@ -78,7 +95,7 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,
-        Unwanted { off, categories }: Unwanted<'_>,
+        Unwanted { off, seen, categories }: Unwanted<'_>,
         now: Timestamp,
     ) -> Result<()> {
         if digest.state.takes_events() {
@@ -86,6 +103,9 @@ impl<D: Dialect> Sql<D> {
             Self::exclude_retracted(&mut *connection, window, now).await?;
             for category in off {
                 Self::exclude_opted_out(&mut *connection, window, category, now).await?;
+            }
+            if !seen.is_empty() {
+                Self::exclude_seen(&mut *connection, window, seen, now).await?;
             }
             for (category, settings) in categories {
                 if let Some(oldest) = settings.oldest(now) {
@@ -136,6 +156,22 @@ impl<D: Dialect> Sql<D> {
         let (any,): (i64,) = any.fetch_one(&mut *connection).await?;
         if any > 0 {
             Self::exclude_category(connection, window, category, Exclusion::OptedOut, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn exclude_seen(
+        connection: &mut D::Connection,
+        window: &Window,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (id, seen) = (window.digest_id.to_string(), json(seen)?);
+        let count = query_as(D::pick(COUNT_NAMED)).bind(id.clone()).bind(seen.clone());
+        let (count,): (i64,) = count.fetch_one(&mut *connection).await?;
+        if count > 0 {
+            let aside = Self::open_excluded(&mut *connection, window, Exclusion::Seen, now).await?;
+            query(D::pick(MOVE_NAMED)).bind(id).bind(seen).bind(aside).execute(connection).await?;
         }
         Ok(())
     }

@@ -223,6 +223,7 @@ forward! { Suppressions {
 
 forward! { Claims {
     fn facts_for_claim(window: &Window) -> (Facts, bool);
+    fn window_events(window: &Window, most: u32) -> Vec<String>;
     fn claim_rendered(claim: RenderedClaim<'_>) -> bool;
     fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
     fn capped_until(key: &Key, cap: Cap, now: Timestamp) -> Option<Timestamp>;

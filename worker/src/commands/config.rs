@@ -24,6 +24,7 @@ use crate::{
 
 mod gateway;
 mod next_slots;
+mod seen;
 mod streams;
 mod webhooks;
 
@@ -89,6 +90,7 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     problems.extend(unsigned);
     problems.extend(config.key_problems());
     problems.extend(config.gateway_problem());
+    problems.extend(config.seen_problems());
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
@@ -242,6 +244,8 @@ struct DigestView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     track: Vec<&'static str>,
+    #[serde(flatten)]
+    seen: Option<seen::SeenView<'a>>,
     choices: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     delay: BTreeMap<&'a str, String>,
@@ -386,6 +390,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             title: digest.title.as_deref(),
             description: digest.description.as_deref(),
             track: digest.track.counted().map(Counted::name).collect(),
+            seen: digest.seen.as_ref().map(seen::SeenView::new),
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
             categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),

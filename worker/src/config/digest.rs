@@ -18,6 +18,7 @@ use super::{
     category::{self, RawCategory},
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
+    seen,
     suggest::nearest,
     tenant::RawDigests,
 };
@@ -52,6 +53,8 @@ pub(super) struct RawDigest {
     #[serde(default)]
     category: BTreeMap<String, RawCategory>,
     track: Option<SpannedList>,
+    seen_url: Option<Spanned<String>>,
+    seen_secret_env: Option<Spanned<String>>,
 }
 
 impl RawDigest {
@@ -84,6 +87,8 @@ impl RawDigest {
             categories: base.categories.into_iter().chain(self.categories).collect(),
             category: base.category.into_iter().chain(self.category).collect(),
             track: self.track.or(base.track),
+            seen_url: self.seen_url.or(base.seen_url),
+            seen_secret_env: self.seen_secret_env.or(base.seen_secret_env),
         }
     }
 
@@ -116,6 +121,7 @@ impl RawDigest {
         });
         let categories = categories.collect::<Vec<_>>();
         let category = category::check(&key("category"), &self.category, checks);
+        let seen = seen::check(table, self.seen_url.as_ref(), self.seen_secret_env.as_ref(), checks);
         let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
         Some(DigestSettings {
             cadence: cadence?,
@@ -138,6 +144,7 @@ impl RawDigest {
             categories: categories.into_iter().collect::<Option<_>>()?,
             category: category?,
             track: track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect(),
+            seen: seen?,
         })
     }
 }

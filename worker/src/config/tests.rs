@@ -8,6 +8,7 @@ mod inbox;
 mod link_keys;
 mod oidc;
 mod retention;
+mod seen;
 mod streams;
 mod webhooks;
 

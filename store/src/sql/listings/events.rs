@@ -10,12 +10,12 @@ use super::super::columns::row;
 use super::super::dialect::Dialect;
 use crate::Result;
 
-/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$8` the digests of its excluded events.
+/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests of its excluded events.
 pub const EVENTS: &str = "
 SELECT e.event_id, e.category, e.entity_type, e.occurred_at, e.recorded_at, e.urgent, e.returned_from,
        CASE WHEN e.digest_id = $1 THEN NULL ELSE COALESCE(d.why, '') END AS excluded
 FROM events e JOIN digests d ON d.digest_id = e.digest_id
-WHERE e.digest_id IN ($1, $5, $6, $7, $8) AND (e.occurred_at, e.event_id) > ($2, $3)
+WHERE e.digest_id IN ($1, $5, $6, $7, $8, $9) AND (e.occurred_at, e.event_id) > ($2, $3)
 ORDER BY e.occurred_at, e.event_id LIMIT $4";
 
 impl<D: Dialect> Sql<D> {

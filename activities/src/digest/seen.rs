@@ -1,0 +1,62 @@
+//! Asks a team's service which events of a due window the recipient has seen (rule 20). Without an answer none is.
+
+use std::collections::BTreeSet;
+
+use hyper::header::HeaderName;
+use jiff::Timestamp;
+use tidings_model::{
+    rules::seen::{ANSWER_BYTES, MOST_EVENTS, Question, SeenResult, asked, seen},
+    settings::SeenService,
+    step::ClaimInput,
+};
+use uuid::Uuid;
+
+use self::post::{Failure, post};
+use crate::{deps::Deps, error::Error, metrics};
+
+mod post;
+
+/// Returns the ids of events that the recipient has seen. A `fresh` window has all its events in the input.
+///
+/// # Errors
+/// The store cannot answer, or the digest type is not configured.
+pub(super) async fn seen_events(deps: &Deps, input: &ClaimInput, fresh: bool) -> Result<BTreeSet<String>, Error> {
+    let key = &input.window.key;
+    let Some(service) = &deps.digest(key)?.seen else { return Ok(BTreeSet::new()) };
+    let stored = if fresh { Vec::new() } else { deps.store.window_events(&input.window, MOST_EVENTS).await? };
+    let asked = asked(&input.events, stored);
+    if asked.is_empty() {
+        return Ok(asked);
+    }
+    let answer = answer(service, &Question::new(key, &asked), &asked).await;
+    let result = answer.as_ref().map_or_else(|failure| failure.result, |_| SeenResult::Answered);
+    metrics::seen(&deps.settings, &key.digest_type, result);
+    Ok(answer.unwrap_or_else(|Failure { result, why }| {
+        let (host, digest_id) = (service.url.host(), input.window.digest_id);
+        tracing::warn!(%digest_id, host, %result, why, "a service does not say which events were seen: all go out");
+        BTreeSet::new()
+    }))
+}
+
+async fn answer(
+    service: &SeenService,
+    question: &Question<'_>,
+    asked: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, Failure> {
+    let unsigned = || Failure { result: SeenResult::Unreachable, why: format!("{} is not set", service.secret_env) };
+    let secret = service.secret.as_ref().ok_or_else(unsigned)?;
+    let body = serde_json::to_vec(question)?;
+    // A question that is asked again is another one: its answer may have changed.
+    let (id, seconds) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
+    let headers = [
+        (HeaderName::from_static("webhook-signature"), secret.sign(&id, seconds, &body)),
+        (HeaderName::from_static("webhook-id"), id),
+        (HeaderName::from_static("webhook-timestamp"), seconds.to_string()),
+    ];
+    let (status, body) = post(&service.url, &headers, body, ANSWER_BYTES).await?;
+    let why = |result| match result {
+        SeenResult::Refused => format!("the status {status}"),
+        _ => "the answer has no list \"seen\"".to_owned(),
+    };
+    seen(status.as_u16(), &body, asked).map_err(|result| Failure { result, why: why(result) })
+}

@@ -1,0 +1,139 @@
+//! Events that the recipient has seen elsewhere: the question to a team's service, and what its answer means (rule 20).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, Key};
+
+/// Events of a question. Of more events the latest ones are asked about.
+pub const MOST_EVENTS: u32 = 10_000;
+/// Bytes of an answer.
+pub const ANSWER_BYTES: usize = 4 << 20;
+
+closed_set! {
+    /// The end of a question. Only an answer leaves events out.
+    pub enum SeenResult {
+        /// The service answered.
+        Answered = "answered",
+        /// There was no connection, or it broke off.
+        Unreachable = "unreachable",
+        /// The time was over.
+        TimedOut = "timed_out",
+        /// The status was not 200.
+        Refused = "refused",
+        /// The answer had no list of ids, or was too long.
+        Unreadable = "unreadable",
+    }
+}
+
+/// The body of a question.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Question<'a> {
+    tenant: &'a str,
+    digest: &'a str,
+    user: &'a str,
+    event_ids: &'a BTreeSet<String>,
+}
+
+/// The body of an answer.
+#[derive(Deserialize)]
+struct Answer {
+    seen: Vec<String>,
+}
+
+impl<'a> Question<'a> {
+    /// Asks about the events of a key.
+    #[must_use]
+    pub fn new(key: &'a Key, event_ids: &'a BTreeSet<String>) -> Self {
+        Self { tenant: &key.tenant, digest: &key.digest_type, user: &key.user, event_ids }
+    }
+}
+
+/// The ids to ask about: those of the `events` that the workflow holds, then `stored` ones of the ledger, the latest first.
+#[must_use]
+pub fn asked(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for id in events.iter().rev().map(|event| event.event_id.clone()).chain(stored) {
+        if ids.len() == MOST_EVENTS as usize {
+            break;
+        }
+        ids.insert(id);
+    }
+    ids
+}
+
+/// The events that a service answered to have been seen. Ids that it was not asked about are ignored.
+///
+/// # Errors
+/// The answer says nothing.
+pub fn seen(status: u16, body: &[u8], asked: &BTreeSet<String>) -> Result<BTreeSet<String>, SeenResult> {
+    if status != 200 {
+        return Err(SeenResult::Refused);
+    }
+    let Answer { seen } = serde_json::from_slice(body).map_err(|_| SeenResult::Unreadable)?;
+    Ok(seen.into_iter().filter(|id| asked.contains(id)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: &str) -> Event {
+        Event {
+            event_id: id.to_owned(),
+            category: "comment".to_owned(),
+            entity_type: String::new(),
+            entity_id: String::new(),
+            actor: String::new(),
+            occurred_at: jiff::Timestamp::UNIX_EPOCH,
+            counts: [].into(),
+            urgent: false,
+            payload: serde_json::Map::new(),
+        }
+    }
+
+    fn ids(ids: &[&str]) -> BTreeSet<String> {
+        ids.iter().map(|&id| id.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_an_answer_about_asked_events_leaves_some_out() {
+        let asked = ids(&["a", "b", "c"]);
+        for (status, body, expected) in [
+            (200, r#"{"seen":["a","c"]}"#, Ok(ids(&["a", "c"]))),
+            (200, r#"{"seen":[]}"#, Ok(ids(&[]))),
+            (200, r#"{"seen":["b","b","z","B"," b"],"more":1}"#, Ok(ids(&["b"]))),
+            (200, r#"{"seen":["a","b","c"]}"#, Ok(asked.clone())),
+            (200, r#"{"seen":null}"#, Err(SeenResult::Unreadable)),
+            (200, r#"{"seen":[1]}"#, Err(SeenResult::Unreadable)),
+            (200, "{}", Err(SeenResult::Unreadable)),
+            (200, "", Err(SeenResult::Unreadable)),
+            (204, "", Err(SeenResult::Refused)),
+            (302, r#"{"seen":["a"]}"#, Err(SeenResult::Refused)),
+            (500, r#"{"seen":["a"]}"#, Err(SeenResult::Refused)),
+        ] {
+            assert_eq!(seen(status, body.as_bytes(), &asked), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_question_has_the_key_and_each_event_once() {
+        let events = ["b", "a"].map(event);
+        let asked = asked(&events, vec!["c".to_owned(), "a".to_owned()]);
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        assert_eq!(
+            serde_json::to_string(&Question::new(&key, &asked)).unwrap(),
+            r#"{"tenant":"acme","digest":"activity","user":"ann","event_ids":["a","b","c"]}"#
+        );
+    }
+
+    #[test]
+    fn of_too_many_events_the_latest_are_asked_about() {
+        let events = ["old", "new"].map(event);
+        let stored = (0..MOST_EVENTS).map(|n| n.to_string()).collect();
+        let asked = asked(&events, stored);
+        assert_eq!(asked.len(), MOST_EVENTS as usize);
+        assert!(["old", "new", "0", "9997"].iter().all(|id| asked.contains(*id)) && !asked.contains("9998"));
+    }
+}

@@ -1,0 +1,98 @@
+//! The service of a team that knows which events a recipient has seen.
+
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+use crate::webhook_secret::Secret;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct SeenService {
+    /// The address of its questions.
+    pub url: SeenUrl,
+    /// The secret that signs questions; `None`: the environment lacks it, so that the configuration cannot send.
+    pub secret: Option<Secret>,
+    /// The environment variable with the secret.
+    pub secret_env: String,
+}
+
+/// An address with https, or with http on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenUrl(Url);
+
+impl SeenUrl {
+    /// The address.
+    #[must_use]
+    pub const fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// The host without brackets; never empty.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
+    /// Tells if the connection has TLS. Without TLS the host must be this machine.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+}
+
+impl FromStr for SeenUrl {
+    type Err = String;
+
+    /// # Errors
+    /// Says what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const RIGHT: &str = "write for example \"https://app.example.com/tidings/seen\"";
+        let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {RIGHT}"))?;
+        let local = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        match url.scheme() {
+            "https" => {}
+            "http" if local => {}
+            "http" => return Err(format!("has http, which only this machine may have; {RIGHT}")),
+            other => return Err(format!("{other:?} is not https; {RIGHT}")),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(format!("has a password, but a signature by seen_secret_env proves who asks; {RIGHT}"));
+        }
+        if url.fragment().is_some() {
+            return Err(format!("has a #, which no server gets; {RIGHT}"));
+        }
+        Ok(Self(url))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_and_this_machine_are_asked() {
+        for (text, problem) in [
+            ("https://app.example.com/seen?x=1", ""),
+            ("http://localhost:8080/seen", ""),
+            ("http://127.1.2.3/", ""),
+            ("http://[::1]:80/seen", ""),
+            ("http://app.example.com/seen", "has http, which only this machine may have"),
+            ("http://localhost.example.com/", "has http"),
+            ("http://169.254.169.254/", "has http"),
+            ("http://[::ffff:127.0.0.1]/", "has http"),
+            ("ftp://localhost/", "\"ftp\" is not https"),
+            ("https://ann:secret@app.example.com/", "has a password"),
+            ("https://app.example.com/#a", "has a #"),
+            ("/seen", "is not a URL"),
+        ] {
+            let said = text.parse::<SeenUrl>().err().unwrap_or_default();
+            assert!(said.starts_with(problem) && said.is_empty() == problem.is_empty(), "{text}: {said}");
+        }
+    }
+}
