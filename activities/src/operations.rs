@@ -10,6 +10,7 @@ pub mod key_filter;
 pub mod message;
 pub mod pauses;
 pub mod preview;
+pub mod recipients;
 pub mod recover;
 pub mod stats;
 pub mod submit;

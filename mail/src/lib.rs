@@ -1,5 +1,6 @@
 //! Makes messages and sends them. Templates render subject, HTML and text, MIME and DKIM make the bytes, SMTP carries them.
 
+mod address;
 mod bidi;
 pub mod bounce;
 pub mod dkim;
@@ -10,4 +11,5 @@ pub mod smtp;
 pub mod tls;
 pub mod words;
 
+pub use address::address;
 pub use error::Error;

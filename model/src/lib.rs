@@ -20,6 +20,7 @@ mod link;
 pub mod link_keys;
 pub mod message;
 pub mod names;
+mod nearest;
 mod page_link;
 pub mod pause;
 mod presentable;
@@ -36,6 +37,7 @@ pub mod step;
 mod tracked_link;
 pub mod webhook_secret;
 pub mod when;
+mod zone;
 
 pub use alert::Alert;
 pub use event::Event;
@@ -43,6 +45,7 @@ pub use host_name::is_host_name;
 pub use key::Key;
 pub use link::Link;
 pub use message::MessageKey;
+pub use nearest::nearest;
 pub use page_link::{PreferencesLink, ViewLink};
 pub use presentable::{presentable, without_addresses};
 pub use provider::Provider;
@@ -53,3 +56,4 @@ pub use rules::{
     quiet::{Quiet, QuietTime, WholeWeek},
 };
 pub use tracked_link::{ClickLink, OpenLink};
+pub use zone::zone;

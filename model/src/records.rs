@@ -36,7 +36,7 @@ pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
     ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, RecipientFilter, RecipientPlace, RowPlace,
 };
-pub use suppression::{Reason, Suppression, SuppressionFilter};
+pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
 pub use webhook_letter::{
     KeptWebhookLetter, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };

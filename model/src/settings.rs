@@ -139,6 +139,13 @@ impl Settings {
         self.digests.keys().chain(own).cloned().collect()
     }
 
+    /// Returns the longest time for which a run stays open after its last digest.
+    #[must_use]
+    pub fn longest_linger(&self) -> Duration {
+        let digests = self.digests.values().chain(self.tenants.values().flat_map(BTreeMap::values));
+        digests.filter_map(|digest| digest.linger).max().unwrap_or_default()
+    }
+
     /// Returns the attempts per second that the task queues of a stream may hand out, over all workers: the lowest rate of
     /// its relays. `None`: no limit.
     #[must_use]

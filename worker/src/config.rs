@@ -43,12 +43,10 @@ mod tests;
 mod variable;
 mod webhook;
 
-pub use digest::zone;
 pub use dkim::DkimConfig;
 use file::RawConfig;
 pub use gateway::Gateway;
 pub use link_keys::LinkKeysConfig;
-pub use mail::address;
 pub use problem::{Environment, Problem};
 pub use relay::Relay;
 pub use retention::{Retention, age_text};

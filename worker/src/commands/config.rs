@@ -69,7 +69,7 @@ pub(crate) fn run(
 
 fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
     let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
-    config::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
+    tidings_model::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
     let slots = NextSlots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
     let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
     anstream::println!("{shown}");

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::tz::TimeZone;
 use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
     settings::{Counted, DigestSettings, OverLimit},
-    words,
+    words, zone,
 };
 use toml::Spanned;
 use url::Url;
@@ -19,7 +18,6 @@ use super::{
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
     seen,
-    suggest::nearest,
     tenant::RawDigests,
 };
 
@@ -205,20 +203,6 @@ fn cadence(text: &str) -> Result<Cadence, String> {
 fn spread(text: &str) -> Result<Duration, String> {
     let spread = words::duration(text)?;
     if spread > LONGEST_SPREAD { Err("is longer than 12h; write for example \"15m\"".to_owned()) } else { Ok(spread) }
-}
-
-/// Parses the name of an IANA time zone.
-///
-/// # Errors
-/// The zone is unknown. The error suggests the nearest name.
-pub fn zone(text: &str) -> Result<String, String> {
-    TimeZone::get(text).map(|_| text.to_owned()).map_err(|_| {
-        let names: Vec<_> = jiff::tz::db().available().collect();
-        match nearest(text, names.iter().map(jiff::tz::TimeZoneName::as_str)) {
-            Some(name) => format!("is not an IANA time zone; did you mean {name:?}?"),
-            None => "is not an IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
-        }
-    })
 }
 
 fn counted(text: &str) -> Result<Counted, String> {

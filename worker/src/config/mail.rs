@@ -1,7 +1,8 @@
 //! The sender, as `[mail]` names it.
 
-use lettre::{Address, message::Mailbox};
+use lettre::message::Mailbox;
 use serde::Deserialize;
+use tidings_mail::address;
 use tidings_model::settings::{RelaySettings, Sender};
 use toml::Spanned;
 
@@ -26,14 +27,14 @@ pub(super) struct RawMail {
 
 impl RawMail {
     pub fn check(&self, checks: &mut Checks<'_>) -> Option<Sender> {
-        let (name, address) = match &self.from {
+        let (name, sender) = match &self.from {
             Some(_) => checks.value("mail.from", self.from.as_ref(), from)?,
             None => (NAME.to_owned(), ADDRESS.to_owned()),
         };
-        let reply_to = checks.value("mail.reply_to", self.reply_to.as_ref(), self::address);
+        let reply_to = checks.value("mail.reply_to", self.reply_to.as_ref(), address);
         let domain = checks.value("mail.domain", self.domain.as_ref(), host);
-        let domain = domain.or_else(|| address.rsplit_once('@').map(|(_, domain)| domain.to_owned()))?;
-        Some(Sender { name, address, reply_to, domain })
+        let domain = domain.or_else(|| sender.rsplit_once('@').map(|(_, domain)| domain.to_owned()))?;
+        Some(Sender { name, address: sender, reply_to, domain })
     }
 }
 
@@ -63,16 +64,6 @@ pub(super) fn from(text: &str) -> Result<(String, String), String> {
         domain => url::Host::parse(domain).map_err(|_| wrong.to_owned())?.to_string(),
     };
     Ok((name.unwrap_or_default(), format!("{}@{domain}", email.user())))
-}
-
-/// Parses an e-mail address (RFC 5321 addr-spec).
-///
-/// # Errors
-/// The text is not an address.
-pub fn address(text: &str) -> Result<String, String> {
-    let address: Address =
-        text.parse().map_err(|_| "is not an address; write for example \"ann@acme.example\"".to_owned())?;
-    Ok(address.to_string())
 }
 
 /// Parses the name of a host.

@@ -172,7 +172,7 @@ impl RawStream {
             Some(_) => checks.value(&format!("{table}.from"), self.from.as_ref(), mail::from)?,
             None => (defaults.name.clone(), defaults.address.clone()),
         };
-        let reply_to = checks.value(&format!("{table}.reply_to"), self.reply_to.as_ref(), mail::address);
+        let reply_to = checks.value(&format!("{table}.reply_to"), self.reply_to.as_ref(), tidings_mail::address);
         let domain = match (&self.domain, &self.from) {
             (Some(_), _) => checks.value(&format!("{table}.domain"), self.domain.as_ref(), mail::host)?,
             (None, Some(_)) => address.rsplit_once('@').map(|(_, domain)| domain.to_owned())?,
@@ -227,7 +227,7 @@ fn guarantee(text: &str) -> Result<Guarantee, String> {
 
 /// Parses an address for returned messages. The token must fit before the `@`.
 fn return_path(text: &str) -> Result<ReturnPath, String> {
-    let address = mail::address(text)?;
+    let address = tidings_mail::address(text)?;
     let wrong = || {
         let most = ReturnPath::LOCAL_BYTES;
         format!(

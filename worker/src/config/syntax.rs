@@ -3,11 +3,9 @@
 use std::{ops::Range, path::Path};
 
 use serde::de::DeserializeOwned;
+use tidings_model::nearest;
 
-use super::{
-    problem::{Problem, place_of},
-    suggest::nearest,
-};
+use super::problem::{Problem, place_of};
 
 /// Parses the file.
 ///

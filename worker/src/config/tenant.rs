@@ -57,7 +57,7 @@ impl RawTenant {
     ) -> Option<BTreeMap<String, DigestSettings>> {
         let table = format!("tenant.{tenant}");
         // These two come first, so that their problems are reported under their own keys.
-        checks.value(&format!("{table}.zone"), self.zone.as_ref(), digest::zone);
+        checks.value(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
         if let Some(quiet) = &self.quiet {
             digest::quiet(&format!("{table}.quiet"), quiet, checks);
         }

@@ -1,9 +1,6 @@
 //! `tidings recipients erase`: takes everything that is held about a person (GDPR, article 17).
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -40,7 +37,8 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let Options { person, reason, dry_run, yes, json } = options;
     let order = reason.order()?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let types = config.unsigned().digest_types(&person.tenant);
+    let settings = config.unsigned();
+    let types = settings.digest_types(&person.tenant);
     let archive = config.retention.settings.archive.as_ref();
     let erasure = Erasure { store: &*store, archive, person: &person, types };
     if dry_run {
@@ -60,7 +58,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         bar.set_message(lines(erased).replace("\n ", ""));
         bar.tick();
     };
-    let answer = erasure.run(&temporal, &commands, &order, linger(config), progress).await;
+    let answer = erasure.run(&temporal, &commands, &order, settings.longest_linger(), progress).await;
     bar.finish_and_clear();
     let answer = answer.map_err(|error| {
         anyhow::Error::from(error).context(format!("{person} is not erased; run the command again"))
@@ -86,12 +84,6 @@ fn confirmed(person: &PersonId) -> anyhow::Result<bool> {
     let mut typed = String::new();
     io::stdin().read_line(&mut typed)?;
     Ok(typed.trim() == person.to_string())
-}
-
-/// The longest time for which a run stays open after its last digest.
-fn linger(config: &Config) -> Duration {
-    let tenants = config.tenants.values().flat_map(|digests| digests.values());
-    config.digests.values().chain(tenants).filter_map(|digest| digest.linger).max().unwrap_or_default()
 }
 
 fn lines(erased: &Erased) -> String {

@@ -3,23 +3,19 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tidings_model::{
-    Key,
-    records::{PersonId, Recipient},
-};
+use tidings_activities::operations::recipients::{self, COLUMNS, WrongValue};
+use tidings_model::records::{PersonId, Recipient};
 use tidings_store::Store;
 
 use super::moved;
 use crate::{
     Config, Storage,
-    config::{address, zone},
     csv_table::{Row, Table},
     line_input::{self, Rejection, Report},
 };
 
 /// Recipients that go to the store together.
 const BATCH: usize = 500;
-const COLUMNS: [&str; 6] = ["tenant", "user", "address", "name", "zone", "locale"];
 const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
 
 /// Imports all of the file that is right. `false`: something was not.
@@ -57,26 +53,11 @@ async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report)
 }
 
 fn recipient(row: &Row) -> Result<Recipient, Rejection> {
-    checked(|column| row.value(column)).map_err(|(field, problem)| Rejection::new(row.line, &field, &problem))
-}
-
-/// The recipient, or the first field that is wrong and what would be right.
-fn checked(value: impl Fn(&str) -> String) -> Result<Recipient, (String, String)> {
-    let wrong = |field: &str, written: &str, problem: &str| (field.to_owned(), format!("{written:?} {problem}"));
-    // The digest type stands for any: the ids must fit in a workflow id with it.
-    let key = Key::new(value("tenant"), "digest".to_owned(), value("user"));
-    let Key { tenant, user, .. } = key.map_err(|invalid| (invalid.field, invalid.problem))?;
-    let written = value("address");
-    let address = address(&written).map_err(|problem| wrong("address", &written, &problem))?;
-    let zone = match value("zone") {
-        none if none.is_empty() => none,
-        written => zone(&written).map_err(|problem| wrong("zone", &written, &problem))?,
-    };
-    let text = |field: &str| match value(field) {
-        written if written.contains('\0') => Err(wrong(field, &written, "has a NUL")),
-        text => Ok(text),
-    };
-    Ok(Recipient { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
+    let checked = recipients::recipient(|column| row.value(column));
+    checked.map_err(|WrongValue { field, written, problem }| {
+        let quoted = if written.is_empty() { problem } else { format!("{written:?} {problem}") };
+        Rejection::new(row.line, &field, &quoted)
+    })
 }
 
 #[cfg(test)]

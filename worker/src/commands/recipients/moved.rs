@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::choices;
+use tidings_activities::{choices, operations::recipients::keys_of};
 use tidings_model::{Key, records::PersonId};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -22,11 +22,7 @@ const IN_FLIGHT: usize = 32;
 /// # Errors
 /// The progress cannot be shown.
 pub(super) async fn tell(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
-    let settings = config.unsigned();
-    let keys = people.iter().flat_map(|person| {
-        settings.digest_types(&person.tenant).into_iter().map(move |digest_type| person.key(&digest_type))
-    });
-    let keys: Vec<Key> = keys.collect();
+    let keys = keys_of(people, &config.unsigned());
     if keys.is_empty() {
         return Ok(());
     }

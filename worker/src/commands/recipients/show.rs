@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde_json::json;
+use tidings_activities::choices::{PreferencesView, capped_until};
 use tidings_model::{
     Key,
     records::{DigestRecord, Facts, Person, PersonId, Recipient, Suppression},
@@ -14,7 +15,6 @@ use tidings_store::Store;
 use super::unknown::unknown;
 use crate::{
     Config, Storage,
-    commands::preferences::{PreferencesView, capped_until},
     phrases::{counted, local},
 };
 

@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(value_name = "NAME")]
     name: String,
     /// Also sends one message, as the stream that uses the relay
-    #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = tidings_mail::address)]
     to: Option<String>,
     /// Answer in JSON, one line for each phase
     #[arg(long)]
