@@ -14,10 +14,14 @@ use tidings_model::{
     names::PREFERENCES_SIGNAL,
     records::{AuditEntry, Preferences, PreferencesPut, Wish},
     rules::preference_check,
-    settings::{DigestSettings, Settings},
+    settings::{Cap, DigestSettings, Settings},
 };
 use tidings_store::Store;
 use tracing::{Instrument as _, Span, debug_span, field::display};
+
+mod view;
+
+pub use view::PreferencesView;
 
 /// A change of preferences that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +149,22 @@ pub async fn consent(
     digest(settings, key)?;
     let action = if wanted { GRANT } else { WITHDRAW };
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
+}
+
+/// Returns the time from which the cap allows the recipient another digest, if that is later than `now`.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn capped_until(
+    store: &dyn Store,
+    cap: Option<Cap>,
+    key: &Key,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, tidings_store::Error> {
+    match cap {
+        Some(cap) => store.capped_until(key, cap, now).await,
+        None => Ok(None),
+    }
 }
 
 /// Tells the key's workflow that something was chosen. Starts none: where none runs, no window is open.

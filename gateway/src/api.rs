@@ -10,7 +10,7 @@ use axum::{
     http::header::{CONTENT_LENGTH, TRANSFER_ENCODING},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{MethodRouter, delete, get, post},
+    routing::{MethodRouter, delete, get, patch, post, put},
 };
 
 use crate::{
@@ -28,6 +28,7 @@ mod endpoint;
 mod events;
 mod gate;
 mod idempotency_key;
+mod if_match;
 mod ledger;
 mod messages;
 mod oidc;
@@ -35,10 +36,13 @@ mod operate;
 mod params;
 mod path;
 mod pauses;
+mod preferences;
 mod rate;
+mod recipients;
 mod refusal;
 mod request_id;
 mod state;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -107,6 +111,20 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::GetMessage => get(messages::show),
         Endpoint::CancelMessage => post(messages::cancel),
         Endpoint::RetryMessage => post(messages::retry),
+        Endpoint::ListRecipients => get(recipients::list),
+        Endpoint::PostRecipients => post(recipients::post),
+        Endpoint::GetRecipient => get(recipients::show),
+        Endpoint::PutRecipient => put(recipients::put),
+        Endpoint::PatchRecipient => patch(recipients::patch),
+        Endpoint::DeleteRecipient => delete(recipients::erase),
+        Endpoint::GetPreferences => get(preferences::show),
+        Endpoint::PutPreferences => put(preferences::put),
+        Endpoint::GetConsent => get(preferences::show_consent),
+        Endpoint::PutConsent => put(preferences::put_consent),
+        Endpoint::ListSuppressions => get(suppressions::list),
+        Endpoint::GetSuppression => get(suppressions::show),
+        Endpoint::PutSuppression => put(suppressions::put),
+        Endpoint::DeleteSuppression => delete(suppressions::lift),
     }
 }
 

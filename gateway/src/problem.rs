@@ -74,6 +74,12 @@ pub enum Problem {
     CannotMake,
     /// The state of a thing forbids the command.
     Conflict,
+    /// The request does not name the version that it changes.
+    NoVersion,
+    /// The thing has another version than the one that the request names.
+    Changed,
+    /// Something about an erased person came meanwhile.
+    StillArriving,
 }
 
 /// The body of a problem, kept with the answer for whoever adds to it.
@@ -172,13 +178,13 @@ impl Problem {
             Self::TooManyItems => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "too-many-items",
-                "The request has more than 10,000 events and retracts",
+                "The request has more than 10,000 items",
                 "Send several requests.",
             ),
             Self::NothingAccepted => (
                 StatusCode::BAD_REQUEST,
                 "nothing-accepted",
-                "None of the events could be accepted",
+                "None of the items could be accepted",
                 "Correct the fields that the errors name.",
             ),
             Self::WrongParameter => (
@@ -240,6 +246,24 @@ impl Problem {
                 "cannot-make",
                 "The gateway cannot make messages",
                 "Its log says which template or DKIM key cannot be used. Correct that, and start the gateway again.",
+            ),
+            Self::StillArriving => (
+                StatusCode::CONFLICT,
+                "still-arriving",
+                "Something about the person came during the erasure",
+                "Stop the producers of the person, then send the request again.",
+            ),
+            Self::NoVersion => (
+                StatusCode::PRECONDITION_REQUIRED,
+                "no-version",
+                "The request does not name the version that it changes",
+                "Read the thing, and send If-Match with its ETag, or with * for any version.",
+            ),
+            Self::Changed => (
+                StatusCode::PRECONDITION_FAILED,
+                "changed",
+                "The thing was changed meanwhile",
+                "Read the thing again, and send If-Match with its ETag.",
             ),
             Self::Conflict => (
                 StatusCode::CONFLICT,

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use tidings_model::records::{AuditEntry, Reason, Suppression, SuppressionFilter};
+use tidings_model::records::{AuditEntry, Listed, Reason, Suppression, SuppressionFilter, SuppressionPlace};
 
 use crate::Result;
 
@@ -25,7 +25,7 @@ pub trait Suppressions: Send + Sync + 'static {
     ) -> Result<Vec<Reason>>;
 
     /// Lists suppressions, the latest first.
-    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>>;
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>>;
 
     /// The reasons why a tenant must not email an address, the earliest first.
     async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;

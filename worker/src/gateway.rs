@@ -88,8 +88,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let limits = server::Limits::default();
     let serving = server::serve(public, router, limits, shutdown.clone());
     let making = api.as_ref().and_then(|_| making(&config)).map(Arc::new);
-    let parts = Api { state, task_queue: config.task_queue.clone(), inbox, making };
-    let api_router = api::router(parts, issuer, trusted);
+    let (task_queue, archive) = (config.task_queue.clone(), config.retention.settings.archive.clone());
+    let api_router = api::router(Api { state, task_queue, inbox, archive, making }, issuer, trusted);
     let serving_api = async {
         match api {
             Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,

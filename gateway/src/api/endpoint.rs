@@ -7,6 +7,8 @@ use super::{events::BODY_BYTES, messages::BODY_BYTES as MESSAGE_BYTES};
 
 /// The longest body of a request that has a few fields or none.
 const SMALL: usize = 4096;
+/// The longest body of a request with a few short lists.
+const LISTS: usize = 64 * 1024;
 
 /// The classes of routes. A token has a rate for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,4 +129,32 @@ endpoints! {
     CancelMessage = POST "/v1/messages/{key}/cancel", MessagesWrite, Operate, SMALL;
     /// Sends a single message again.
     RetryMessage = POST "/v1/messages/{key}/retry", MessagesWrite, Operate, SMALL;
+    /// Lists the directory.
+    ListRecipients = GET "/v1/recipients", RecipientsRead, Reads, SMALL;
+    /// Adds or replaces many recipients.
+    PostRecipients = POST "/v1/recipients", RecipientsWrite, Events, BODY_BYTES;
+    /// Shows a recipient.
+    GetRecipient = GET "/v1/recipients/{user}", RecipientsRead, Reads, SMALL;
+    /// Adds or replaces a recipient.
+    PutRecipient = PUT "/v1/recipients/{user}", RecipientsWrite, Events, SMALL;
+    /// Changes a recipient.
+    PatchRecipient = PATCH "/v1/recipients/{user}", RecipientsWrite, Events, SMALL;
+    /// Erases everything about a person.
+    DeleteRecipient = DELETE "/v1/recipients/{user}", RecipientsWrite, Operate, SMALL;
+    /// Shows what a recipient chose for a digest type.
+    GetPreferences = GET "/v1/recipients/{user}/preferences/{type}", PreferencesRead, Reads, SMALL;
+    /// Replaces what a recipient chose for a digest type.
+    PutPreferences = PUT "/v1/recipients/{user}/preferences/{type}", PreferencesWrite, Events, LISTS;
+    /// Shows if a recipient wants a digest type.
+    GetConsent = GET "/v1/recipients/{user}/consent/{type}", PreferencesRead, Reads, SMALL;
+    /// Records if a recipient wants a digest type.
+    PutConsent = PUT "/v1/recipients/{user}/consent/{type}", PreferencesWrite, Events, SMALL;
+    /// Lists suppressed addresses.
+    ListSuppressions = GET "/v1/suppressions", SuppressionsRead, Reads, SMALL;
+    /// Says why an address is suppressed.
+    GetSuppression = GET "/v1/suppressions/{address}", SuppressionsRead, Reads, SMALL;
+    /// Suppresses an address.
+    PutSuppression = PUT "/v1/suppressions/{address}", SuppressionsWrite, Events, SMALL;
+    /// Lifts the suppressions of an address.
+    DeleteSuppression = DELETE "/v1/suppressions/{address}", SuppressionsWrite, Events, SMALL;
 }

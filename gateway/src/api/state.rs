@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use temporalio_client::Client;
 use tidings_client::Commands;
 use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_store::archive::Archive;
 
 use crate::{State, inbox::Inbox, problem::Problem};
 
@@ -18,6 +19,8 @@ pub struct Api {
     /// The digests' task queue.
     pub task_queue: String,
     pub inbox: Inbox,
+    /// The archive of retention, if there is one. An erasure takes a person's lines from it.
+    pub archive: Option<Archive>,
     /// `None`: the gateway cannot make messages.
     pub making: Option<Arc<Making>>,
 }

@@ -28,6 +28,9 @@ use crate::{
 };
 
 mod messages;
+mod preferences;
+mod recipients;
+mod suppressions;
 
 /// An api with a store of its own, without Temporal.
 pub(crate) struct Env {
@@ -49,7 +52,8 @@ impl Env {
         let store: Arc<dyn Store> = store;
         let state = over(store.clone(), settings);
         let inbox = Inbox::new(store.clone(), limits);
-        let api = Api { state, task_queue: "tidings".into(), inbox, making: making.map(Arc::new) };
+        let making = making.map(Arc::new);
+        let api = Api { state, task_queue: "tidings".into(), inbox, archive: None, making };
         let router = router(api, None, Networks::default());
         Self { store, router, _folder: folder }
     }
@@ -127,6 +131,12 @@ fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
         Endpoint::PostMessage => {
             json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"}).to_string()
         }
+        Endpoint::PutRecipient => json!({"address": "ann@example.net"}).to_string(),
+        Endpoint::PutSuppression => json!({"reason": "complaint"}).to_string(),
+        Endpoint::PutPreferences => "{}".to_owned(),
+        Endpoint::PutConsent => json!({"consent": true}).to_string(),
+        Endpoint::PatchRecipient => json!({"name": "Ann"}).to_string(),
+        Endpoint::PostRecipients => "{\"user\":\"ann\",\"address\":\"ann@example.net\"}".to_owned(),
         _ => json!({"why": "a walk"}).to_string(),
     };
     let request = Request::builder().method(endpoint.method()).uri(format!("{}?tenant=acme", named(endpoint)));
@@ -145,8 +155,13 @@ fn named(endpoint: Endpoint) -> String {
         Endpoint::DeleteByKey => return "/v1/digests/acme%2Factivity%2Fann".to_owned(),
         _ => {}
     }
-    let parameters =
-        [("{type}", "activity"), ("{user}", "ann"), ("{key}", "k"), ("{id}", "01234567-89ab-5def-8123-456789abcdef")];
+    let parameters = [
+        ("{type}", "activity"),
+        ("{user}", "ann"),
+        ("{key}", "k"),
+        ("{address}", "ann@example.net"),
+        ("{id}", "01234567-89ab-5def-8123-456789abcdef"),
+    ];
     parameters.into_iter().fold(endpoint.path().to_owned(), |path, (name, value)| path.replace(name, value))
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::page::Page;
 use crate::settings::StreamName;
 
 /// An address that a tenant must not mail.
@@ -16,14 +17,16 @@ pub struct Suppression {
     pub at: Timestamp,
 }
 
-/// A filter of suppressions, the latest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The place of a suppression among all: its time, tenant, address and reason.
+pub type SuppressionPlace = (Timestamp, String, String, Reason);
+
+/// A filter of suppressions, the latest first. What is `None` selects all.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuppressionFilter {
     pub tenant: Option<String>,
     /// In any spelling.
     pub address: Option<String>,
-    /// Highest number of rows.
-    pub limit: u32,
+    pub page: Page<SuppressionPlace>,
 }
 
 closed_set! {

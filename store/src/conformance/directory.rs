@@ -1,7 +1,7 @@
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
+    records::{AuditEntry, Page, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
     step::{AuditInput, Note},
 };
 
@@ -228,13 +228,19 @@ pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_
     }
     let listed = async |tenant: Option<&str>, address: Option<&str>, limit| {
         let (tenant, address) = (tenant.map(str::to_owned), address.map(str::to_owned));
-        let filter = SuppressionFilter { tenant, address, limit };
-        let found = bench.store.suppressions(&filter).await.unwrap();
+        let filter = SuppressionFilter { tenant, address, page: Page { limit, after: None } };
+        let found = bench.store.suppressions(&filter).await.unwrap().rows;
         found.into_iter().map(|suppression| suppression.reason).collect::<Vec<_>>()
     };
     assert_eq!(listed(None, None, 9).await, [Reason::HardBounce, Reason::SoftBounces, Reason::Complaint]);
     assert_eq!(listed(Some("acme"), Some("ANN@example.com"), 1).await, [Reason::SoftBounces]);
     assert_eq!(listed(None, Some("bo@example.com"), 9).await, []);
+    let mut filter = SuppressionFilter { tenant: None, address: None, page: Page { limit: 1, after: None } };
+    for (reason, more) in [(Reason::HardBounce, true), (Reason::SoftBounces, true), (Reason::Complaint, false)] {
+        let page = bench.store.suppressions(&filter).await.unwrap();
+        assert_eq!((page.rows[0].reason, page.next.is_some()), (reason, more));
+        filter.page.after = page.next;
+    }
 
     let entry = AuditEntry {
         at: at(9),

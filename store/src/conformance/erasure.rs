@@ -131,9 +131,10 @@ pub async fn a_suppression_holds_for_an_erased_address_that_comes_back(bench: &B
     assert_eq!(bench.store.suppressed("other", "ANN.mark@example.com").await.unwrap(), []);
     bench.store.put_recipients(&[recipient("new", "Ann.MARK@example.com")], at(950)).await.unwrap();
     assert_eq!(bench.store.facts(&key("new")).await.unwrap().suppressed, Some(Reason::Complaint));
-    let filter =
-        |address: &str| SuppressionFilter { tenant: Some("acme".into()), address: Some(address.into()), limit: 9 };
-    let listed = bench.store.suppressions(&filter("ann.mark@example.com")).await.unwrap();
+    let page = Page { limit: 9, after: None };
+    let address = Some("ann.mark@example.com".into());
+    let filter = SuppressionFilter { tenant: Some("acme".into()), address, page };
+    let listed = bench.store.suppressions(&filter).await.unwrap().rows;
     assert!(listed.len() == 1 && listed[0].address.starts_with("erased:") && listed[0].detail.is_empty());
     let entry = super::entry(960, "carol", "suppression_lift");
     let lifted = bench.store.lift("acme", "ann.mark@example.com", None, &entry).await.unwrap();
@@ -211,7 +212,9 @@ pub async fn an_address_that_another_person_has_stays_theirs(bench: &Bench) {
     let facts = bench.store.facts(&key("spouse")).await.unwrap();
     assert_eq!(facts.suppressed, Some(Reason::Complaint));
     assert!(facts.recipient.is_some() && bench.store.facts(&key("ann")).await.unwrap().recipient.is_none());
-    let listed = bench.store.suppressions(&SuppressionFilter { tenant: None, address: None, limit: 9 }).await.unwrap();
+    let page = Page { limit: 9, after: None };
+    let filter = SuppressionFilter { tenant: None, address: None, page };
+    let listed = bench.store.suppressions(&filter).await.unwrap().rows;
     assert!(listed.iter().any(|suppression| suppression.address == "ann.mark@example.com"));
 }
 

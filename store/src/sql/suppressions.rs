@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::Key;
-use tidings_model::records::{AuditEntry, Reason, Suppression, SuppressionFilter};
+use tidings_model::records::{AuditEntry, Cursor, Listed, Reason, Suppression, SuppressionFilter, SuppressionPlace};
 use tracing::instrument;
 
 pub const SUPPRESS: &str = "
@@ -18,11 +18,13 @@ ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.deta
 WHERE suppressions.suppressed_at > excluded.suppressed_at
    OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
 
-/// `$1` tenant, `$2` address; each may be empty. `$3` limit, `$4` pseudonym of the address.
+/// `$1` tenant, `$2` address; each may be empty. `$3` pseudonym of the address. After the time `$4`, the tenant `$5`, the address `$6`
+/// and the reason `$7`; `$8` limit.
 pub const SUPPRESSIONS: &str = "
 SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
-WHERE (tenant = $1 OR $1 = '') AND (address_lower IN ($2, $4) OR $2 = '')
-ORDER BY suppressed_at DESC, tenant, address_lower, reason LIMIT $3";
+WHERE (tenant = $1 OR $1 = '') AND (address_lower IN ($2, $3) OR $2 = '')
+  AND (suppressed_at, tenant, address_lower, reason) < ($4, $5, $6, $7)
+ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT $8";
 
 /// `$2` address, `$3` its pseudonym.
 pub const SUPPRESSED: &str = "
@@ -93,22 +95,33 @@ impl<D: Dialect> Suppressions for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
-    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Vec<Suppression>> {
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>> {
         within_timeout(async {
-            let SuppressionFilter { tenant, address, limit } = filter;
+            let SuppressionFilter { tenant, address, page } = filter;
             let address = folded(address.as_deref().unwrap_or_default());
             // A pseudonym needs a tenant.
             let pseudonym = match tenant {
                 Some(tenant) => self.secret().await?.of(tenant, &address),
                 None => address.clone(),
             };
+            let after = page.after.clone().map(|Cursor((at, tenant, address, reason))| {
+                (at.as_millisecond(), tenant, address, reason.name().to_owned())
+            });
+            let (after_at, after_tenant, after_address, after_reason) =
+                after.unwrap_or_else(|| (i64::MAX, String::new(), String::new(), String::new()));
             let rows = query_as(SUPPRESSIONS)
                 .bind(tenant.clone().unwrap_or_default())
                 .bind(address)
-                .bind(i64::from(*limit))
-                .bind(pseudonym);
+                .bind(pseudonym)
+                .bind(after_at)
+                .bind(after_tenant)
+                .bind(after_address)
+                .bind(after_reason)
+                .bind(page.rows_to_read());
             let rows: Vec<SuppressionRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
-            Ok(rows.into_iter().map(Suppression::from).collect())
+            let rows = rows.into_iter().map(Suppression::from).collect();
+            let place = |last: &Suppression| (last.at, last.tenant.clone(), last.address.clone(), last.reason);
+            Ok(page.listed(rows, place))
         })
         .await
     }

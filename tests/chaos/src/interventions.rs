@@ -99,7 +99,8 @@ impl Desk {
                 .await?
                 .and_then(|id| say(&["messages", "cancel", &id, "--why", WHY])),
             Pick::Lift => {
-                let all = store.suppressions(&SuppressionFilter { tenant: None, address: None, limit: 50 }).await?;
+                let page = Page { limit: 50, after: None };
+                let all = store.suppressions(&SuppressionFilter { tenant: None, address: None, page }).await?.rows;
                 let one = (!all.is_empty()).then(|| &all[number % all.len()]);
                 one.and_then(|one| say(&["suppressions", "lift", &one.tenant, &one.address, "--why", WHY]))
             }

@@ -30,8 +30,8 @@ use tidings_model::{
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
         KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessagePlace, MessageRecord,
         Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
-        RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, Unattempted, WebhookLetterFilter,
-        WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
+        RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, SuppressionPlace, Unattempted,
+        WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
     },
     report::{Counts, Question},
     retention::{Cutoff, Purged},
@@ -217,7 +217,7 @@ forward! { Suppressions {
     fn suppress(suppression: &Suppression) -> ();
     fn put_suppressions(suppressions: &[Suppression], entry: &AuditEntry) -> u64;
     fn lift(tenant: &str, address: &str, reason: Option<Reason>, entry: &AuditEntry) -> Vec<Reason>;
-    fn suppressions(filter: &SuppressionFilter) -> Vec<Suppression>;
+    fn suppressions(filter: &SuppressionFilter) -> Listed<Suppression, SuppressionPlace>;
     fn suppressed(tenant: &str, address: &str) -> Vec<Reason>;
 } }
 

@@ -8,6 +8,7 @@ use tidings_harness::{cli_env::CliEnv, env::eventually, http, port::Port};
 use tokio::{net::TcpStream, process::Child};
 
 mod messages;
+mod recipients;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Chosen, Error};
-use tidings_model::{Key, settings::Cap};
-use tidings_store::Store;
+use tidings_activities::choices::{self, Chosen, Error, PreferencesView, capped_until};
+use tidings_model::Key;
 
 use crate::{
     Config,
@@ -15,10 +14,8 @@ use crate::{
 
 mod changes;
 mod import;
-mod view;
 
 use changes::Changes;
-pub(crate) use view::PreferencesView;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -129,19 +126,6 @@ impl Set {
         };
         show(&preferences, &key, json).await?;
         Ok(done)
-    }
-}
-
-/// The time from which the cap allows the recipient another digest, if that is later than `now`.
-pub(crate) async fn capped_until(
-    store: &dyn Store,
-    cap: Option<Cap>,
-    key: &Key,
-    now: Timestamp,
-) -> anyhow::Result<Option<Timestamp>> {
-    match cap {
-        Some(cap) => Ok(store.capped_until(key, cap, now).await?),
-        None => Ok(None),
     }
 }
 

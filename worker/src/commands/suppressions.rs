@@ -2,12 +2,13 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::records::{Reason, Suppression, SuppressionFilter};
+use tidings_mail::address;
+use tidings_model::records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace};
 
 use crate::{
     Config, Storage,
     args::{self, OptionalReason, one_of},
-    config::address,
+    commands::page,
     error::Usage,
 };
 
@@ -42,9 +43,12 @@ pub enum Command {
         #[arg(long, value_name = "ADDRESS")]
         address: Option<String>,
         /// The largest number of addresses
-        #[arg(long, value_name = "N", default_value = "50")]
+        #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
-        /// Answer in JSON, one line each
+        /// Continues after the page that ended with this cursor
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<Cursor<SuppressionPlace>>,
+        /// Answer in JSON, one line each; the last line has the cursor, if another page follows
         #[arg(long)]
         json: bool,
     },
@@ -118,8 +122,9 @@ pub struct Added {
 /// [`Usage`](crate::error::Usage) where `by` or `why` will not do; the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List { tenant, address, limit, json } => {
-            list(config, &SuppressionFilter { tenant, address, limit }, json).await
+        Command::List { tenant, address, limit, after, json } => {
+            let page = Page { limit, after };
+            list(config, &SuppressionFilter { tenant, address, page }, json).await
         }
         Command::Add(added) => add(config, added).await,
         Command::Import(options) => import::run(options, config).await,
@@ -129,15 +134,14 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 
 async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    for suppression in store.suppressions(filter).await? {
-        let Suppression { tenant, address, reason, detail, at } = &suppression;
-        let line = if as_json {
+    page::print(store.suppressions(filter).await?, as_json, |suppression| {
+        let Suppression { tenant, address, reason, detail, at } = suppression;
+        if as_json {
             json!(suppression).to_string()
         } else {
             format!("{tenant}  {address}  {reason} since {at:.0}: {detail}")
-        };
-        anstream::println!("{line}");
-    }
+        }
+    });
     Ok(true)
 }
 

@@ -37,7 +37,7 @@ impl Kind {
 }
 
 /// Returns the bytes after decompression.
-pub(super) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Problem> {
+pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Problem> {
     match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase()).as_deref() {
         None | Some(b"identity") => Ok(Cow::Borrowed(bytes)),
         Some(b"gzip") => {

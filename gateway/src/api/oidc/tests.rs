@@ -52,7 +52,8 @@ impl Env {
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let inbox = Inbox::new(store.clone(), Limits::default());
-        let api = Api { state: over(store, settings()), task_queue: "tidings".into(), inbox, making: None };
+        let api =
+            Api { state: over(store, settings()), task_queue: "tidings".into(), inbox, archive: None, making: None };
         let issuer = Arc::new(Issuer::new(trust, Fetcher::new()));
         let router = router(api, Some(issuer.clone()), Networks::default());
         Self { desk, pair, issuer, router, _folder: folder }

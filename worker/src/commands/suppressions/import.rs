@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use tidings_mail::address;
 use tidings_model::records::{AuditEntry, Reason, Suppression};
 use tidings_store::Store;
 
@@ -10,7 +11,6 @@ use super::format::Format;
 use crate::{
     Config, Storage,
     args::{OptionalReason, one_of},
-    config::address,
     line_input::{self, Rejection, Report},
     record_input::{Record, Records},
 };

@@ -1,4 +1,4 @@
-//! The answer of `get`: the chosen and the effective settings, and the time when a window would be due.
+//! The answer to a question for preferences: the chosen and the effective settings, and the time when a window would be due.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use tidings_model::{
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
 #[derive(Debug, Serialize)]
-pub(crate) struct PreferencesView<'a> {
+pub struct PreferencesView<'a> {
     key: &'a Key,
     revision: u64,
     changed_at: Option<Timestamp>,
@@ -33,6 +33,7 @@ pub(crate) struct PreferencesView<'a> {
 }
 
 impl<'a> PreferencesView<'a> {
+    #[must_use]
     pub fn new(
         settings: &DigestSettings,
         limits: &FrequencyLimits,

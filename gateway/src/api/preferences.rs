@@ -1,0 +1,170 @@
+//! `/v1/recipients/{user}/preferences/{type}` and `/v1/recipients/{user}/consent/{type}`: what a recipient chose.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Uri, header::ETAG},
+    response::{IntoResponse as _, Response},
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
+use tidings_model::{Key, command::Order, records::Preferences};
+
+use super::{
+    Api, body,
+    caller::Caller,
+    if_match::{self, Seen, etag},
+    params::Params,
+    path::Named,
+    refusal::Refusal,
+};
+use crate::{problem::Problem, tell};
+
+/// All choices of a recipient for a digest type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Choice {
+    cadence: Option<String>,
+    zone: Option<String>,
+    at: Option<String>,
+    quiet: Option<Vec<String>>,
+    off: BTreeSet<String>,
+    paused_until: Option<Timestamp>,
+}
+
+/// The recipient's consent to a digest type.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Consent {
+    consent: bool,
+}
+
+/// Shows the choices, what is in force, and when a window would be due.
+pub(super) async fn show(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named((user, digest_type)): Named<(String, String)>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
+    shown(&api, &key(&api, tenant, digest_type, user)?).await
+}
+
+/// Replaces all choices. Only the version that `If-Match` names is replaced.
+pub(super) async fn put(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named((user, digest_type)): Named<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let Choice { cadence, zone, at, quiet, off, paused_until } = body::read(&headers, &bytes)?;
+    let wanted = Preferences { cadence, zone, at, quiet, off, paused_until };
+    let (key, order) =
+        ordered(&api, &caller, (user, digest_type), &uri, "PUT /v1/recipients/{user}/preferences/{type}")?;
+    let expected = match if_match::read(&headers)?.ok_or(Problem::NoVersion)? {
+        Seen::Any => None,
+        // A tag that is no revision is that of no version.
+        Seen::Tag(tag) => Some(tag.parse().unwrap_or(u64::MAX)),
+    };
+    let (store, settings) = (&*api.state.store, &api.state.settings);
+    let changed = choices::change(store, settings, &key, |_| wanted.clone(), expected, &order, Timestamp::now()).await;
+    match changed {
+        Ok(Chosen { changed: true, .. }) => tell::open_windows(&api.state, std::slice::from_ref(&key)).await,
+        Ok(Chosen { changed: false, .. }) => {}
+        // A repeated request, whose first answer was lost, finds what it wants (RFC 9110, section 13.1.1).
+        Err(Error::Conflict(_)) if store.facts(&key).await?.preferences == wanted => {}
+        Err(error) => return Err(refused(error)),
+    }
+    shown(&api, &key).await
+}
+
+/// Shows if the recipient wants the digest type at all.
+pub(super) async fn show_consent(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named((user, digest_type)): Named<(String, String)>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
+    consent(&api, &key(&api, tenant, digest_type, user)?).await
+}
+
+/// Records if the recipient wants the digest type at all. `If-Match` is optional, because the wish is the whole state.
+pub(super) async fn put_consent(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Named((user, digest_type)): Named<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let Consent { consent: wanted } = body::read(&headers, &bytes)?;
+    let (key, order) = ordered(&api, &caller, (user, digest_type), &uri, "PUT /v1/recipients/{user}/consent/{type}")?;
+    let (store, settings) = (&*api.state.store, &api.state.settings);
+    let before = store.facts(&key).await?.consent;
+    if let Some(Seen::Tag(tag)) = if_match::read(&headers)?
+        && tag != consent_tag(before)
+        && before != wanted
+    {
+        return Err(Problem::Changed.into());
+    }
+    choices::consent(store, settings, &key, wanted, &order, Timestamp::now()).await.map_err(refused)?;
+    if before != wanted {
+        tell::open_windows(&api.state, std::slice::from_ref(&key)).await;
+    }
+    consent(&api, &key).await
+}
+
+/// The key that a change is about, and the order.
+fn ordered(
+    api: &Api,
+    caller: &Caller,
+    (user, digest_type): (String, String),
+    uri: &Uri,
+    done: &str,
+) -> Result<(Key, Order), Refusal> {
+    let mut params = Params::read(uri, &["tenant", "why"])?;
+    let tenant = caller.one_tenant(params.text("tenant"))?;
+    let order = caller.order(params.text("why").unwrap_or_else(|| done.to_owned()))?;
+    Ok((key(api, tenant, digest_type, user)?, order))
+}
+
+/// The key, if the tenant has the digest type.
+fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<Key, Problem> {
+    let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
+    if api.state.settings.digest(&key).is_some() { Ok(key) } else { Err(Problem::NotFound) }
+}
+
+async fn shown(api: &Api, key: &Key) -> Result<Response, Refusal> {
+    let settings = api.state.settings.digest(key).ok_or(Problem::NotFound)?;
+    let (facts, now) = (api.state.store.facts(key).await?, Timestamp::now());
+    let limits = api.state.settings.frequency_limits(settings);
+    let capped_until = choices::capped_until(&*api.state.store, limits.cap, key, now).await?;
+    let view = PreferencesView::new(settings, &limits, capped_until, &facts, key, now);
+    Ok(([(ETAG, etag(&facts.revision.to_string()))], Json(view)).into_response())
+}
+
+async fn consent(api: &Api, key: &Key) -> Result<Response, Refusal> {
+    let consent = api.state.store.facts(key).await?.consent;
+    Ok(([(ETAG, etag(consent_tag(consent)))], Json(json!({"key": key, "consent": consent}))).into_response())
+}
+
+const fn consent_tag(consent: bool) -> &'static str {
+    if consent { "given" } else { "withdrawn" }
+}
+
+fn refused(error: Error) -> Refusal {
+    match error {
+        Error::Invalid(invalid) => Refusal::body(invalid),
+        Error::UnknownType(_) => Problem::NotFound.into(),
+        Error::Conflict(_) => Problem::Changed.into(),
+        Error::Store(error) => error.into(),
+    }
+}

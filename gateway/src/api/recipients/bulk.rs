@@ -1,0 +1,140 @@
+//! `POST /v1/recipients`: many rows of the directory, with a result for each of them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri},
+    response::{IntoResponse as _, Response},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_activities::operations::recipients;
+use tidings_model::{
+    Key,
+    records::{PersonId, Recipient},
+};
+use tokio::time::sleep;
+
+use super::audit;
+use crate::{
+    State as Parts,
+    api::{
+        Api,
+        caller::Caller,
+        events,
+        params::Params,
+        refusal::{Fault, Refusal},
+    },
+    problem::Problem,
+    tell,
+};
+
+mod rows;
+
+/// Rows that go to the store together.
+const BATCH: usize = 500;
+/// Keys that are signalled together after a change of zones, and the pause after them.
+const TOLD: usize = 32;
+const PAUSE: Duration = Duration::from_millis(320);
+/// Refused rows that an answer without any accepted row names.
+const ERRORS: usize = 100;
+
+/// The outcome of each row.
+#[derive(Debug, Serialize)]
+struct Answer {
+    accepted: usize,
+    refused: usize,
+    /// One for each row, in order.
+    results: Vec<Outcome>,
+}
+
+/// The outcome of a row.
+#[derive(Debug, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Outcome {
+    Accepted { user: String },
+    Refused(Wrong),
+}
+
+/// A refused row.
+#[derive(Debug, Serialize)]
+struct Wrong {
+    /// Counted from 1; the first line of CSV is line 1.
+    line: u64,
+    #[serde(flatten)]
+    why: Fault,
+}
+
+/// Answers 200 with the outcome of each row, or 400 if none was accepted.
+pub(crate) async fn post(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let mut params = Params::read(&uri, &["tenant", "why"])?;
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let order = caller.order(params.text("why").unwrap_or_else(|| "POST /v1/recipients".to_owned()))?;
+    let bytes = events::body::decoded(&headers, &bytes)?;
+    let (mut people, mut results) = (Vec::new(), Vec::new());
+    for (line, row) in rows::read(&headers, &bytes)? {
+        match row.and_then(|row| recipient(&row, tenant.as_deref(), &caller)) {
+            Ok(person) => {
+                results.push(Outcome::Accepted { user: person.user.clone() });
+                people.push(person);
+            }
+            Err(why) => results.push(Outcome::Refused(Wrong { line, why })),
+        }
+    }
+    if people.is_empty() {
+        let wrong = results.into_iter().filter_map(|result| match result {
+            Outcome::Refused(wrong) => Some(wrong),
+            Outcome::Accepted { .. } => None,
+        });
+        return Ok(Problem::NothingAccepted.with_errors(&wrong.take(ERRORS).collect::<Vec<_>>()));
+    }
+    for (tenant, count) in counted(&people) {
+        let person = PersonId { tenant, user: String::new() };
+        audit(&api, &person, &order, &format!("recipients_put {count}")).await?;
+    }
+    let mut moved = Vec::new();
+    for batch in people.chunks(BATCH) {
+        moved.extend(api.state.store.put_recipients(batch, Timestamp::now()).await?);
+    }
+    let keys = recipients::keys_of(&moved, &api.state.settings);
+    tokio::spawn(tell_all(api.state.clone(), keys));
+    let (accepted, refused) = (people.len(), results.len() - people.len());
+    Ok((StatusCode::OK, Json(Answer { accepted, refused, results })).into_response())
+}
+
+/// Checks a row. It names a tenant, or is of the request's.
+fn recipient(row: &rows::Row, tenant: Option<&str>, caller: &Caller) -> Result<Recipient, Fault> {
+    let own = row.value("tenant");
+    let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
+    if !tenant.is_empty() && caller.tenant(Some(tenant.clone())).is_err() {
+        return Err(Fault::new("tenant", "is not the token's tenant"));
+    }
+    let checked = recipients::recipient(|column| if column == "tenant" { tenant.clone() } else { row.value(column) });
+    Ok(checked?)
+}
+
+/// The number of rows of each tenant.
+fn counted(people: &[Recipient]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for person in people {
+        *counts.entry(person.tenant.clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// Signals the keys after the answer, at most a hundred a second. A window that hears nothing follows when it is due.
+async fn tell_all(state: Parts, keys: Vec<Key>) {
+    for keys in keys.chunks(TOLD) {
+        tell::open_windows(&state, keys).await;
+        sleep(PAUSE).await;
+    }
+}

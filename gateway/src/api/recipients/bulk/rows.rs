@@ -1,0 +1,133 @@
+//! The rows of a bulk request: NDJSON or CSV. A wrong row spoils no other.
+
+use axum::http::{HeaderMap, header::CONTENT_TYPE};
+use serde_json::{Map, Value};
+use tidings_activities::operations::recipients::COLUMNS;
+
+use crate::{
+    api::refusal::{Fault, Refusal},
+    problem::Problem,
+};
+
+/// Rows of a request.
+const ROWS: usize = 10_000;
+
+/// The values of a row by column, as text.
+#[derive(Debug)]
+pub(super) struct Row(Map<String, Value>);
+
+/// A row, or its fault, with the number of its line.
+type Line = (u64, Result<Row, Fault>);
+
+impl Row {
+    /// The text of a column; empty without one.
+    pub fn value(&self, column: &str) -> String {
+        self.0.get(column).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
+/// Reads the rows of a body.
+pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
+    let named = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let rows = match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/x-ndjson" => lines(std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?),
+        "text/csv" => table(bytes)?,
+        _ => return Err(Problem::UnsupportedMedia.into()),
+    };
+    if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
+}
+
+fn lines(text: &str) -> Vec<Line> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines.take(ROWS + 1).map(|(number, line)| (number, object(line))).collect()
+}
+
+fn object(line: &str) -> Result<Row, Fault> {
+    let fields: Map<String, Value> = serde_json::from_str(line).map_err(|_| Fault::new("", "is not a JSON object"))?;
+    for (name, value) in &fields {
+        if !COLUMNS.contains(&name.as_str()) {
+            return Err(Fault::new(name, format!("is not one of {}", COLUMNS.join(", "))));
+        }
+        if !value.is_string() && !value.is_null() {
+            return Err(Fault::new(name, "is not a string"));
+        }
+    }
+    Ok(Row(fields))
+}
+
+/// Reads CSV (RFC 4180) whose first line names the columns.
+fn table(bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+    let header = reader.headers().map_err(|_| Problem::Unreadable)?.clone();
+    if let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column)) {
+        return Err(Refusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
+    }
+    let rows = reader.records().take(ROWS + 1).map(|record| match record {
+        Ok(record) => {
+            let line = record.position().map_or(0, csv::Position::line);
+            let values = header.iter().map(str::to_owned).zip(record.iter().map(Value::from));
+            (line, Ok(Row(values.collect())))
+        }
+        Err(error) => {
+            let line = error.position().map_or(0, csv::Position::line);
+            let problem = match error.kind() {
+                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                    format!("has {len} values, the first line has {expected_len} columns")
+                }
+                _ => "is not UTF-8".to_owned(),
+            };
+            (line, Err(Fault::new("", problem)))
+        }
+    });
+    Ok(rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn read_as(kind: &'static str, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
+        read(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]), bytes)
+    }
+
+    /// Users, or the lines and faults of wrong rows.
+    fn shown(rows: Vec<Line>) -> Vec<String> {
+        let shown = rows.into_iter().map(|(line, row)| match row {
+            Ok(row) => row.value("user"),
+            Err(Fault { field, problem }) => format!("{line} {field}: {problem}"),
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn ndjson_and_csv_are_read_row_by_row() {
+        let ndjson = b"{\"user\":\"ann\"}\n\n[1]\n{\"user\":7}\n{\"uzer\":\"bo\"}\r\n{\"user\":\"bo\",\"name\":null}";
+        assert_eq!(
+            shown(read_as("application/x-ndjson", ndjson).unwrap()),
+            [
+                "ann",
+                "3 : is not a JSON object",
+                "4 user: is not a string",
+                "5 uzer: is not one of tenant, user, address, name, zone, locale",
+                "bo"
+            ]
+        );
+        let csv = b"user,address\nann,a@b.example\nbo\n\xff,x\n cy ,c@b.example\n";
+        assert_eq!(
+            shown(read_as("text/csv; charset=utf-8", csv).unwrap()),
+            ["ann", "3 : has 1 values, the first line has 2 columns", "4 : is not UTF-8", "cy"]
+        );
+    }
+
+    #[test]
+    fn another_type_an_unknown_column_and_too_many_rows_are_refused() {
+        let refused = |kind, bytes: &[u8]| read_as(kind, bytes).unwrap_err().problem();
+        assert_eq!(refused("application/json", b"[]"), Problem::UnsupportedMedia);
+        assert_eq!(refused("text/csv", b"user,mail\n"), Problem::WrongBody);
+        assert_eq!(refused("application/x-ndjson", b"\xff"), Problem::Unreadable);
+        assert_eq!(refused("application/x-ndjson", "{}\n".repeat(ROWS + 1).as_bytes()), Problem::TooManyItems);
+        assert_eq!(refused("text/csv", format!("user\n{}", "a\n".repeat(ROWS + 1)).as_bytes()), Problem::TooManyItems);
+    }
+}

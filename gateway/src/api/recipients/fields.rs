@@ -1,0 +1,126 @@
+//! The fields of one recipient: a whole row, or a JSON merge patch (RFC 7396).
+
+use axum::http::{
+    HeaderMap,
+    header::{CONTENT_TYPE, HeaderValue},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tidings_model::records::Recipient;
+
+use crate::api::{body, refusal::Refusal};
+
+/// The media type of a merge patch.
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// A row of the directory as a request has it.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Row {
+    address: String,
+    name: String,
+    zone: String,
+    locale: String,
+}
+
+/// Reads a whole row, as the values of its columns.
+pub(super) fn whole(headers: &HeaderMap, bytes: &[u8]) -> Result<impl Fn(&str) -> String + use<>, Refusal> {
+    Ok(body::read::<Row>(headers, bytes)?.values())
+}
+
+/// Applies a patch to a row, and returns the values of its columns.
+pub(super) fn patched(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    before: &Recipient,
+) -> Result<impl Fn(&str) -> String + use<>, Refusal> {
+    let mut headers = headers.clone();
+    let named = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
+    if named.is_some_and(|kind| kind == MERGE_PATCH.as_bytes()) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let patch: Map<String, Value> = body::read(&headers, bytes)?;
+    let Recipient { address, name, zone, locale, .. } = before;
+    let before = json!({"address": address, "name": name, "zone": zone, "locale": locale});
+    let after = merged(before, Value::Object(patch)).to_string();
+    Ok(body::parsed::<Row>(&after).map_err(Refusal::body)?.values())
+}
+
+impl Row {
+    fn values(self) -> impl Fn(&str) -> String {
+        let Self { address, name, zone, locale } = self;
+        move |column| match column {
+            "address" => address.clone(),
+            "name" => name.clone(),
+            "zone" => zone.clone(),
+            _ => locale.clone(),
+        }
+    }
+}
+
+/// The algorithm of RFC 7396, section 2.
+fn merged(target: Value, patch: Value) -> Value {
+    let Value::Object(patch) = patch else { return patch };
+    let mut target = match target {
+        Value::Object(target) => target,
+        _ => Map::new(),
+    };
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(target.remove(&name)),
+            value => {
+                let before = target.remove(&name).unwrap_or_default();
+                target.insert(name, merged(before, value));
+            }
+        }
+    }
+    Value::Object(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Problem;
+
+    #[test]
+    fn a_patch_is_merged_as_the_examples_of_rfc_7396() {
+        for (target, patch, result) in [
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":null}"#, "{}"),
+            (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+            (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"["a","b"]"#, r#"["c","d"]"#, r#"["c","d"]"#),
+            (r#"{"a":"b"}"#, r#"["c"]"#, r#"["c"]"#),
+            (r#"{"a":"foo"}"#, "null", "null"),
+            (r#"{"a":"foo"}"#, "\"bar\"", "\"bar\""),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"e":null,"a":1}"#),
+            ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
+            ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+        ] {
+            let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(merged(json(target), json(patch)), json(result), "{target} {patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_of_an_unknown_field_or_another_type_is_refused() {
+        let text = |text: &str| text.to_owned();
+        let (tenant, user, address) = (text("acme"), text("ann"), text("ann@example.net"));
+        let ann = Recipient { tenant, user, address, name: text("Ann"), zone: text("Asia/Tokyo"), locale: text("") };
+        let patch = |kind: &'static str, patch: &str| {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+            patched(&headers, patch.as_bytes(), &ann).map(|value| ["address", "name", "zone", "locale"].map(value))
+        };
+        let after = patch(MERGE_PATCH, r#"{"zone": null, "locale": "de"}"#).unwrap();
+        assert_eq!(after, ["ann@example.net", "Ann", "", "de"]);
+        for (wrong, field) in [(r#"{"user": "bo"}"#, "user"), (r#"{"name": 7}"#, "name")] {
+            let refusal = patch("application/json", wrong).unwrap_err();
+            assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]));
+        }
+        assert_eq!(patch("text/plain", "{}").unwrap_err(), Problem::UnsupportedMedia.into());
+    }
+}
