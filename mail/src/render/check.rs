@@ -72,6 +72,12 @@ impl Renderer {
         self.names().into_iter().flat_map(problems_of).chain(of_words).collect()
     }
 
+    /// Finds what large email clients do not support of the team's own templates. The place is a file with its line.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        self.sources.unsupported().map(|(place, problem)| Problem { place, problem }).collect()
+    }
+
     /// Renders `template` with its sample, in the language `locale` or in English.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::{
 
 use include_dir::{Dir, include_dir};
 
-use super::error::Error;
+use super::{error::Error, support};
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
@@ -22,6 +22,8 @@ pub(super) struct Source {
     pub(super) text: String,
     /// The path that errors name.
     pub(super) path: PathBuf,
+    /// The file comes from the team's folder.
+    own: bool,
 }
 
 /// Every file by its name, for example `layout.html` or `activity/body.html`.
@@ -59,6 +61,18 @@ impl Sources {
             .map(|(name, source)| (name.as_str(), source.text.as_str()))
     }
 
+    /// Finds the features of the team's own files that large email clients do not support, each with its path and line.
+    pub(super) fn unsupported(&self) -> impl Iterator<Item = (String, String)> {
+        let is_html = |name: &str| Path::new(name).extension().is_some_and(|end| end == "html");
+        let own = self.0.iter().filter(move |(name, source)| source.own && is_html(name));
+        own.flat_map(|(_, Source { text, path, .. })| {
+            support::unsupported(text).into_iter().map(move |remark| {
+                let line = 1 + text[..remark.at].matches('\n').count();
+                (format!("{}:{line}", path.display()), remark.text)
+            })
+        })
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&Source> {
         self.0.get(name)
     }
@@ -66,7 +80,7 @@ impl Sources {
     fn embed(&mut self, folder: &Dir<'_>) {
         for file in folder.files().filter(|file| is_read(file.path())) {
             if let (Some(name), Some(text)) = (file.path().to_str(), file.contents_utf8()) {
-                let source = Source { text: text.to_owned(), path: Path::new("embedded").join(name) };
+                let source = Source { text: text.to_owned(), path: Path::new("embedded").join(name), own: false };
                 self.0.insert(name.replace('\\', "/"), source);
             }
         }
@@ -85,7 +99,7 @@ impl Sources {
                 self.add_folder(&path, &format!("{file}/"))?;
             } else if is_read(&path) {
                 let text = fs::read_to_string(&path).map_err(failed(&path))?;
-                self.0.insert(format!("{prefix}{file}"), Source { text, path: path.clone() });
+                self.0.insert(format!("{prefix}{file}"), Source { text, path: path.clone(), own: true });
             }
         }
         Ok(())

@@ -29,7 +29,8 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Renders every template with its sample in every language, checks the words, and says what is wrong
+    /// Renders every template with its sample in every language, checks the words, and says what is wrong and what email clients
+    /// do not support
     Check,
 }
 
@@ -76,6 +77,9 @@ fn check(renderer: &Renderer) -> bool {
     for problem in &problems {
         anstream::eprintln!("{RED}{}{RED:#}: {}", problem.place, problem.problem);
     }
+    for warning in renderer.warnings() {
+        anstream::eprintln!("{YELLOW}{}{YELLOW:#}: {}", warning.place, warning.problem);
+    }
     let names = renderer.names();
     if problems.is_empty() {
         anstream::println!("{} templates are right: {}", names.len(), names.join(", "));
@@ -84,4 +88,5 @@ fn check(renderer: &Renderer) -> bool {
 }
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
+const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();

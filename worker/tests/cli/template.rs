@@ -46,3 +46,16 @@ fn a_check_names_the_faults_of_words() {
         assert!(error.contains(fault), "{error}");
     }
 }
+
+#[test]
+fn a_check_warns_of_what_clients_do_not_support_and_succeeds() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("own")).unwrap();
+    fs::write(folder.path().join("own/parts.html"), "<p>\n<b style=\"display: flex\">{{ x }}</b></p>").unwrap();
+    let settings = "templates = \"own\"\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n";
+    fs::write(folder.path().join("tidings.toml"), settings).unwrap();
+    let (code, _, error) = run(folder.path(), &["template", "check"], "");
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("own/parts.html:2: `display: flex` is not supported by "), "{error}");
+    assert_eq!(error.lines().count(), 1, "the shipped templates have no warnings: {error}");
+}

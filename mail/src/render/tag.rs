@@ -1,0 +1,127 @@
+//! The start tags of HTML, with the places of their attributes. The HTML may be the blank source of a template.
+
+use std::ops::Range;
+
+/// A start tag outside comments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tag<'h> {
+    /// As written.
+    pub name: &'h str,
+    /// From `<` to after `>`.
+    pub place: Range<usize>,
+    pub attributes: Vec<Attribute<'h>>,
+    /// The text of an element that has no markup inside, such as `style`; empty for every other element.
+    pub text: Range<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Attribute<'h> {
+    /// As written.
+    pub name: &'h str,
+    /// From the name to after the value.
+    pub place: Range<usize>,
+    /// Without quotes; empty without a value.
+    pub value: Range<usize>,
+    /// The quote around the value.
+    pub quote: Option<char>,
+}
+
+/// Elements whose content is text up to their end tag (HTML, 13.1.2).
+const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
+
+impl Tag<'_> {
+    pub fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    pub fn attribute(&self, name: &str) -> Option<&Attribute<'_>> {
+        self.attributes.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Finds the start tags, in order.
+pub(super) fn tags(html: &str) -> Vec<Tag<'_>> {
+    let mut tags = Vec::new();
+    let mut from = 0;
+    while let Some(open) = html[from..].find('<').map(|at| from + at) {
+        let rest = &html[open..];
+        from = if rest.starts_with("<!--") {
+            rest.find("-->").map_or(html.len(), |end| open + end + 3)
+        } else if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let Some(mut tag) = tag(html, open) else { break };
+            if TEXT.iter().any(|name| tag.is(name)) {
+                tag.text = tag.place.end..end_of_text(html, tag.name, tag.place.end);
+            }
+            let end = tag.place.end.max(tag.text.end);
+            tags.push(tag);
+            end
+        } else {
+            open + 1
+        };
+    }
+    tags
+}
+
+fn end_of_text(html: &str, name: &str, from: usize) -> usize {
+    let is_end = |at: &usize| html.get(at + 2..at + 2 + name.len()).is_some_and(|end| end.eq_ignore_ascii_case(name));
+    html[from..].match_indices("</").map(|(at, _)| from + at).find(is_end).unwrap_or(html.len())
+}
+
+/// Reads the tag that opens here. `None`: it does not end.
+fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
+    let until = |from: usize, ends: &dyn Fn(char) -> bool| html[from..].find(ends).map(|at| from + at);
+    let is_end = |c: char| c.is_ascii_whitespace() || c == '/' || c == '>';
+    let mut at = until(open + 1, &is_end)?;
+    let name = &html[open + 1..at];
+    let mut attributes = Vec::new();
+    loop {
+        at = until(at, &|c| !c.is_ascii_whitespace() && c != '/')?;
+        if html[at..].starts_with('>') {
+            return Some(Tag { name, place: open..at + 1, attributes, text: 0..0 });
+        }
+        let start = at;
+        // A name may begin with `=`.
+        at = until(start + html[start..].chars().next()?.len_utf8(), &|c| is_end(c) || c == '=')?;
+        let name = &html[start..at];
+        let after = until(at, &|c| !c.is_ascii_whitespace())?;
+        if !html[after..].starts_with('=') {
+            attributes.push(Attribute { name, place: start..at, value: at..at, quote: None });
+            continue;
+        }
+        let begin = until(after + 1, &|c| !c.is_ascii_whitespace())?;
+        let quote = html[begin..].chars().next().filter(|c| matches!(c, '"' | '\''));
+        let value = match quote {
+            Some(quote) => begin + 1..until(begin + 1, &|c| c == quote)?,
+            None => begin..until(begin, &|c| c.is_ascii_whitespace() || c == '>')?,
+        };
+        at = value.end + usize::from(quote.is_some());
+        attributes.push(Attribute { name, place: start..at, value, quote });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_has_its_attributes_as_a_browser_reads_them() {
+        let html = "<!doctype html><!--[if mso]><b c=d><![endif]--><A href = '>' hidden class=a/b id><br/></a>< p><i";
+        let tags = tags(html);
+        let names: Vec<_> = tags.iter().map(|tag| tag.name).collect();
+        assert_eq!(names, ["A", "br"]);
+        let value = |name: &str| tags[0].attribute(name).map(|attribute| &html[attribute.value.clone()]);
+        assert_eq!(
+            (value("href"), value("hidden"), value("class"), value("id"), value("x")),
+            (Some(">"), Some(""), Some("a/b"), Some(""), None)
+        );
+        assert_eq!(&html[tags[0].attributes[0].place.clone()], "href = '>'");
+    }
+
+    #[test]
+    fn the_text_of_a_style_has_no_tags() {
+        let html = "<style media=print>a > b {} /* <i> */</STYLE><title><b></title><p>";
+        let tags = tags(html);
+        let texts: Vec<_> = tags.iter().map(|tag| &html[tag.text.clone()]).collect();
+        assert_eq!(texts, ["a > b {} /* <i> */", "<b>", ""]);
+    }
+}
