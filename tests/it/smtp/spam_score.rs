@@ -2,39 +2,97 @@
 
 use std::{
     env,
-    io::Write,
+    io::{Seek, Write},
     process::{Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use tidings_harness::{
     env::{Env, event, key, settings, wait_for_emails},
     relay::Mail,
 };
+use tidings_mail::{
+    mime::{Draft, MessageKind, Party, Unsubscribe},
+    render::Renderer,
+};
 use tidings_model::Key;
 use tidings_needs::needs;
 use tidings_proto::v1;
+use uuid::Uuid;
 
 /// 5 is spam.
 const BOUND: f64 = 1.0;
+/// The shipped languages.
+const LANGUAGES: [&str; 12] = ["ar", "de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt-BR", "sv", "zh-Hans"];
 
-/// The score, and the tests that made it.
+/// The score of a message, and the tests that made it.
 fn score(spamassassin: &str, mail: &[u8]) -> Result<(f64, String)> {
-    let mut child = Command::new(spamassassin)
+    scores(spamassassin, &[], mail)?.into_iter().next().context("no X-Spam-Status")
+}
+
+/// The score of each message of the input, in order, and the tests that made it.
+fn scores(spamassassin: &str, arguments: &[&str], mails: &[u8]) -> Result<Vec<(f64, String)>> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(mails)?;
+    input.rewind()?;
+    let output = Command::new(spamassassin)
         .args(["--local", "--test-mode"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .args(arguments)
+        .stdin(input)
         .stderr(Stdio::inherit())
-        .spawn()?;
-    child.stdin.take().context("no input")?.write_all(mail)?;
-    let output = child.wait_with_output()?;
+        .output()?;
     ensure!(output.status.success(), "spamassassin failed");
     let said = String::from_utf8_lossy(&output.stdout).replace("\n\t", " ");
-    let status = said.lines().find_map(|line| line.strip_prefix("X-Spam-Status: ")).context("no X-Spam-Status")?;
-    let score = status.split_whitespace().find_map(|word| word.strip_prefix("score=")).context("no score")?;
-    Ok((score.parse()?, status.to_owned()))
+    let scored = |status: &str| -> Result<(f64, String)> {
+        let score = status.split_whitespace().find_map(|word| word.strip_prefix("score=")).context("no score")?;
+        Ok((score.parse()?, status.to_owned()))
+    };
+    said.lines().filter_map(|line| line.strip_prefix("X-Spam-Status: ")).map(scored).collect()
+}
+
+/// A shipped email in a language, as it leaves.
+fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
+    let rendered = renderer.preview(name, Some(language))?;
+    let draft = Draft {
+        from: Party { name: "Acme", address: "digest@acme.example" },
+        to: Party { name: "Ann", address: "ann@example.com" },
+        reply_to: None,
+        subject: &rendered.subject,
+        html: Some(&rendered.html),
+        text: &rendered.text,
+        id: Uuid::nil(),
+        of: MessageKind::Digest { tenant: "acme", digest_type: name, events: 3, list_host: "acme.example" },
+        date: Timestamp::now(),
+        message_domain: "acme.example",
+        unsubscribe: Some(Unsubscribe { url: "https://mail.acme.example/u/sample", mailto: None }),
+        token: None,
+    };
+    Ok(draft.compose()?.bytes)
+}
+
+#[needs(spamassassin)]
+#[test]
+fn spamassassin_scores_every_shipped_email_far_below_spam() -> Result<()> {
+    let spamassassin = env::var("TIDINGS_TEST_SPAMASSASSIN").context("TIDINGS_TEST_SPAMASSASSIN is not set")?;
+    let renderer = Renderer::new(None)?;
+    let names = renderer.names();
+    let mails: Vec<_> = names.iter().flat_map(|name| LANGUAGES.map(|language| (name, language))).collect();
+    // One run for all, because the program takes a second to start.
+    let mut mbox = Vec::new();
+    for (name, language) in &mails {
+        mbox.extend_from_slice(b"From digest Tue Feb  4 07:00:00 2025\n");
+        mbox.extend(shipped(&renderer, name, language)?.into_iter().filter(|byte| *byte != b'\r'));
+        mbox.extend_from_slice(b"\n\n");
+    }
+    let scores = scores(&spamassassin, &["--mbox"], &mbox)?;
+    assert_eq!(scores.len(), mails.len());
+    for ((name, language), (score, status)) in mails.into_iter().zip(scores) {
+        ensure!(score < BOUND, "{name} in {language}: {status}");
+    }
+    Ok(())
 }
 
 async fn digest(env: &Env, key: &Key, events: usize) -> Result<Mail> {
