@@ -86,15 +86,14 @@ impl Gateway {
         &self.token
     }
 
-    /// The commands with `curl` in the documentation, for this gateway.
-    fn documented(&self) -> Result<[String; 2]> {
+    /// The command with `curl` to this path in the documentation, for this gateway.
+    fn documented(&self, path: &str) -> Result<String> {
         let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"))?;
-        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let here = |block: &str| {
-            block.replace(":8081", &format!(":{}", self.api.number)).replace("$TIDINGS_TOKEN", &self.token)
-        };
-        let commands: Vec<_> = blocks.filter(|block| block.contains("curl")).map(here).collect();
-        <[String; 2]>::try_from(commands).ok().context("not two commands with curl in docs/http.md")
+        let url = format!("http://localhost:8081{path} ");
+        let mut blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let block = blocks.find(|block| block.contains(&url));
+        let block = block.with_context(|| format!("no command with curl to {path} in docs/http.md"))?;
+        Ok(block.replace(":8081", &format!(":{}", self.api.number)).replace("$TIDINGS_TOKEN", &self.token))
     }
 
     async fn get(&self, path: &str) -> Result<(u16, String)> {
@@ -243,7 +242,7 @@ async fn the_api_says_what_is_pending_for_a_key_of_its_tenant() -> Result<()> {
     let gateway = Gateway::start(&cli).await?;
     let (status, nothing) = gateway.get("/v1/digests/activity/ann").await?;
     assert!(status == 404 && nothing.contains("/problems/not-found"), "{status}: {nothing}");
-    let [emit, ask] = gateway.documented()?;
+    let (emit, ask) = (gateway.documented("/v1/events")?, gateway.documented("/v1/digests/activity/ann")?);
     let answer = output(&emit).await?;
     assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(1), &json!(0)), "{answer}");
     let collecting = async || Ok(output(&ask).await.ok().filter(|answer| answer["state"] == "collecting"));
