@@ -69,6 +69,7 @@ fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
         message_domain: "acme.example",
         unsubscribe: Some(Unsubscribe { url: "https://mail.acme.example/u/sample", mailto: None }),
         token: None,
+        attachments: &[],
     };
     Ok(draft.compose()?.bytes)
 }
