@@ -174,7 +174,7 @@ async fn a_window_whose_events_are_all_retracted_ends_without_an_email() -> Resu
     env.events.retract(page).await?;
     let summary = env.completed(&key).await?;
     let last = summary.last.context("no digest")?.closed;
-    let why = "every event was retracted, opted out of, too old, too few, or in an earlier digest";
+    let why = "every event was retracted, opted out of, seen elsewhere, too old, too few, or in an earlier digest";
     assert_eq!((last.outcome, last.why.as_str()), (Outcome::Skipped, why));
     assert_eq!(outcomes(&env, &key).await?, of(&[("skipped", "retracted", 2), ("skipped", why, 0)]));
     assert!(env.relay.mails().is_empty());
