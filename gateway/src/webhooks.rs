@@ -1,7 +1,7 @@
 //! Webhooks of providers. A request is verified over its raw bytes, and only then read as delivery events.
 //!
 //! Each provider has a module with `verify` and `parse`, both pure functions. The facts come from the providers' documentation
-//! and their own libraries; the tests have signed requests and classified events of each. [`route`] is the route of all webhooks.
+//! and their own libraries; the tests have signed requests and classified events of each. `route` is the route of all webhooks.
 
 mod again;
 mod basic;
