@@ -3,7 +3,7 @@
 use std::{env::VarError, time::Duration};
 
 use temporalio_client::{
-    ClientOptions, Connection,
+    ClientOptions, Connection, GrpcCompression,
     envconfig::{ConfigError, LoadClientConfigProfileOptions},
     errors::ClientConnectError,
 };
@@ -64,6 +64,7 @@ pub enum ConnectError {
 pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Client, ConnectError> {
     let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
         .map_err(|error| ConnectError::Config(unquoted(&error)))?;
+    connection.grpc_compression = GrpcCompression::None;
     connection.identity = format!("tidings-client@{}", std::process::id());
     connection.connect_timeout = Some(timeout);
     let target = connection.target.to_string();

@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, NamespacedClient, UntypedWorkflowHandle, Url,
-    WorkflowCountOptions, WorkflowExecutionInfo,
+    Client, ClientOptions, Connection, ConnectionOptions, GrpcCompression, NamespacedClient, UntypedWorkflowHandle,
+    Url, WorkflowCountOptions, WorkflowExecutionInfo,
 };
 use tidings_model::names;
 
@@ -189,7 +189,8 @@ impl Drop for DevServer {
 /// When the server does not answer.
 pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
-    let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
+    let connection =
+        Connection::connect(ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build()).await?;
     Ok(Client::new(connection, ClientOptions::new("default").build())?)
 }
 

@@ -4,7 +4,7 @@
 use std::{error::Error, fmt};
 
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, envconfig::LoadClientConfigProfileOptions,
+    Client, ClientOptions, Connection, ConnectionOptions, GrpcCompression, envconfig::LoadClientConfigProfileOptions,
     errors::ClientConnectError,
 };
 
@@ -51,6 +51,8 @@ impl Temporal {
                 value: String::new(),
                 problem: tidings_client::unquoted(&error),
             })?;
+        // Requests are small: to compress them costs a digest more CPU than it saves.
+        connection.grpc_compression = GrpcCompression::None;
         connection.identity = format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id());
         Ok(Self { connection, client })
     }
