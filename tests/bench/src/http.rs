@@ -35,6 +35,8 @@ const CADENCE: &str = "after 6h";
 const BATCH: usize = 100;
 /// Keys of the events that are only accepted.
 const KEYS: usize = 10_000;
+/// Tokens that share the load. A token may send 10,000 requests a second.
+const TOKENS: usize = 8;
 /// Keys of a producer.
 const PRODUCER_KEYS: usize = 100;
 /// Connections of a producer.
@@ -61,7 +63,7 @@ pub struct Http {
     /// Connections that send requests of one event
     #[arg(long, default_value_t = 64)]
     singles: usize,
-    /// Events that the inbox hands to Temporal, in multiples of 400
+    /// Events that the inbox hands to Temporal, from each producer, in multiples of 100
     #[arg(long, default_value_t = 50_000)]
     events: usize,
     /// Keys of these events
@@ -71,7 +73,7 @@ pub struct Http {
 
 impl Http {
     pub async fn run(&self, rounds: &Rounds) -> Result<Vec<Figure>> {
-        ensure!(self.events > 0 && self.events.is_multiple_of(4 * BATCH), "--events is no multiple of 400");
+        ensure!(self.events > 0 && self.events.is_multiple_of(BATCH), "--events is no multiple of 100");
         let mut batches = Timed::new("accepted in requests of 100 events", "events/s", BATCH, 20_000.0);
         let mut singles = Timed::new("accepted in requests of one event", "events/s", 1, 4_000.0).within(50.0);
         for round in 0..rounds.count {
@@ -108,9 +110,9 @@ impl Http {
     /// Measures requests of `events` events each to a new gateway. All events are in the database afterwards.
     async fn accept(&self, figures: &mut Timed, events: usize, connections: usize) -> Result<()> {
         let served = Served::start(AWAY).await?;
-        let token = served.token().await?;
+        let tokens = try_join_all((0..TOKENS).map(|_| served.token())).await?;
         let load = Load::new(served.api(), connections, StatusCode::ACCEPTED);
-        let make = |n| request(&token, events, n, |id| user(id % KEYS));
+        let make = |n: usize| request(&tokens[n % TOKENS], events, n, |id| user(id % KEYS));
         figures.push(&load.measure(Duration::from_secs(self.seconds), make).await?);
         are_stored(&served, load.answered() * events).await
     }
@@ -126,7 +128,7 @@ impl Http {
         served.restart(&temporal.server.target()).await?;
         is_drained(&served).await?;
         let begun = served.number(FIRST_FORWARDED).await?;
-        self.rate_since(&served, begun).await
+        rate_since(&served, self.events, begun).await
     }
 
     /// Measures events a second from a number of producers to Temporal, each with keys of its own.
@@ -135,34 +137,35 @@ impl Http {
         let served = Served::start(&temporal.server.target()).await?;
         let token = served.token().await?;
         let begun = Timestamp::now().as_millisecond();
-        let requests = End::Requests(self.events / producers / BATCH);
+        let requests = End::Requests(self.events / BATCH);
         try_join_all((0..producers).map(|producer| {
             let (token, load) = (&token, Load::new(served.api(), PRODUCER_CONNECTIONS, StatusCode::ACCEPTED));
             let user = move |id| format!("user-{producer}-{}", id % PRODUCER_KEYS);
             async move { load.run(requests, |n| request(token, BATCH, n, user)).await }
         }))
         .await?;
-        are_stored(&served, self.events).await?;
+        are_stored(&served, producers * self.events).await?;
         is_drained(&served).await?;
-        self.rate_since(&served, begun).await
+        rate_since(&served, producers * self.events, begun).await
     }
 
     /// Measures events a second from the thin client to Temporal.
     async fn thin_client(&self, keys: usize) -> Result<f64> {
         let temporal = Temporal::start().await?;
-        let client = Client::new(temporal.server.client().await?, Config::default());
+        let config = Config { deadline: DRAINED, ..Config::default() };
+        let client = Client::new(temporal.server.client().await?, config);
         let begun = Instant::now();
         let emit = |n: usize| client.emit(event(&key("activity", &user(n % keys)), &format!("e{n}")));
         stream::iter(0..self.events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(count(self.events) / begun.elapsed().as_secs_f64())
     }
+}
 
-    /// The rate from this time, in milliseconds since 1970, to the last signal that was acknowledged.
-    async fn rate_since(&self, served: &Served, begun: i64) -> Result<f64> {
-        let took = u64::try_from(served.number(LAST_FORWARDED).await? - begun)?;
-        ensure!(took > 0, "the inbox drained within a millisecond; take more --events");
-        Ok(count(self.events) / Duration::from_millis(took).as_secs_f64())
-    }
+/// The rate of these events from this time, in milliseconds since 1970, to the last signal that was acknowledged.
+async fn rate_since(served: &Served, events: usize, begun: i64) -> Result<f64> {
+    let took = u64::try_from(served.number(LAST_FORWARDED).await? - begun)?;
+    ensure!(took > 0, "the inbox drained within a millisecond; take more --events");
+    Ok(count(events) / Duration::from_millis(took).as_secs_f64())
 }
 
 /// A server, and a worker that opens the windows.
