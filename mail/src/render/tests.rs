@@ -96,6 +96,8 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
         (None, "en", "Mon, Feb 3, 7:00 AM to 8:00 AM"),
         (None, "en-GB", "Mon 3 Feb, 07:00 to 08:00"),
         (Some(at("2025-02-03T07:10:00Z")), "de", "Mo., 3. Feb., 07:00 bis 07:10"),
+        (Some(at("2025-02-03T07:00:05Z")), "en", "Mon, Feb 3, 7:00 AM"),
+        (Some(at("2025-02-04T07:00:00Z")), "en", "Mon, Feb 3, 7:00 AM to Tue, Feb 4, 7:00 AM"),
         (Some(at("2025-02-04T09:00:00Z")), "en", "Mon, Feb 3, 7:00 AM to Tue, Feb 4, 9:00 AM"),
         (Some(at("2026-01-01T09:00:00Z")), "en", "Mon, Feb 3, 2025, 7:00 AM to Thu, Jan 1, 2026, 9:00 AM"),
     ] {

@@ -277,8 +277,9 @@ impl Span {
             (false, true) => closed_at.clone(),
             (false, false) => phrases.day_time(closed, opened.year()),
         };
+        let within_a_minute = opened.date() == closed.date() && end == phrases.time(opened.time());
         let variables = [("from", opened_at.as_str().into()), ("to", end.into())];
-        let span = phrases.with("span", variables);
+        let span = if within_a_minute { opened_at.clone() } else { phrases.with("span", variables) };
         let zone = zone.iana_name().unwrap_or("UTC").to_owned();
         Self { opened_at, closed_at, span, zone_name: phrases.zone(&zone), zone }
     }
