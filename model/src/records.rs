@@ -129,6 +129,18 @@ pub struct Facts {
     pub last_sent_at: Option<Timestamp>,
     /// The operator's pause that covers the key and lasts longest. Its time may be over.
     pub pause: Option<Paused>,
+    /// Time when the team's own directory gave the recipient; `None`: it did not.
+    pub answered_at: Option<Timestamp>,
+    /// Why the team's own directory has no recipient, if it was asked.
+    pub missing: Option<String>,
+}
+
+impl Facts {
+    /// The facts about a person whom the team's own directory does not have.
+    #[must_use]
+    pub fn without_recipient(self, why: String) -> Self {
+        Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
+    }
 }
 
 /// The answer to a change of preferences.

@@ -104,6 +104,7 @@ conformance! {
         of_one_persons_entries_the_last_counts,
         preferences_come_back_and_their_revision_counts_changes,
         another_zone_counts_as_a_change_of_what_was_chosen,
+        a_directorys_answer_is_kept_until_there_is_none,
         of_two_editors_the_second_hears_of_the_first,
         of_many_changes_of_preferences_at_once_each_has_a_revision_of_its_own,
         consent_is_per_key_and_audited_when_it_changes,

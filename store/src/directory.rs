@@ -14,6 +14,10 @@ pub trait Directory: Send + Sync + 'static {
     /// the people whose zone changed, except for new ones.
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
 
+    /// Keeps what a team's own directory answered about a person: the recipient, or `None` for a person whom it does not have. A
+    /// row that an import put stays then. A repeated call changes nothing but [`Facts::answered_at`].
+    async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
+
     /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
     /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated
     /// call answers like the first.

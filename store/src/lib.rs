@@ -83,7 +83,7 @@ pub use self::{
     reports::Reports,
     retention::Retention,
     retries::Retries,
-    sql::{Postgres, Sqlite},
+    sql::{Postgres, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
     suppressions::Suppressions,
     tokens::{StoredToken, Tokens},

@@ -17,6 +17,7 @@ use self::{
 };
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
+mod answers;
 mod attempts;
 pub(crate) mod audit;
 mod breakers;
@@ -54,8 +55,11 @@ mod schema;
 mod sqlite;
 pub(crate) mod statistics;
 mod suppressions;
+mod team_query;
 mod tokens;
 mod webhook_requests;
+
+pub use self::team_query::{Queried, TeamQuery, WrongQuery};
 
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;

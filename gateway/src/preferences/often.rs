@@ -186,6 +186,8 @@ mod tests {
             suppressed: None,
             last_sent_at: None,
             pause: None,
+            answered_at: None,
+            missing: None,
         }
     }
 

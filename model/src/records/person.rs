@@ -21,6 +21,12 @@ pub struct PersonId {
 }
 
 impl PersonId {
+    /// The person of a key.
+    #[must_use]
+    pub fn of(key: &Key) -> Self {
+        Self { tenant: key.tenant.clone(), user: key.user.clone() }
+    }
+
     /// The person's key for a digest type.
     #[must_use]
     pub fn key(&self, digest_type: &str) -> Key {

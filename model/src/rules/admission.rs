@@ -62,7 +62,7 @@ pub fn admit(
         return Admission::Later { until, why: format!("paused until {until:.0}") };
     }
     if facts.recipient.is_none() {
-        return unknown(window, now);
+        return unknown(window, facts.missing.as_deref(), now);
     }
     if input.flushed {
         return Admission::Admitted;
@@ -132,15 +132,21 @@ impl From<Limited> for Admission {
     }
 }
 
-/// Waits as long again as it has waited already, between a minute and an hour.
-fn unknown(window: &Window, now: Timestamp) -> Admission {
+/// Waits as long again as it has waited already, between a minute and an hour. `missing` is the reason of a team's own directory.
+fn unknown(window: &Window, missing: Option<&str>, now: Timestamp) -> Admission {
     let waited = now.duration_since(window.due_at);
     if waited >= SignedDuration::try_from(UNKNOWN_AFTER).unwrap_or(SignedDuration::MAX) {
-        let why = "the directory did not know the recipient for seven days".to_owned();
+        let why = match missing {
+            Some(why) => format!("for seven days there was no recipient: {why}"),
+            None => "the directory did not know the recipient for seven days".to_owned(),
+        };
         return Admission::Refused(Closed { outcome: Outcome::Unknown, why });
     }
     let until = now.saturating_add(waited.clamp(FIRST_BACKOFF, LONGEST_BACKOFF)).unwrap_or(Timestamp::MAX);
-    Admission::Later { until, why: "the directory does not know the recipient; import them".to_owned() }
+    Admission::Later {
+        until,
+        why: missing.unwrap_or("the directory does not know the recipient; import them").to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -13,5 +13,7 @@ pub(super) fn facts() -> Facts {
         suppressed: None,
         last_sent_at: None,
         pause: None,
+        answered_at: None,
+        missing: None,
     }
 }

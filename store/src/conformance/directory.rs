@@ -1,7 +1,7 @@
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Page, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
+    records::{AuditEntry, Page, PersonId, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
     step::{AuditInput, Note},
 };
 
@@ -72,6 +72,38 @@ pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
 /// The choice of one category that is off.
 fn off(category: &str) -> Preferences {
     Preferences { off: [category.to_owned()].into(), ..Preferences::default() }
+}
+
+pub async fn a_directorys_answer_is_kept_until_there_is_none(bench: &Bench) {
+    let (ann, bo) = (recipient("ann", "ann@example.com"), recipient("bo", "bo@example.com"));
+    let person = |user: &str| PersonId { tenant: ann.tenant.clone(), user: user.into() };
+    let keep = async |recipient: &Recipient, given: bool, seconds| {
+        let given = given.then_some(recipient);
+        bench.store.keep_answer(&person(&recipient.user), given, at(seconds)).await.unwrap();
+        bench.store.facts(&key(&recipient.user)).await.unwrap()
+    };
+    let first = keep(&ann, true, 10).await;
+    assert!(first.recipient.as_ref() == Some(&ann) && first.answered_at == Some(at(10)));
+    let again = keep(&ann, true, 20).await;
+    assert_eq!((again.revision, again.answered_at), (first.revision, Some(at(20))));
+    // An address that is suppressed stays so, whoever has it.
+    let suppression = Suppression {
+        tenant: ann.tenant.clone(),
+        address: "moved@example.com".into(),
+        reason: Reason::HardBounce,
+        detail: "550 5.1.1".into(),
+        at: at(1),
+    };
+    bench.store.suppress(&suppression).await.unwrap();
+    let moved = Recipient { address: "Moved@example.com".into(), zone: "Asia/Tokyo".into(), ..ann.clone() };
+    let elsewhere = keep(&moved, true, 30).await;
+    assert!(elsewhere.revision > again.revision && elsewhere.suppressed == Some(Reason::HardBounce));
+    assert!(keep(&ann, false, 40).await.recipient.is_none());
+    assert!(keep(&ann, true, 50).await.revision > elsewhere.revision, "another zone would go unnoticed");
+    // A row of an import is not the directory's to delete.
+    bench.store.put_recipients(std::slice::from_ref(&bo), at(0)).await.unwrap();
+    assert!(keep(&bo, false, 60).await.recipient.as_ref() == Some(&bo));
+    assert_eq!(keep(&bo, true, 70).await.answered_at, Some(at(70)));
 }
 
 pub async fn of_two_editors_the_second_hears_of_the_first(bench: &Bench) {

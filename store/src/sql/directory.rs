@@ -84,7 +84,7 @@ macro_rules! facts {
     ($columns:expr, $tables:expr) => {
         concat!(
             "
-SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
+SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, r.answered_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
        p.changed_at, c.consent,
        (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower IN (r.address_lower, r.pseudonym)
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
@@ -113,23 +113,18 @@ impl<D: Dialect> Directory for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(count = recipients.len()), err(level = "debug"))]
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
         within_timeout(async {
-            // One statement cannot replace a row twice: of one person's entries the last counts.
-            let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
             let pseudonyms = self.secret().await?;
-            let rows: Vec<_> = last.into_values().map(|recipient| row(recipient, &pseudonyms)).collect();
-            let mut moved = Vec::new();
             let mut tx = self.write().await?;
-            for page in rows.chunks(BATCH_EVENTS) {
-                let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
-                let put: Vec<PutRow> = put.fetch_all(&mut *tx).await?;
-                let now = Some(now.as_millisecond());
-                let changed = put.into_iter().filter(|row| row.zone_changed_at.map(Timestamp::as_millisecond) == now);
-                moved.extend(changed.map(|row| PersonId { tenant: row.tenant, user: row.user_id }));
-            }
+            let moved = Self::put_rows(&mut tx, recipients, &pseudonyms, now).await?;
             tx.commit().await?;
             Ok(moved)
         })
         .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()> {
+        within_timeout(self.keep(person, recipient, now)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
@@ -199,6 +194,27 @@ impl<D: Dialect> Directory for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
+    /// Adds or replaces rows, and returns the people whose zone changed, except for new ones.
+    pub(super) async fn put_rows(
+        connection: &mut D::Connection,
+        recipients: &[Recipient],
+        pseudonyms: &Pseudonyms,
+        now: Timestamp,
+    ) -> Result<Vec<PersonId>> {
+        // One statement cannot replace a row twice: of one person's entries the last counts.
+        let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
+        let rows: Vec<_> = last.into_values().map(|recipient| row(recipient, pseudonyms)).collect();
+        let mut moved = Vec::new();
+        for page in rows.chunks(BATCH_EVENTS) {
+            let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
+            let put: Vec<PutRow> = put.fetch_all(&mut *connection).await?;
+            let now = Some(now.as_millisecond());
+            let changed = put.into_iter().filter(|row| row.zone_changed_at.map(Timestamp::as_millisecond) == now);
+            moved.extend(changed.map(|row| PersonId { tenant: row.tenant, user: row.user_id }));
+        }
+        Ok(moved)
+    }
+
     async fn facts_of(connection: &mut D::Connection, key: &Key) -> Result<Facts> {
         let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row: FactsRow = statement.fetch_one(connection).await?;
@@ -312,6 +328,7 @@ pub struct FactsRow {
     locale: Option<String>,
     zone_revision: Option<u64>,
     zone_changed_at: Option<Timestamp>,
+    answered_at: Option<Timestamp>,
     chosen: Option<Json<Preferences>>,
     revision: Option<u64>,
     changed_at: Option<Timestamp>,
@@ -350,6 +367,8 @@ impl FactsRow {
                 since,
                 until: self.paused_until,
             }),
+            answered_at: self.answered_at,
+            missing: None,
         }
     }
 }

@@ -190,6 +190,7 @@ impl Breakers for BuggyStore {
 
 forward! { Directory {
     fn put_recipients(recipients: &[Recipient], now: Timestamp) -> Vec<PersonId>;
+    fn keep_answer(person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> ();
     fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
     fn put_wishes(wishes: &[Wish], now: Timestamp, why: &str) -> Option<Vec<Key>>;
     fn put_consent(key: &Key, consent: bool, entry: &AuditEntry) -> ();

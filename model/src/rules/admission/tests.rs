@@ -126,6 +126,19 @@ fn an_unknown_recipient_is_retried_hourly_and_ends_after_seven_days() {
 }
 
 #[test]
+fn a_directory_elsewhere_says_why_it_has_no_recipient() {
+    let why = "the answer has no usable zone";
+    let facts = facts().without_recipient(why.to_owned());
+    let later = admit_at(&facts, DUE);
+    assert!(matches!(&later, Admission::Later { why: said, .. } if said == why), "{later:?}");
+    let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
+    assert_eq!(
+        (closed.outcome, closed.why),
+        (Outcome::Unknown, format!("for seven days there was no recipient: {why}"))
+    );
+}
+
+#[test]
 fn never_is_never_also_when_an_operator_flushes() {
     let input = asked(DUE, true);
     for (cadence, chosen, why) in [

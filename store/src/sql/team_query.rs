@@ -1,0 +1,218 @@
+//! A team's own directory behind a query of their PostgreSQL.
+//!
+//! The query runs inside another one, in a transaction that reads only, under a time limit of the server, and with at most two rows.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use sqlx::{
+    AssertSqlSafe, Column as _, Executor as _, SqlSafeStr as _, Statement as _, TypeInfo as _,
+    postgres::{PgConnectOptions, PgTypeInfo, PgTypeKind},
+    query_as,
+};
+use tidings_model::{nearest, records::PersonId};
+use tokio::time::timeout;
+
+use super::pool::Pool;
+
+/// Connections of a process.
+const CONNECTIONS: usize = 4;
+/// Time limit of a question, from the wait for a connection to the last byte.
+const TIME: Duration = Duration::from_secs(2);
+/// The server ends the query before the question ends.
+const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = 1500";
+/// Characters of an answer. A longer one is cut, and then no JSON.
+const ANSWER_CHARS: usize = 16 << 10;
+/// The columns of the query. All but the first may be missing.
+const COLUMNS: [&str; 4] = ["email", "name", "zone", "locale"];
+/// PostgreSQL's class of errors about a value, Appendix A: for example an id that is not a number.
+const DATA_EXCEPTION: &str = "22";
+
+/// The query, with connections that are made when they are needed.
+pub struct TeamQuery {
+    pool: Pool<sqlx::Postgres>,
+    /// Answers with the row as JSON.
+    answer: Arc<str>,
+    /// Answers with the columns as they are.
+    columns: Arc<str>,
+}
+
+/// The answer about a person. No text has a value of a row but [`Queried::Row`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Queried {
+    /// The row as JSON. It has an address: not for logs.
+    Row(String),
+    NoRow,
+    /// The answer about this person is of no use: why.
+    Wrong(String),
+    /// The database did not answer: why.
+    Away(String),
+}
+
+/// The reason why a query cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongQuery {
+    /// The database did not answer.
+    #[error("{0}")]
+    Away(String),
+    /// The query is wrong: how, and what would be right.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl TeamQuery {
+    /// Prepares connections to `postgres://...`, and makes none. The query has `$1` for the tenant and `$2` for the user, both text.
+    ///
+    /// # Errors
+    /// The address cannot be read. The error does not have it.
+    pub fn new(url: &str, query: &str) -> Result<Self, String> {
+        let options = PgConnectOptions::from_str(url).map_err(|_| "is not an address of PostgreSQL".to_owned())?;
+        let options = options.application_name("tidings directory");
+        // A comment at the end of the query ends with its line.
+        let query = query.trim().trim_end_matches(';');
+        Ok(Self {
+            pool: Pool::new(options, CONNECTIONS, TIME),
+            answer: format!(
+                "SELECT left(to_jsonb(recipient)::text, {ANSWER_CHARS}) FROM (\n{query}\n) AS recipient LIMIT 2"
+            )
+            .into(),
+            columns: format!("SELECT * FROM (\n{query}\n) AS recipient").into(),
+        })
+    }
+
+    /// Asks for a person.
+    pub async fn ask(&self, person: &PersonId) -> Queried {
+        match timeout(TIME, self.rows(person)).await {
+            Ok(Ok(rows)) => match rows.as_slice() {
+                [] => Queried::NoRow,
+                [row] => Queried::Row(row.clone()),
+                [_, ..] => Queried::Wrong("the query has more than one row for the person".to_owned()),
+            },
+            Ok(Err(sqlx::Error::Database(error))) if is_about_a_value(&*error) => {
+                Queried::Wrong(format!("the query fails for the person ({})", code(&*error)))
+            }
+            Ok(Err(error)) => Queried::Away(without_values(&error)),
+            Err(_) => Queried::Away(late()),
+        }
+    }
+
+    async fn rows(&self, PersonId { tenant, user }: &PersonId) -> sqlx::Result<Vec<String>> {
+        let mut work = self.pool.begin(BEGIN).await?;
+        // Poolers that share sessions know no named statements.
+        let rows = query_as(AssertSqlSafe(Arc::clone(&self.answer))).persistent(false).bind(tenant).bind(user);
+        let rows: Vec<(String,)> = rows.fetch_all(&mut *work).await?;
+        work.rollback().await?;
+        Ok(rows.into_iter().map(|(row,)| row).collect())
+    }
+
+    /// Checks that the database prepares the query, and that its columns can be used. It is not carried out.
+    ///
+    /// # Errors
+    /// See [`WrongQuery`].
+    pub async fn check(&self) -> Result<(), WrongQuery> {
+        match timeout(TIME * 2, self.prepared()).await {
+            Ok(Ok(columns)) => checked(&columns).map_err(WrongQuery::Wrong),
+            // Nothing was asked yet, so that the message is about the query alone.
+            Ok(Err(sqlx::Error::Database(error))) if is_about_the_query(&*error) => {
+                Err(WrongQuery::Wrong(format!("the database refuses it: {} ({})", error.message(), code(&*error))))
+            }
+            Ok(Err(error)) => Err(WrongQuery::Away(without_values(&error))),
+            Err(_) => Err(WrongQuery::Away(late())),
+        }
+    }
+
+    /// The columns with their types.
+    async fn prepared(&self) -> sqlx::Result<Vec<(String, PgTypeInfo)>> {
+        let text = || <str as sqlx::Type<sqlx::Postgres>>::type_info();
+        let mut work = self.pool.begin(BEGIN).await?;
+        let statement = AssertSqlSafe(Arc::clone(&self.columns)).into_sql_str();
+        let prepared = (&mut *work).prepare_with(statement, &[text(), text()]).await?;
+        let columns = prepared.columns().iter().map(|column| (column.name().to_owned(), column.type_info().clone()));
+        let columns = columns.collect();
+        work.rollback().await?;
+        Ok(columns)
+    }
+}
+
+fn checked(columns: &[(String, PgTypeInfo)]) -> Result<(), String> {
+    let all = COLUMNS.join(", ");
+    for (name, kind) in columns {
+        if !COLUMNS.contains(&name.as_str()) {
+            let meant = nearest(name, COLUMNS.into_iter()).map(|near| format!("; did you mean {near:?}?"));
+            let meant = meant.unwrap_or_else(|| "; leave it out".to_owned());
+            return Err(format!("has a column {name:?}, and takes only {all}{meant}"));
+        }
+        if !is_text(kind) {
+            let kind = kind.name().to_lowercase();
+            return Err(format!("has a column {name:?} of type {kind}; write {name}::text"));
+        }
+        if columns.iter().filter(|(other, _)| other == name).count() > 1 {
+            return Err(format!("has two columns {name:?}; leave one out"));
+        }
+    }
+    if columns.iter().any(|(name, _)| name == "email") {
+        return Ok(());
+    }
+    Err(format!("has no column \"email\"; it takes {all}, each named so with AS"))
+}
+
+fn is_text(kind: &PgTypeInfo) -> bool {
+    match kind.kind() {
+        PgTypeKind::Domain(inner) => is_text(inner),
+        PgTypeKind::Enum(_) => true,
+        _ => ["text", "varchar", "char", "name", "citext", "unknown"].contains(&kind.name().to_lowercase().as_str()),
+    }
+}
+
+fn is_about_a_value(error: &dyn sqlx::error::DatabaseError) -> bool {
+    code(error).starts_with(DATA_EXCEPTION)
+}
+
+/// Syntax, names, types and privileges (42), what one statement may not be (0A), a login (28) and a database (3D) that do not exist.
+fn is_about_the_query(error: &dyn sqlx::error::DatabaseError) -> bool {
+    ["42", "0A", "28", "3D", DATA_EXCEPTION].iter().any(|class| code(error).starts_with(class))
+}
+
+fn code(error: &dyn sqlx::error::DatabaseError) -> String {
+    error.code().map(String::from).unwrap_or_default()
+}
+
+/// The failure in words. A message of the database may have a value of a row.
+fn without_values(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(error) => format!("the database refuses the query ({})", code(&**error)),
+        sqlx::Error::Io(error) => format!("the database does not answer ({})", error.kind()),
+        sqlx::Error::PoolTimedOut => late(),
+        _ => "the database does not answer".to_owned(),
+    }
+}
+
+fn late() -> String {
+    format!("the database does not answer within {} s", TIME.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_and_of_text() {
+        let text = || <str as sqlx::Type<sqlx::Postgres>>::type_info();
+        let number = || <i64 as sqlx::Type<sqlx::Postgres>>::type_info();
+        let said = |columns: &[(&str, PgTypeInfo)]| {
+            let columns: Vec<_> = columns.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone())).collect();
+            checked(&columns).err().unwrap_or_default()
+        };
+        assert_eq!(said(&[("email", text()), ("zone", text())]), "");
+        for (columns, problem) in [
+            (vec![("name", text())], "has no column \"email\"; it takes email, name, zone, locale"),
+            (
+                vec![("email", text()), ("zon", text())],
+                "has a column \"zon\", and takes only email, name, zone, locale; did you mean \"zone\"?",
+            ),
+            (vec![("email", text()), ("name", number())], "has a column \"name\" of type int8; write name::text"),
+            (vec![("email", text()), ("email", text())], "has two columns \"email\""),
+        ] {
+            assert!(said(&columns).starts_with(problem), "{}", said(&columns));
+        }
+    }
+}
