@@ -6,18 +6,25 @@ use jiff::Timestamp;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     Key,
-    records::{Facts, Recipient},
+    records::{Facts, PersonId, Recipient},
     settings::{DigestSettings, Settings, UnknownRecipients},
+    step::Window,
 };
 use tidings_store::Store;
 
-use crate::{error::Error, relays::Relays};
+use crate::{
+    error::Error,
+    relays::Relays,
+    team_directory::{self, Looked, TeamDirectory},
+};
 
 /// The dependencies of the activities of one worker.
 #[derive(Clone)]
 pub struct Deps {
     /// Ledger, outbox and directory.
     pub store: Arc<dyn Store>,
+    /// The team's own directory, if recipients come from there.
+    pub directory: Option<Arc<TeamDirectory>>,
     /// Templates of digests and messages.
     pub renderer: Arc<Renderer>,
     /// DKIM keys of the streams.
@@ -31,8 +38,13 @@ pub struct Deps {
 impl Deps {
     /// The dependencies of previews, which are neither signed nor sent.
     #[must_use]
-    pub fn for_previews(store: Arc<dyn Store>, renderer: Arc<Renderer>, settings: Settings) -> Self {
-        Self { store, renderer, signers: Signers::default(), relays: Arc::default(), settings }
+    pub fn for_previews(
+        store: Arc<dyn Store>,
+        directory: Option<Arc<TeamDirectory>>,
+        renderer: Arc<Renderer>,
+        settings: Settings,
+    ) -> Self {
+        Self { store, directory, renderer, signers: Signers::default(), relays: Arc::default(), settings }
     }
 
     /// The settings of the key's digest type.
@@ -40,9 +52,29 @@ impl Deps {
         self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
     }
 
-    /// The facts about the key's recipient. On a laptop an unknown recipient is invented.
+    /// The facts about the key's recipient, whom the team's own directory is asked for. On a laptop an unknown recipient is invented.
     pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {
+        Ok(self.invented(key, team_directory::facts(self.directory.as_deref(), &*self.store, key).await?))
+    }
+
+    /// The facts about the key's recipient, as the store has them.
+    pub(crate) async fn kept_facts(&self, key: &Key) -> Result<Facts, Error> {
         Ok(self.invented(key, self.store.facts(key).await?))
+    }
+
+    /// As [`facts`](Self::facts), and `true` for a fresh window.
+    pub(crate) async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool), Error> {
+        let (facts, fresh) = self.store.facts_for_claim(window).await?;
+        let looked = match &self.directory {
+            Some(directory) => directory.look_up(&*self.store, &PersonId::of(&window.key), &facts).await?,
+            None => Looked::Same,
+        };
+        let (facts, fresh) = match looked {
+            Looked::Same => (facts, fresh),
+            Looked::Changed => self.store.facts_for_claim(window).await?,
+            Looked::Missing(why) => (facts.without_recipient(why), fresh),
+        };
+        Ok((self.invented(&window.key, facts), fresh))
     }
 
     /// The facts, on a laptop with an invented recipient for an unknown one.

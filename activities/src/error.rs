@@ -5,6 +5,9 @@
 pub enum Error {
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
+    /// The team's own directory does not answer, and its last answer about the person is missing or too old.
+    #[error("the team's own directory of recipients does not answer: {0}")]
+    Directory(String),
     /// The worker's configuration lacks the digest type of the events.
     #[error("digest type {0:?} is not configured: add [digest.{0}] to tidings.toml and restart the worker")]
     UnknownType(String),

@@ -17,6 +17,8 @@ pub mod metrics;
 pub mod operations;
 pub mod relays;
 pub mod retention;
+pub mod team_directory;
+mod team_service;
 pub mod unsubscribe;
 
 pub use cancellable::Cancellable;
@@ -25,3 +27,4 @@ pub use digest::DigestActivities;
 pub use error::Error;
 pub use message::MessageActivities;
 pub use retention::RetentionActivities;
+pub use team_directory::TeamDirectory;

@@ -18,7 +18,7 @@ pub mod fleet;
 pub mod labels;
 
 use fleet::Fleet;
-use labels::{Asked, Attempt, Ended, OfType, digest_type};
+use labels::{Answered, Asked, Attempt, Ended, OfType, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -33,6 +33,7 @@ struct Metrics {
     digests: Family<Ended, Counter>,
     events: Family<OfType, Counter>,
     seen_questions: Family<Asked, Counter>,
+    directory_answers: Family<Answered, Counter>,
     dead_letters: Counter,
     digests_failed: Counter,
     messages_failed: Counter,
@@ -47,7 +48,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("tidings");
         let lateness = || Lateness::new_with_constructor(|| Histogram::new(LATENESS));
         let (attempts, digests, events) = (Family::default(), Family::default(), Family::default());
-        let seen_questions = Family::default();
+        let (seen_questions, directory_answers) = (Family::default(), Family::default());
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
@@ -56,6 +57,8 @@ impl Metrics {
         registry.register("events", "Events that left a window for the ledger", events.clone());
         let help = "Questions to the services that know which events were seen";
         registry.register("seen_questions", help, seen_questions.clone());
+        let help = "Answers of the team's own directory of recipients";
+        registry.register("directory_answers", help, directory_answers.clone());
         registry.register("dead_letters", "Signals and events that could not be decoded", dead_letters.clone());
         let help = "Digests that could not be delivered: alert=digest_failed";
         registry.register("digests_failed", help, digests_failed.clone());
@@ -71,6 +74,7 @@ impl Metrics {
             digests,
             events,
             seen_questions,
+            directory_answers,
             dead_letters,
             digests_failed,
             messages_failed,
@@ -135,6 +139,11 @@ pub(crate) fn events(settings: &Settings, name: &str, count: u64) {
 pub(crate) fn seen(settings: &Settings, name: &str, result: SeenResult) {
     let asked = Asked { r#type: digest_type(settings, name), result: result.name() };
     METRICS.seen_questions.get_or_create(&asked).inc();
+}
+
+/// The team's own directory gave an answer, or none.
+pub(crate) fn directory_answered(result: &'static str) {
+    METRICS.directory_answers.get_or_create(&Answered { result }).inc();
 }
 
 /// A digest of this type was claimed this long after it was due.

@@ -60,6 +60,8 @@ pub enum Problem {
     NoAnswer,
     /// The issuer of access tokens has not given its keys yet.
     NoIssuer,
+    /// The team's own directory of recipients does not answer.
+    NoDirectory,
     /// A field of the body is wrong.
     WrongBody,
     /// The key was used for another content.
@@ -222,6 +224,12 @@ impl Problem {
                 "other-content",
                 "The key was used for a message with another content",
                 "Send a new message under a new key.",
+            ),
+            Self::NoDirectory => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no-directory",
+                "The team's own directory of recipients does not answer",
+                "Send the request again after the seconds of Retry-After.",
             ),
             Self::UnknownRecipient => (
                 StatusCode::UNPROCESSABLE_ENTITY,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
+use tidings_activities::TeamDirectory;
 use tidings_mail::words::{Phrases, Words};
 use tidings_model::{link_keys::LinkKeys, settings::Settings};
 use tidings_store::Store;
@@ -16,6 +17,8 @@ use crate::tracking::Recorder;
 pub struct State {
     /// Consent, suppressions, delivery events.
     pub store: Arc<dyn Store>,
+    /// The team's own directory, if recipients come from there.
+    pub directory: Option<Arc<TeamDirectory>>,
     /// The configuration.
     pub settings: Arc<Settings>,
     /// The words of pages, by language.

@@ -17,18 +17,20 @@ use crate::{
 mod brand;
 pub(crate) mod cap;
 mod category;
+mod directory;
 pub(crate) mod frequency;
 mod pages;
-mod seen;
+mod service;
 pub(crate) mod streams;
 mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
 pub use category::{CategorySettings, leaves_out};
+pub use directory::DirectoryUrl;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
-pub use seen::{SeenService, SeenUrl};
+pub use service::{SeenService, ServiceUrl};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 pub use track::{Counted, Track};
 

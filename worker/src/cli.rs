@@ -228,7 +228,7 @@ impl Arguments {
             Command::Tokens(command) => tokens::run(command, &load()?).await,
             Command::Webhooks(command) => webhooks::run(command, &load()?).await,
             Command::Keys(command) => keys::run(&command),
-            Command::Config(command) => config::run(&command, load),
+            Command::Config(command) => config::run(&command, load).await,
             Command::Template(command) => template::run(command, &load()?),
         }
     }

@@ -7,18 +7,22 @@ use std::{
     env, fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use tidings_activities::TeamDirectory;
 use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::Signers;
 use tidings_model::{
     inbox::Limits,
     settings::{self, Brand, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
 };
+use tidings_store::WrongQuery;
 
 mod brand;
 mod category;
 mod digest;
+mod directory;
 mod dkim;
 mod file;
 mod gateway;
@@ -43,6 +47,7 @@ mod tests;
 mod variable;
 mod webhook;
 
+pub use directory::Directory;
 pub use dkim::DkimConfig;
 use file::RawConfig;
 pub use gateway::Gateway;
@@ -88,6 +93,8 @@ pub struct Config {
     pub capped: OverLimit,
     /// Consecutive soft bounces that suppress an address.
     pub soft_bounces: u32,
+    /// The team's own directory, if recipients come from there.
+    pub directory: Option<Directory>,
     /// The retention periods.
     pub retention: Retention,
     /// The gateway.
@@ -123,7 +130,8 @@ impl Config {
     /// The environment lacks the address of a relay, or the secret of a service.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
-        let problems: Vec<_> = relays.chain(self.key_problems()).chain(self.seen_problems()).collect();
+        let services = self.seen_problems().into_iter().chain(self.directory_problem());
+        let problems: Vec<_> = relays.chain(self.key_problems()).chain(services).collect();
         if problems.is_empty() {
             Ok(Settings { unknown_recipients, ..self.unsigned() })
         } else {
@@ -205,6 +213,41 @@ impl Config {
             digests.filter_map(|digest| digest.seen.as_ref()).filter_map(seen::problem).collect();
         problems.dedup();
         problems
+    }
+
+    /// Returns the problem of a directory that cannot be asked: the environment lacks its secret or its address.
+    #[must_use]
+    pub fn directory_problem(&self) -> Option<Problem> {
+        self.directory.as_ref().and_then(Directory::problem)
+    }
+
+    /// Returns the team's own directory, if recipients come from there. Connects to nothing.
+    ///
+    /// # Errors
+    /// The environment lacks its secret or the address of its database.
+    pub fn team_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
+        let source = self.directory.as_ref().map(Directory::source).transpose();
+        let source = source.map_err(|problem| Error::Wrong(vec![problem]))?;
+        Ok(source.map(|source| Arc::new(TeamDirectory::new(source))))
+    }
+
+    /// Returns the team's own directory after its query was checked. A database that does not answer is a warning in the log: it may
+    /// come back.
+    ///
+    /// # Errors
+    /// The query is wrong, or as for [`Config::team_directory`].
+    pub async fn checked_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
+        let made = self.team_directory()?;
+        if let (Some(directory), Some(made)) = (&self.directory, &made)
+            && let Err(wrong) = made.check().await
+        {
+            let problem = directory.wrong_query(&wrong);
+            match wrong {
+                WrongQuery::Wrong(_) => return Err(Error::Wrong(vec![problem])),
+                WrongQuery::Away(_) => tracing::warn!(%problem, "the query of the team's directory is not checked"),
+            }
+        }
+        Ok(made)
     }
 
     /// Returns the problems that do not stop Tidings.

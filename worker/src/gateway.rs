@@ -57,7 +57,7 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Serves until `shutdown` is cancelled; requests in progress are answered first.
 ///
 /// # Errors
-/// The keys cannot be read, the database does not answer, or the address for metrics is taken.
+/// The keys cannot be read, the query of the team's directory is wrong, the database does not answer, or the address for metrics is taken.
 pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: CancellationToken) -> anyhow::Result<()> {
     let Listeners { public, api } = listeners;
     let _listening = match config.gateway.metrics_listen {
@@ -72,7 +72,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
     let (recorder, recording) = Recorder::start(store.clone(), config.soft_bounces);
     let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
-    let state = State { store, settings, words, recorder, temporal };
+    let directory = config.checked_directory().await?;
+    let state = State { store, directory, settings, words, recorder, temporal };
     let fetcher = Fetcher::new();
     let (hooks, certificates) = (config.webhooks()?, Certificates::new(fetcher.clone()));
     let issuer = config.gateway.oidc.clone().map(|trust| Arc::new(Issuer::new(trust, fetcher)));

@@ -28,7 +28,7 @@ const RECONNECT: Duration = Duration::from_secs(5);
 /// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
 ///
 /// # Errors
-/// The DKIM key is wrong, Temporal or the database do not answer, or a template is broken.
+/// The DKIM key or the query of the team's directory is wrong, Temporal or the database do not answer, or a template is broken.
 pub async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
@@ -36,6 +36,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
     let signers = config.signers()?;
+    let directory = config.checked_directory().await?;
     for warning in config.warnings() {
         tracing::warn!(%warning, "the configuration works, but is not safe");
     }
@@ -56,7 +57,7 @@ pub async fn run(
     let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);
     let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
-    let digests = Deps { store, renderer, signers, relays: bulk.clone(), settings };
+    let digests = Deps { store, directory, renderer, signers, relays: bulk.clone(), settings };
     let messages = Deps { relays: transactional.clone(), ..digests.clone() };
     let of_bulk = Deps { relays: bulk_messages.clone(), ..digests.clone() };
     let runtime = sdk::runtime()?;

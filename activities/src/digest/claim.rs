@@ -30,13 +30,12 @@ use crate::{
 /// Admits the window and, if admitted, claims its events under the recipient's cap.
 ///
 /// # Errors
-/// The store cannot answer, or the digest type is not configured.
+/// The store or the team's own directory cannot answer, or the digest type is not configured.
 pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
     let settings = deps.digest(&input.window.key)?;
     let limits = input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
-    let (facts, fresh) = deps.store.facts_for_claim(&input.window).await?;
-    let facts = deps.invented(&input.window.key, facts);
+    let (facts, fresh) = deps.facts_for_claim(&input.window).await?;
     match admit(settings, &limits, &facts, input, now) {
         Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
         Admission::Paused(pause) => {

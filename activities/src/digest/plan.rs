@@ -14,7 +14,7 @@ use crate::{
 /// Plans the window from the digest type's settings, the facts about the recipient, and the events so far.
 ///
 /// # Errors
-/// The store cannot answer, or the digest type is not configured.
+/// The store or the team's own directory cannot answer, or the digest type is not configured.
 pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let settings = deps.digest(&input.key)?;
     let facts = deps.facts(&input.key).await?;

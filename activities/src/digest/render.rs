@@ -32,7 +32,7 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     let window = &input.window;
     let now = now(input.asked_at);
     let shown = deps.digest(&window.key)?.shown();
-    let facts = deps.facts(&window.key).await?;
+    let facts = deps.kept_facts(&window.key).await?;
     let why = match &facts.recipient {
         None => "the recipient left the directory".to_owned(),
         Some(recipient) => loop {
@@ -91,7 +91,7 @@ pub(super) async fn shorten(
 }
 
 async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Result<Option<Message>, Error> {
-    let facts = deps.facts(&window.key).await?;
+    let facts = deps.kept_facts(&window.key).await?;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
     let shown = Shown { groups: FEW_GROUPS, items: 1, ..deps.digest(&window.key)?.shown() };
     let contents = deps.store.contents(window, shown).await?;

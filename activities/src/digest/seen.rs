@@ -2,19 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use hyper::header::HeaderName;
-use jiff::Timestamp;
 use tidings_model::{
     rules::seen::{ANSWER_BYTES, MOST_EVENTS, Question, SeenResult, asked, seen},
     settings::SeenService,
     step::ClaimInput,
 };
-use uuid::Uuid;
 
-use self::post::{Failure, post};
-use crate::{deps::Deps, error::Error, metrics};
+use crate::{
+    deps::Deps,
+    error::Error,
+    metrics,
+    team_service::{self, NoAnswer, ask},
+};
 
-mod post;
+/// The failure of a question, with its reason in words that name no secret.
+struct Failure {
+    result: SeenResult,
+    why: String,
+}
+
+impl From<team_service::Failure> for Failure {
+    fn from(team_service::Failure { result, why }: team_service::Failure) -> Self {
+        let result = match result {
+            NoAnswer::Unreachable => SeenResult::Unreachable,
+            NoAnswer::TimedOut => SeenResult::TimedOut,
+            NoAnswer::Unreadable => SeenResult::Unreadable,
+        };
+        Self { result, why }
+    }
+}
 
 /// Returns the ids of events that the recipient has seen. A `fresh` window has all its events in the input.
 ///
@@ -45,15 +61,8 @@ async fn answer(
 ) -> Result<BTreeSet<String>, Failure> {
     let unsigned = || Failure { result: SeenResult::Unreachable, why: format!("{} is not set", service.secret_env) };
     let secret = service.secret.as_ref().ok_or_else(unsigned)?;
-    let body = serde_json::to_vec(question)?;
-    // A question that is asked again is another one: its answer may have changed.
-    let (id, seconds) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
-    let headers = [
-        (HeaderName::from_static("webhook-signature"), secret.sign(&id, seconds, &body)),
-        (HeaderName::from_static("webhook-id"), id),
-        (HeaderName::from_static("webhook-timestamp"), seconds.to_string()),
-    ];
-    let (status, body) = post(&service.url, &headers, body, ANSWER_BYTES).await?;
+    let body = serde_json::to_vec(question).map_err(team_service::Failure::from)?;
+    let (status, body) = ask(&service.url, secret, team_service::Question::Post(body), ANSWER_BYTES).await?;
     let why = |result| match result {
         SeenResult::Refused => format!("the status {status}"),
         _ => "the answer has no list \"seen\"".to_owned(),

@@ -17,6 +17,8 @@ macro_rules! labels {
 }
 
 labels! {
+    /// Answers of a team's directory.
+    Answered { result: &'static str }
     /// Questions about seen events, by digest type and result.
     Asked { r#type: String, result: &'static str }
     /// Attempts by relay and class.

@@ -18,11 +18,16 @@ use tidings_model::{
     Key, Link, MessageKey,
     limits::Invalid,
     names,
-    records::{Message, MessageRecord, Origin, Reason, Recipient},
+    records::{Facts, Message, MessageRecord, Origin, Reason, Recipient},
     settings::{RecipientLinks, Settings, StreamName, UnknownRecipients},
 };
 use tidings_store::Store;
 use tracing::instrument;
+
+use crate::{
+    error::Error,
+    team_directory::{self, TeamDirectory},
+};
 
 /// Bytes of the text and the HTML of ready parts together.
 pub const PARTS_BYTES: usize = 1024 * 1024;
@@ -99,12 +104,10 @@ pub enum Refused {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The directory does not know the user.
-    #[error("to: tenant {tenant:?} has no recipient {user:?}; import them, or name an address")]
+    #[error("to: {why}")]
     UnknownRecipient {
-        /// The tenant of the directory.
-        tenant: String,
-        /// The missing user.
-        user: String,
+        /// The reason and the remedy.
+        why: String,
     },
     /// The tenant must not mail the address.
     #[error("to: the address is suppressed: {reason}")]
@@ -121,6 +124,9 @@ pub enum Refused {
     /// The DKIM key cannot sign.
     #[error("the mail cannot be made: {0}")]
     Unsigned(String),
+    /// The team's own directory does not answer. Asking again is safe.
+    #[error("to: {0}")]
+    Directory(Error),
     /// The outbox does not answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
@@ -132,6 +138,7 @@ pub enum Refused {
 /// See [`Refused`]. After [`Refused::Store`] asking again is safe.
 pub async fn accept(
     store: &dyn Store,
+    directory: Option<&TeamDirectory>,
     renderer: &Renderer,
     signers: &Signers,
     settings: &Settings,
@@ -142,7 +149,8 @@ pub async fn accept(
     if let Some(message) = store.message(key.message_id()).await? {
         return same(message, &sha256, true);
     }
-    let message = Making { store, renderer, signers, settings, submission }.message(key, sha256.clone()).await?;
+    let message =
+        Making { store, directory, renderer, signers, settings, submission }.message(key, sha256.clone()).await?;
     store.put_message(&message, None).await?;
     let missing = || tidings_store::Error::Broken(format!("message {} is not in the outbox", message.id));
     let stored = store.message(message.id).await?.ok_or_else(missing)?;
@@ -200,6 +208,7 @@ fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
 /// Builds a message from a submission.
 struct Making<'a> {
     store: &'a dyn Store,
+    directory: Option<&'a TeamDirectory>,
     renderer: &'a Renderer,
     signers: &'a Signers,
     settings: &'a Settings,
@@ -271,9 +280,14 @@ impl Making<'_> {
                 // MessageKind no digest type: nothing was chosen for it.
                 let key = Key { tenant: tenant.clone(), digest_type: String::new(), user: user.clone() };
                 let invents = self.settings.unknown_recipients == UnknownRecipients::Invent;
-                let known = self.store.facts(&key).await?.recipient;
-                let known = known.or_else(|| invents.then(|| Recipient::invented(&key)));
-                let unknown = || Refused::UnknownRecipient { tenant: tenant.clone(), user: user.clone() };
+                let Facts { recipient, missing, .. } =
+                    team_directory::facts(self.directory, self.store, &key).await.map_err(not_known)?;
+                let known = recipient.or_else(|| invents.then(|| Recipient::invented(&key)));
+                let unknown = || {
+                    let import =
+                        || format!("tenant {tenant:?} has no recipient {user:?}; import them, or name an address");
+                    Refused::UnknownRecipient { why: missing.unwrap_or_else(import) }
+                };
                 Ok((known.ok_or_else(unknown)?, Some(user.clone())))
             }
             To::Address { address, name } => {
@@ -333,6 +347,13 @@ fn at_most(field: &str, bytes: usize, limit: usize) -> Result<(), Invalid> {
     if bytes <= limit { Ok(()) } else { Err(invalid(field, format!("has {bytes} bytes, the limit is {limit}"))) }
 }
 
+fn not_known(error: Error) -> Refused {
+    match error {
+        Error::Store(error) => error.into(),
+        error => Refused::Directory(error),
+    }
+}
+
 fn wrong(error: tidings_mail::Error) -> Refused {
     match error {
         tidings_mail::Error::Message { part: "recipient address", problem } => {
@@ -346,51 +367,4 @@ fn wrong(error: tidings_mail::Error) -> Refused {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
-    use tidings_store::Sqlite;
-
-    use super::*;
-
-    fn settings() -> Settings {
-        let sender =
-            Sender { name: "Acme".into(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
-        let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
-        let stream = Stream { return_path, ..Stream::new(&[], sender) };
-        Settings {
-            pages: Pages { public_url: Some("https://mail.b.example".into()), ..Pages::default() },
-            link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
-            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
-        }
-    }
-
-    /// The headers of a message to an address.
-    async fn headers(stream: StreamName) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
-        store.migrate().await.unwrap();
-        let submission = Submission {
-            tenant: "acme".into(),
-            idempotency_key: "k".into(),
-            stream,
-            to: To::Address { address: "ann@example.net".into(), name: String::new() },
-            content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
-            reply_to: None,
-            attachments: Vec::new(),
-        };
-        let (renderer, signers, settings) = (Renderer::new(None).unwrap(), Signers::default(), settings());
-        let key = MessageKey::new("acme".into(), "k".into()).unwrap();
-        let (renderer, signers, settings) = (&renderer, &signers, &settings);
-        let making = Making { store: &store, renderer, signers, settings, submission: &submission };
-        String::from_utf8(making.message(key, String::new()).await.unwrap().bytes).unwrap()
-    }
-
-    #[tokio::test]
-    async fn bulk_messages_offer_to_unsubscribe_and_transactional_ones_do_not() {
-        let bulk = headers(StreamName::Bulk).await;
-        assert!(bulk.contains("<https://mail.b.example/u/AWZz") && bulk.contains("<mailto:bounce+"), "{bulk}");
-        assert!(bulk.contains("\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"), "{bulk}");
-        let transactional = headers(StreamName::Transactional).await;
-        assert!(!transactional.contains("List-Unsubscribe"), "{transactional}");
-    }
-}
+mod tests;

@@ -58,7 +58,8 @@ pub(super) async fn post(
     drop(bytes);
     let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
-    let accepted = submit::accept(store, &making.renderer, &making.signers, settings, &submission).await;
+    let directory = api.state.directory.as_deref();
+    let accepted = submit::accept(store, directory, &making.renderer, &making.signers, settings, &submission).await;
     let Accepted { message, again } = accepted.map_err(refused)?;
     let temporal = api.temporal()?;
     match timeout(PATIENCE, submit::start(&temporal, &api.task_queue, &message)).await {
@@ -186,6 +187,7 @@ fn refused(refused: Refused) -> Refusal {
             tracing::error!(problem, "a message cannot be made");
             Problem::CannotMake.into()
         }
+        Refused::Directory(_) => Problem::NoDirectory.into(),
         Refused::Store(error) => error.into(),
     }
 }

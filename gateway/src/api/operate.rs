@@ -140,7 +140,8 @@ pub(super) async fn retime(call: Call) -> Answer<Done> {
 pub(super) async fn preview(call: Call) -> Answer<Value> {
     let Api { state, making, .. } = &call.api;
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
-    let deps = Deps::for_previews(state.store.clone(), renderer, state.settings.as_ref().clone());
+    let (store, directory) = (state.store.clone(), state.directory.clone());
+    let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
     let shown = previewed(&call.api.commands()?, &deps, &call.key).await;
     let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
     Ok(Json(in_json(&due, &preview)))
@@ -150,6 +151,7 @@ fn failed(key: &Key, error: PreviewError) -> Refusal {
     match error {
         PreviewError::Command(error) => error.into(),
         PreviewError::Render(Error::Store(error)) => error.into(),
+        PreviewError::Render(Error::Directory(_)) => Problem::NoDirectory.into(),
         PreviewError::Render(error) => {
             tracing::warn!(%error, %key, "no preview of a key");
             Refusal::conflict(&error.to_string())

@@ -9,13 +9,16 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::{
-    erase::{self, Erasure},
-    recipients::{self, WrongValue},
+use tidings_activities::{
+    operations::{
+        erase::{self, Erasure},
+        recipients::{self, WrongValue},
+    },
+    team_directory,
 };
 use tidings_model::{
     command::Order,
-    records::{ListedRecipient, PersonId, Recipient, RecipientFilter},
+    records::{Facts, ListedRecipient, PersonId, Recipient, RecipientFilter},
     step::{AuditInput, Note},
 };
 
@@ -44,6 +47,7 @@ pub(super) async fn put(
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let (person, order) = person(&caller, user, &uri, "PUT /v1/recipients/{user}")?;
+    writable(&api)?;
     let recipient = checked(&person, &fields::whole(&headers, &bytes)?)?;
     let before = read(&api, &person).await?;
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
@@ -61,13 +65,14 @@ pub(super) async fn patch(
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let (person, order) = person(&caller, user, &uri, "PATCH /v1/recipients/{user}")?;
+    writable(&api)?;
     let before = read(&api, &person).await?.ok_or(Problem::NotFound)?;
     let recipient = checked(&person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
     let stored = store(&api, Some(before), recipient, &order).await?;
     Ok(Json(view::recipient(stored, &caller)).into_response())
 }
 
-/// Shows the row of the directory.
+/// Shows the row of the directory, or what the team's own directory says.
 pub(super) async fn show(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
@@ -75,7 +80,9 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Result<Response, Refusal> {
     let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
-    let found = read(&api, &PersonId { tenant, user }).await?.ok_or(Problem::NotFound)?;
+    let key = PersonId { tenant, user }.key("");
+    let looked = team_directory::look(api.state.directory.as_deref(), &*api.state.store, &key).await?;
+    let found = listed(looked).ok_or(Problem::NotFound)?;
     Ok(Json(view::recipient(found, &caller)).into_response())
 }
 
@@ -157,8 +164,19 @@ impl From<WrongValue> for Fault {
 
 async fn read(api: &Api, person: &PersonId) -> Result<Option<ListedRecipient>, Refusal> {
     // No digest type: the facts about the person alone.
-    let facts = api.state.store.facts(&person.key("")).await?;
-    Ok(facts.recipient.map(|recipient| ListedRecipient { recipient, suppressed: facts.suppressed }))
+    Ok(listed(api.state.store.facts(&person.key("")).await?))
+}
+
+fn listed(Facts { recipient, suppressed, .. }: Facts) -> Option<ListedRecipient> {
+    recipient.map(|recipient| ListedRecipient { recipient, suppressed })
+}
+
+/// Refuses to write recipients that come from the team's own directory.
+fn writable(api: &Api) -> Result<(), Refusal> {
+    match &api.state.directory {
+        Some(directory) => Err(Refusal::conflict(&directory.refusal())),
+        None => Ok(()),
+    }
 }
 
 /// Stores a row if it differs from the one before, and tells the windows of another zone. A change is audited first, so that no

@@ -46,11 +46,15 @@ impl Env {
     }
 
     pub async fn start_with(limits: Limits, settings: Settings, making: Option<Making>) -> Self {
+        Self::over(|store| over(store, settings), limits, making).await
+    }
+
+    async fn over(state: impl FnOnce(Arc<dyn Store>) -> crate::State, limits: Limits, making: Option<Making>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let store: Arc<dyn Store> = store;
-        let state = over(store.clone(), settings);
+        let state = state(store.clone());
         let inbox = Inbox::new(store.clone(), limits);
         let making = making.map(Arc::new);
         let api = Api { state, task_queue: "tidings".into(), inbox, archive: None, making };

@@ -37,7 +37,7 @@ pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<Sqlite> {
 pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
     let recorder = Recorder::start(store.clone(), settings.soft_bounces).0;
     let words = Arc::new(Words::new(None).unwrap());
-    State { store, recorder, settings: Arc::new(settings), words, temporal: watch::channel(None).1 }
+    State { store, directory: None, recorder, settings: Arc::new(settings), words, temporal: watch::channel(None).1 }
 }
 
 /// Every public route, without webhooks.

@@ -100,7 +100,7 @@ async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64>
         attachments: Vec::new(),
     };
     let started = Timestamp::now();
-    let accepted = submit::accept(&*env.store, renderer, &Signers::default(), &env.settings, &submission).await?;
+    let accepted = submit::accept(&*env.store, None, renderer, &Signers::default(), &env.settings, &submission).await?;
     submit::start(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
     let arrival = eventually("the message", DEADLINE, async || Ok(env.relay.arrival(&address))).await?;
     let took = arrival.duration_since(started);

@@ -80,7 +80,8 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    Ok(Deps { store, renderer: Arc::new(Renderer::new(None)?), signers: Signers::default(), relays, settings })
+    let (renderer, signers) = (Arc::new(Renderer::new(None)?), Signers::default());
+    Ok(Deps { store, directory: None, renderer, signers, relays, settings })
 }
 
 /// A migrated SQLite store in `folder`.

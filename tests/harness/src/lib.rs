@@ -19,7 +19,7 @@ pub mod python;
 pub mod relay;
 pub mod retention;
 pub mod reverse_proxy;
-pub mod seen_service;
 pub mod server;
 pub mod steps;
+pub mod team_service;
 pub mod time_skipping;

@@ -110,7 +110,7 @@ impl MessageEnv {
     /// See [`Refused`].
     pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
         let renderer = Renderer::new(None)?;
-        submit::accept(&*self.env.store, &renderer, &self.env.signers, &self.env.settings, submission).await
+        submit::accept(&*self.env.store, None, &renderer, &self.env.signers, &self.env.settings, submission).await
     }
 
     /// Accepts a message and starts its workflow.

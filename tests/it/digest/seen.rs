@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tidings_activities::{Deps, digest::claim, metrics};
 use tidings_harness::{
     env::{Env, activities, event, key, settings, sqlite},
-    seen_service::{Asked, Says, SeenService},
     steps::{claim_of, recorded_event},
+    team_service::{Asked, Says, TeamService},
 };
 use tidings_model::{
     records::DigestRecord,
@@ -22,13 +22,13 @@ use tidings_store::{Sqlite, prelude::*};
 const RELAY: &str = "smtp://127.0.0.1:1";
 const WHY: &str = "the recipient has seen them elsewhere";
 
-fn asking(service: &SeenService) -> Result<Settings> {
+fn asking(service: &TeamService) -> Result<Settings> {
     let mut settings = settings("after 1s", "after 1s");
     settings.digests.get_mut("activity").context("no digest type")?.seen = Some(service.settings()?);
     Ok(settings)
 }
 
-fn deps(store: Arc<Sqlite>, service: &SeenService) -> Result<Deps> {
+fn deps(store: Arc<Sqlite>, service: &TeamService) -> Result<Deps> {
     activities(store, RELAY, asking(service)?)
 }
 
@@ -51,7 +51,7 @@ async fn ledger(store: &Sqlite, window: &Window) -> Result<Vec<(Option<Outcome>,
 async fn seen_events_are_in_the_ledger_and_in_no_message() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let store = sqlite(folder.path()).await?;
-    let service = SeenService::start(Says::Json(json!({"seen": ["b", "stashed", "of somebody else"]}))).await?;
+    let service = TeamService::start(Says::Json(json!({"seen": ["b", "stashed", "of somebody else"]}))).await?;
     let (deps, now) = (deps(store.clone(), &service)?, Timestamp::now());
     let window = window(1, now);
     store.stash(&window, &[recorded_event("stashed", now)], None, now).await?;
@@ -70,7 +70,7 @@ async fn seen_events_are_in_the_ledger_and_in_no_message() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_answer_everything_goes_out_within_the_time() -> Result<()> {
-    let elsewhere = SeenService::start(Says::Json(json!({"seen": ["a"]}))).await?;
+    let elsewhere = TeamService::start(Says::Json(json!({"seen": ["a"]}))).await?;
     let redirect = format!("HTTP/1.1 307 x\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", elsewhere.url());
     let many = "x".repeat(5 << 20);
     for (says, result) in [
@@ -86,7 +86,7 @@ async fn without_an_answer_everything_goes_out_within_the_time() -> Result<()> {
         (Says::Json(json!({"seen": ["A", " a", "", "b"]})), "answered"),
     ] {
         let folder = tempfile::tempdir()?;
-        let service = SeenService::start(says.clone()).await?;
+        let service = TeamService::start(says.clone()).await?;
         let (deps, now) = (deps(sqlite(folder.path()).await?, &service)?, Timestamp::now());
         let answer = claim::run(&deps, &claim_of(&window(1, now), vec![recorded_event("a", now)])).await?;
         let taken = Timestamp::now().duration_since(now);
@@ -97,7 +97,7 @@ async fn without_an_answer_everything_goes_out_within_the_time() -> Result<()> {
         assert!(count.is_some_and(|count| count > 0), "{result}");
     }
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
-    let (gone, folder) = (SeenService::start(Says::Hangs).await?.gone(), tempfile::tempdir()?);
+    let (gone, folder) = (TeamService::start(Says::Hangs).await?.gone(), tempfile::tempdir()?);
     let deps = deps(sqlite(folder.path()).await?, &gone)?;
     let now = Timestamp::now();
     let answer = claim::run(&deps, &claim_of(&window(1, now), vec![recorded_event("a", now)])).await?;
@@ -113,7 +113,7 @@ async fn a_claim_that_is_repeated_asks_again_and_loses_no_event() -> Result<()> 
     {
         let folder = tempfile::tempdir()?;
         let store = sqlite(folder.path()).await?;
-        let service = SeenService::start(Says::Json(json!({"seen": first}))).await?;
+        let service = TeamService::start(Says::Json(json!({"seen": first}))).await?;
         let (deps, now) = (deps(store.clone(), &service)?, Timestamp::now());
         let window = window(1, now);
         let input = claim_of(&window, vec![recorded_event("a", now), recorded_event("b", now)]);
@@ -143,7 +143,7 @@ async fn a_claim_that_is_repeated_asks_again_and_loses_no_event() -> Result<()> 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_whose_events_were_all_seen_sends_nothing() -> Result<()> {
-    let service = SeenService::start(Says::Json(json!({"seen": ["e1", "e2"]}))).await?;
+    let service = TeamService::start(Says::Json(json!({"seen": ["e1", "e2"]}))).await?;
     let env = Env::start(asking(&service)?).await?;
     let key = key("activity", "ann");
     for id in ["e1", "e2"] {

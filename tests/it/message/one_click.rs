@@ -97,7 +97,14 @@ impl Served {
         let temporal = watch::channel(temporal(&env)).1;
         let words = Arc::new(Words::new(None)?);
         let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
-        let state = State { store: env.store.clone(), settings: Arc::new(settings), words, recorder, temporal };
+        let state = State {
+            store: env.store.clone(),
+            directory: None,
+            settings: Arc::new(settings),
+            words,
+            recorder,
+            temporal,
+        };
         let certificates = Certificates::new(Fetcher::new());
         let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
         let router = routes::router(state, webhooks, Networks::default());

@@ -40,6 +40,7 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
     let temporal = watch::channel(Some(env.temporal.clone())).1;
     let state = State {
         store: env.store.clone(),
+        directory: None,
         settings: Arc::new(env.settings.clone()),
         words: Arc::new(Words::new(None)?),
         recorder: Recorder::start(env.store.clone(), env.settings.soft_bounces).0,

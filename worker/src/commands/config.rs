@@ -14,7 +14,6 @@ use tidings_model::{
     settings::{CategorySettings, Counted, DigestSettings, Sender},
     words,
 };
-use tidings_store::archive::Archive;
 
 use crate::{
     Config,
@@ -22,8 +21,10 @@ use crate::{
     error::Usage,
 };
 
+mod directory;
 mod gateway;
 mod next_slots;
+mod retention;
 mod seen;
 mod streams;
 mod webhooks;
@@ -37,7 +38,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
-        Passwords and keys are shown as ***. The command connects to nothing.")]
+        Passwords and keys are shown as ***. The command connects to nothing but the database of [directory].")]
     Check {
         /// Check these words instead, and show the next three slots
         #[arg(long, value_name = "WORDS")]
@@ -56,13 +57,13 @@ pub enum Command {
 /// # Errors
 /// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
 /// sign; [`Usage`] when the words are not a cadence, or the zone does not exist.
-pub(crate) fn run(
+pub(crate) async fn run(
     Command::Check { cadence, zone, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
 ) -> anyhow::Result<bool> {
     match cadence {
         Some(words) => check_cadence(words, zone, *json)?,
-        None => check(&config()?.ready_to_send()?, *json)?,
+        None => check(&config()?.ready_to_send()?, *json).await?,
     }
     Ok(true)
 }
@@ -76,7 +77,7 @@ fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(config: &Config, json: bool) -> anyhow::Result<()> {
+async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
     let mut problems = missing_templates(config, &names);
     let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
@@ -91,6 +92,7 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     problems.extend(config.key_problems());
     problems.extend(config.gateway_problem());
     problems.extend(config.seen_problems());
+    let unchecked = directory::check(config, &mut problems).await;
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
@@ -100,7 +102,7 @@ fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
     }
-    for warning in config.warnings() {
+    for warning in config.warnings().into_iter().chain(unchecked) {
         anstream::eprintln!("warning: {warning}");
     }
     Ok(())
@@ -145,7 +147,9 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     webhook: BTreeMap<&'a str, webhooks::WebhookView>,
     recipients: RecipientsView,
-    retention: RetentionView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<directory::DirectoryView<'a>>,
+    retention: retention::RetentionView<'a>,
     digest: DigestsView<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, TenantView<'a>>,
@@ -161,16 +165,6 @@ struct RecipientsView {
     #[serde(skip_serializing_if = "Option::is_none")]
     capped: Option<&'static str>,
     soft_bounces: u32,
-}
-
-#[derive(Serialize)]
-struct RetentionView<'a> {
-    events: String,
-    messages: String,
-    delivery_events: String,
-    at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    archive: Option<&'a Path>,
 }
 
 /// The looks of a tenant's pages, and all that is in force for its digest types, taken over or not.
@@ -295,7 +289,8 @@ impl<'a> ConfigView<'a> {
                 capped: config.cap.map(|_| config.capped.name()),
                 soft_bounces: config.soft_bounces,
             },
-            retention: RetentionView::new(&config.retention),
+            directory: config.directory.as_ref().map(directory::DirectoryView::new),
+            retention: retention::RetentionView::new(&config.retention),
             digest: digest_views(&config.digests),
             tenant: tenant_views(config),
             temporal: TemporalView {
@@ -304,19 +299,6 @@ impl<'a> ConfigView<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
-        }
-    }
-}
-
-impl<'a> RetentionView<'a> {
-    fn new(retention: &'a config::Retention) -> Self {
-        let settings = &retention.settings;
-        Self {
-            events: config::age_text(settings.events),
-            messages: config::age_text(settings.messages),
-            delivery_events: config::age_text(settings.delivery_events),
-            at: retention.at.strftime("%H:%M").to_string(),
-            archive: settings.archive.as_ref().map(Archive::folder),
         }
     }
 }

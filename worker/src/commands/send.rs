@@ -69,7 +69,9 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
     let signers = config.signers()?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let accepted = submit::accept(&*store, &renderer, &signers, &settings, &submission).await.map_err(refused)?;
+    let directory = config.team_directory()?;
+    let accepted = submit::accept(&*store, directory.as_deref(), &renderer, &signers, &settings, &submission).await;
+    let accepted = accepted.map_err(refused)?;
     let message = &accepted.message;
     let starting = submit::start(&config.temporal.connect().await?, &config.task_queue, message).await;
     starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
@@ -87,6 +89,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 fn refused(refused: Refused) -> anyhow::Error {
     match refused {
         Refused::Store(error) => error.into(),
+        Refused::Directory(error) => error.into(),
         refused => Usage(refused.to_string()).into(),
     }
 }

@@ -9,10 +9,11 @@ use tidings_model::{
     words,
 };
 use toml::Spanned;
-use url::Url;
 
 use super::{
-    Config, digest, dkim,
+    Config, digest,
+    directory::{self, RawDirectory},
+    dkim,
     gateway::RawGateway,
     inbox::RawInbox,
     link_keys,
@@ -21,7 +22,7 @@ use super::{
     problem::{Checks, Overridable, Problem},
     relay::{self, RawRelay},
     retention::RawRetention,
-    secret::SecretUrl,
+    secret::database_url,
     stream::{self, RawStreams},
     temporal::Temporal,
     tenant::{RawDigests, RawTenant},
@@ -52,6 +53,7 @@ pub(super) struct RawConfig {
     inbox: RawInbox,
     #[serde(default)]
     recipients: RawRecipients,
+    directory: Option<Spanned<RawDirectory>>,
     #[serde(default)]
     retention: RawRetention,
     #[serde(default)]
@@ -101,6 +103,7 @@ impl RawConfig {
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
+        let directory = self.directory.as_ref().map(|raw| directory::check(raw, checks));
         let inbox = self.inbox.check(checks);
         let retention = self.retention.check(inbox.keep, checks);
         let gateway = self.gateway.check(checks);
@@ -127,6 +130,10 @@ impl RawConfig {
             cap,
             capped: capped.unwrap_or_default(),
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
+            directory: match directory {
+                Some(directory) => Some(directory?),
+                None => None,
+            },
             retention,
             gateway: gateway?,
             inbox,
@@ -147,18 +154,6 @@ impl RawConfig {
             named.push(relay::default_relay(smtp_url, checks).map(|relay| (relay::DEFAULT.to_owned(), relay)));
         }
         named.into_iter().collect()
-    }
-}
-
-fn database_url(text: &str) -> Result<SecretUrl, String> {
-    let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
-    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
-    match url.scheme() {
-        "sqlite" if text.strip_prefix("sqlite://").is_some_and(|file| !file.is_empty()) => Ok(SecretUrl::new(text)),
-        "postgres" | "postgresql" if url.path().len() > 1 => Ok(SecretUrl::new(text)),
-        "sqlite" => Err(format!("names no file; {right}")),
-        "postgres" | "postgresql" => Err(format!("names no database; {right}")),
-        other => Err(format!("{other:?} is neither sqlite nor postgres; {right}")),
     }
 }
 

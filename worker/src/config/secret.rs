@@ -20,6 +20,19 @@ impl SecretUrl {
     }
 }
 
+/// Parses the address of a database.
+pub(super) fn database_url(text: &str) -> Result<SecretUrl, String> {
+    let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
+    match url.scheme() {
+        "sqlite" if text.strip_prefix("sqlite://").is_some_and(|file| !file.is_empty()) => Ok(SecretUrl::new(text)),
+        "postgres" | "postgresql" if url.path().len() > 1 => Ok(SecretUrl::new(text)),
+        "sqlite" => Err(format!("names no file; {right}")),
+        "postgres" | "postgresql" => Err(format!("names no database; {right}")),
+        other => Err(format!("{other:?} is neither sqlite nor postgres; {right}")),
+    }
+}
+
 /// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password or
 /// has none.
 pub(super) fn masked(text: &str) -> String {

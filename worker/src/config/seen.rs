@@ -36,10 +36,22 @@ pub(super) fn check(
         (Some(url), Some(variable)) => (url, variable),
     };
     let url = checks.value(&format!("{table}.seen_url"), Some(url), str::parse);
+    let (secret, name) = secret(&format!("{table}.seen_secret_env"), variable, "\"TIDINGS_SEEN_SECRET\"", checks)?;
+    Some(Some(SeenService { url: url?, secret, secret_env: name }))
+}
+
+/// Reads the secret of the variable that `key` names, and returns it with the variable's name. `None`: one of them is wrong. A variable
+/// that is not set has no secret.
+pub(super) fn secret(
+    key: &str,
+    variable: &Spanned<String>,
+    right: &str,
+    checks: &mut Checks<'_>,
+) -> Option<(Option<Secret>, String)> {
     let name = variable.as_ref();
-    let named = variable_name(name, "\"TIDINGS_SEEN_SECRET\"").map_err(|problem| Problem {
+    let named = variable_name(name, right).map_err(|problem| Problem {
         place: checks.place_of(variable),
-        key: format!("{table}.seen_secret_env"),
+        key: key.to_owned(),
         value: shown(name),
         problem,
     });
@@ -56,7 +68,7 @@ pub(super) fn check(
         }
         None => None,
     };
-    Some(Some(SeenService { url: url?, secret, secret_env: name.clone() }))
+    Some((secret, name.clone()))
 }
 
 /// The problem of a worker that cannot sign its questions.

@@ -3,6 +3,7 @@
 use super::*;
 
 mod category;
+mod directory;
 mod gateway;
 mod inbox;
 mod link_keys;

@@ -18,7 +18,7 @@ use tidings_model::{
 };
 use tokio::time::sleep;
 
-use super::audit;
+use super::{audit, writable};
 use crate::{
     State as Parts,
     api::{
@@ -79,6 +79,7 @@ pub(crate) async fn post(
     let mut params = Params::read(&uri, &["tenant", "why"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let order = caller.order(params.text("why").unwrap_or_else(|| "POST /v1/recipients".to_owned()))?;
+    writable(&api)?;
     let bytes = events::body::decoded(&headers, &bytes)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
     for (line, row) in rows::read(&headers, &bytes)? {

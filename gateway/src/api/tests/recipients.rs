@@ -1,5 +1,11 @@
 //! `/v1/recipients`: what is stored, what is refused, and who sees addresses.
 
+use tidings_activities::{TeamDirectory, team_directory::Source};
+use tidings_model::{
+    records::{PersonId, Recipient},
+    webhook_secret::Secret,
+};
+
 use super::*;
 
 const BOTH: [Scope; 2] = [Scope::RecipientsWrite, Scope::RecipientsRead];
@@ -139,4 +145,47 @@ async fn an_erasure_of_nobody_is_not_found_and_another_needs_temporal() {
     let away = env.recipients("DELETE", "/ann", &token, &Value::Null).await;
     assert_eq!((away.status.as_u16(), away.problem().as_str()), (503, "no-answer"));
     assert_eq!(env.recipients("GET", "/ann", &token, &Value::Null).await.status, 200);
+}
+
+#[tokio::test]
+async fn people_of_a_directory_elsewhere_are_not_written_here() {
+    let url = "http://127.0.0.1:1/{tenant}/{user}";
+    let secret = Secret::parse("dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==").unwrap();
+    let source = Source::service(url.parse().unwrap(), secret);
+    let directory = Some(Arc::new(TeamDirectory::new(source)));
+    let state = |store| crate::State { directory, ..over(store, settings()) };
+    let making = Making { renderer: Arc::new(Renderer::new(None).unwrap()), signers: Signers::default() };
+    let env = Env::over(state, Limits::default(), Some(making)).await;
+    let scopes = [Scope::RecipientsWrite, Scope::RecipientsRead, Scope::MessagesWrite];
+    let token = env.token(Some("acme"), &scopes, None).await;
+    for (method, path, body) in [("PUT", "/ann", ann()), ("PATCH", "/ann", json!({"name": "A"})), ("POST", "", ann())] {
+        let refused = env.recipients(method, path, &token, &body).await;
+        assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (409, "conflict"), "{refused:?}");
+        let why = "recipients come from the team's own directory, http://127.0.0.1:1/{tenant}/{user}: change the person there";
+        assert_eq!(refused.json()["errors"][0]["problem"], why);
+    }
+    // Nothing answers there, and nothing is kept yet.
+    assert_eq!(env.recipients("GET", "/ann", &token, &Value::Null).await.status, 404);
+    let message = json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"});
+    let away = env.send("POST", "/v1/messages", &token, message.to_string()).await;
+    assert_eq!((away.status.as_u16(), away.problem().as_str()), (503, "no-directory"), "{away:?}");
+    // The last answer is shown while the directory is away.
+    let known = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.net".into(),
+        name: String::new(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    let person = PersonId { tenant: "acme".into(), user: "ann".into() };
+    let long_ago = Timestamp::now() - SignedDuration::from_hours(100);
+    env.store.keep_answer(&person, Some(&known), long_ago).await.unwrap();
+    let shown = env.recipients("GET", "/ann", &token, &Value::Null).await.json();
+    assert_eq!(shown["address"], "ann@example.net");
+    let away = env.send("POST", "/v1/messages", &token, message.to_string()).await;
+    assert_eq!(away.problem(), "no-directory", "the answer is too old for a message");
+    env.store.keep_answer(&person, Some(&known), Timestamp::now()).await.unwrap();
+    let accepted = env.send("POST", "/v1/messages", &token, message.to_string()).await;
+    assert_eq!(accepted.problem(), "no-answer", "it is in the outbox, and Temporal is away");
 }

@@ -71,7 +71,7 @@ async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = config.settings(UnknownRecipients::Wait)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let renderer = Renderer::new(config.templates.as_deref())?;
-    Ok(Deps::for_previews(store, Arc::new(renderer), settings))
+    Ok(Deps::for_previews(store, config.team_directory()?, Arc::new(renderer), settings))
 }
 
 fn one(mail: &Rendered, part: Part) -> &str {

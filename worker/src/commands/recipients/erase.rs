@@ -39,6 +39,11 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let settings = config.unsigned();
     let types = settings.digest_types(&person.tenant);
+    if let Some(directory) = config.team_directory()? {
+        anstream::eprintln!(
+            "recipients come from {directory}: erase {person} there first, or the next event brings them back"
+        );
+    }
     let archive = config.retention.settings.archive.as_ref();
     let erasure = Erasure { store: &*store, archive, person: &person, types };
     if dry_run {

@@ -11,6 +11,7 @@ use super::moved;
 use crate::{
     Config, Storage,
     csv_table::{Row, Table},
+    error::Usage,
     line_input::{self, Rejection, Report},
 };
 
@@ -21,8 +22,11 @@ const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
 /// Imports all of the file that is right. `false`: something was not.
 ///
 /// # Errors
-/// The file cannot be read or lacks a column, or the store does not answer.
+/// The file cannot be read or lacks a column, the store does not answer, or recipients come from the team's own directory.
 pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> anyhow::Result<bool> {
+    if let Some(directory) = config.team_directory()? {
+        return Err(Usage(directory.refusal()).into());
+    }
     let (bar, input) = line_input::open(file)?;
     let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
     let store = Storage::connect(&config.database_url).await?.ready().await?;

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::choices::{PreferencesView, capped_until};
+use tidings_activities::{
+    choices::{PreferencesView, capped_until},
+    team_directory,
+};
 use tidings_model::{
     Key,
     records::{DigestRecord, Facts, Person, PersonId, Recipient, Suppression},
@@ -42,7 +45,13 @@ pub struct Options {
 pub(super) async fn run(Options { person: id, addresses, json }: Options, config: &Config) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let settings = config.unsigned();
-    let person = store.person(&id).await?;
+    let directory = config.team_directory()?;
+    let looked = team_directory::look(directory.as_deref(), &*store, &id.key("")).await?;
+    let person = Person { recipient: looked.recipient, ..store.person(&id).await? };
+    if let Some(directory) = directory {
+        let why = looked.missing.map(|why| format!(": {why}")).unwrap_or_default();
+        anstream::eprintln!("recipients come from {directory}{why}");
+    }
     if person.is_empty() {
         return Ok(unknown(&id));
     }

@@ -1,4 +1,4 @@
-//! The service of a team that knows which events a recipient has seen.
+//! Services of a team, which Tidings asks over HTTP.
 
 use std::str::FromStr;
 
@@ -6,11 +6,11 @@ use url::{Host, Url};
 
 use crate::webhook_secret::Secret;
 
-/// The service.
+/// The service that knows which events a recipient has seen.
 #[derive(Clone, Debug)]
 pub struct SeenService {
     /// The address of its questions.
-    pub url: SeenUrl,
+    pub url: ServiceUrl,
     /// The secret that signs questions; `None`: the environment lacks it, so that the configuration cannot send.
     pub secret: Option<Secret>,
     /// The environment variable with the secret.
@@ -19,9 +19,9 @@ pub struct SeenService {
 
 /// An address with https, or with http on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenUrl(Url);
+pub struct ServiceUrl(Url);
 
-impl SeenUrl {
+impl ServiceUrl {
     /// The address.
     #[must_use]
     pub const fn url(&self) -> &Url {
@@ -41,14 +41,13 @@ impl SeenUrl {
     }
 }
 
-impl FromStr for SeenUrl {
-    type Err = String;
-
+impl ServiceUrl {
+    /// Reads an address.
+    ///
     /// # Errors
-    /// Says what would be right.
-    fn from_str(text: &str) -> Result<Self, String> {
-        const RIGHT: &str = "write for example \"https://app.example.com/tidings/seen\"";
-        let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {RIGHT}"))?;
+    /// Says what is wrong, and that `right` would be right.
+    pub(super) fn read(text: &str, right: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
         let local = match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -58,16 +57,26 @@ impl FromStr for SeenUrl {
         match url.scheme() {
             "https" => {}
             "http" if local => {}
-            "http" => return Err(format!("has http, which only this machine may have; {RIGHT}")),
-            other => return Err(format!("{other:?} is not https; {RIGHT}")),
+            "http" => return Err(format!("has http, which only this machine may have; {right}")),
+            other => return Err(format!("{other:?} is not https; {right}")),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(format!("has a password, but a signature by seen_secret_env proves who asks; {RIGHT}"));
+            return Err(format!("has a password, but a signature proves who asks; {right}"));
         }
         if url.fragment().is_some() {
-            return Err(format!("has a #, which no server gets; {RIGHT}"));
+            return Err(format!("has a #, which no server gets; {right}"));
         }
         Ok(Self(url))
+    }
+}
+
+impl FromStr for ServiceUrl {
+    type Err = String;
+
+    /// # Errors
+    /// Says what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text, "write for example \"https://app.example.com/tidings/seen\"")
     }
 }
 
@@ -91,7 +100,7 @@ mod tests {
             ("https://app.example.com/#a", "has a #"),
             ("/seen", "is not a URL"),
         ] {
-            let said = text.parse::<SeenUrl>().err().unwrap_or_default();
+            let said = text.parse::<ServiceUrl>().err().unwrap_or_default();
             assert!(said.starts_with(problem) && said.is_empty() == problem.is_empty(), "{text}: {said}");
         }
     }

@@ -1,25 +1,27 @@
-//! One POST to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
+//! One signed question to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
 
 use std::{io, pin::pin, sync::LazyLock, time::Duration};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Request, StatusCode, Uri,
+    Method, Request, StatusCode, Uri,
     body::Bytes,
     client::conn::http1,
-    header::{CONTENT_TYPE, HOST, HeaderName},
+    header::{ACCEPT, CONTENT_TYPE, HOST},
     http::uri::PathAndQuery,
 };
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use rustls::pki_types::ServerName;
 use tidings_mail::tls;
-use tidings_model::{rules::seen::SeenResult, settings::SeenUrl};
+use tidings_model::{settings::ServiceUrl, webhook_secret::Secret};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
+use uuid::Uuid;
 
 /// Time limit, from the name to the last byte.
 const TIME: Duration = Duration::from_secs(2);
@@ -27,33 +29,49 @@ const TIME: Duration = Duration::from_secs(2);
 /// Read once, when the first service is asked.
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| tls::connector(tls::system_roots()));
 
-/// The failure of a request, with its reason in words that name no secret.
-pub(super) struct Failure {
-    pub result: SeenResult,
+/// A question.
+pub(crate) enum Question<'a> {
+    /// `GET` of a path and query, which are signed in place of a body.
+    Get(&'a str),
+    /// `POST` of JSON.
+    Post(Vec<u8>),
+}
+
+/// The reason for a missing answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// There was no connection, or it broke off.
+    Unreachable,
+    /// The time was over.
+    TimedOut,
+    /// The answer was too long, or broke off.
+    Unreadable,
+}
+
+/// The failure of a question, with its reason in words that name no secret.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub result: NoAnswer,
     pub why: String,
 }
 
 /// A failure of the network or of HTTP.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { result: SeenResult::Unreachable, why: error.to_string() }
+        Self { result: NoAnswer::Unreachable, why: error.to_string() }
     }
 }
 
-/// Sends JSON, and returns status and body of the answer. A body over `most` bytes is unreadable.
-pub(super) async fn post(
-    url: &SeenUrl,
-    headers: &[(HeaderName, String)],
-    body: Vec<u8>,
+/// Asks, and returns status and body of the answer. A body over `most` bytes is unreadable.
+pub(crate) async fn ask(
+    url: &ServiceUrl,
+    secret: &Secret,
+    question: Question<'_>,
     most: usize,
 ) -> Result<(StatusCode, Bytes), Failure> {
     let request = async {
         let tcp = connected(url).await?;
-        let path: PathAndQuery = url.url()[url::Position::BeforePath..].parse()?;
-        let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
-        let request = Request::post(Uri::from(path)).header(HOST, host).header(CONTENT_TYPE, "application/json");
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        let request = request.body(Full::new(Bytes::from(body)))?;
+        let request = signed(url, secret, question)?;
         if url.is_https() {
             let name = ServerName::try_from(url.host().to_owned())?;
             answer(TLS.connect(name, tcp).await?, request, most).await
@@ -61,12 +79,31 @@ pub(super) async fn post(
             answer(tcp, request, most).await
         }
     };
-    let late = || Failure { result: SeenResult::TimedOut, why: format!("no answer within {} s", TIME.as_secs()) };
+    let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", TIME.as_secs()) };
     timeout(TIME, request).await.unwrap_or_else(|_| Err(late()))
 }
 
+/// The request with a signature as Standard Webhooks has it. A question that is asked again is another one: its answer may have changed.
+fn signed(url: &ServiceUrl, secret: &Secret, question: Question<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+    let (id, seconds) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
+    let of_url = || &url.url()[url::Position::BeforePath..];
+    let (method, target, signature, body) = match question {
+        Question::Get(target) => (Method::GET, target, secret.sign(&id, seconds, target.as_bytes()), Vec::new()),
+        Question::Post(body) => (Method::POST, of_url(), secret.sign(&id, seconds, &body), body),
+    };
+    let path: PathAndQuery = target.parse()?;
+    let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
+    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host);
+    let request = match method {
+        Method::POST => request.header(CONTENT_TYPE, "application/json"),
+        _ => request.header(ACCEPT, "application/json"),
+    };
+    let request = request.header("webhook-id", id).header("webhook-timestamp", seconds.to_string());
+    Ok(request.header("webhook-signature", signature).body(Full::new(Bytes::from(body)))?)
+}
+
 /// Connects to one of the host's addresses. Without TLS only addresses of this machine count, whatever the name says.
-async fn connected(url: &SeenUrl) -> Result<TcpStream, Failure> {
+async fn connected(url: &ServiceUrl) -> Result<TcpStream, Failure> {
     let port = url.url().port_or_known_default().unwrap_or_default();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address that may be asked");
     for address in lookup_host((url.host(), port)).await? {
@@ -91,7 +128,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
         let response = sender.send_request(request).await?;
         let status = response.status();
         let unreadable = |_| Failure {
-            result: SeenResult::Unreadable,
+            result: NoAnswer::Unreadable,
             why: format!("the answer is longer than {most} bytes, or breaks off"),
         };
         Ok((status, Limited::new(response.into_body(), most).collect().await.map_err(unreadable)?.to_bytes()))

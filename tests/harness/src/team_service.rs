@@ -1,4 +1,5 @@
-//! A team's service that knows which events were seen, on a socket: it answers as a test wants, and keeps what it was asked.
+//! A team's service on a socket: it answers as a test wants, and keeps what it was asked. It knows which events were seen, or it is the
+//! team's own directory of recipients.
 
 use std::{
     net::SocketAddr,
@@ -7,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tidings_activities::{TeamDirectory, team_directory::Source};
 use tidings_model::{settings, webhook_secret::Secret};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -15,7 +17,8 @@ use tokio::{
     time::{Duration, sleep},
 };
 
-const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyB3aGF0IHdhcyBzZWVu";
+/// The secret that it shares with Tidings.
+pub const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyB3aGF0IHdhcyBzZWVu";
 
 /// The answer to each question.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ pub struct Asked {
     /// With the query.
     pub path: String,
     pub body: Vec<u8>,
-    /// The signature is of the shared secret, over a time near now.
+    /// The signature is of the shared secret, over a time near now, and the body or else the path.
     pub signed: bool,
 }
 
@@ -49,13 +52,13 @@ struct State {
 }
 
 /// The service. It ends when it is dropped.
-pub struct SeenService {
+pub struct TeamService {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     server: JoinHandle<()>,
 }
 
-impl SeenService {
+impl TeamService {
     /// Listens on a free port.
     ///
     /// # Errors
@@ -90,6 +93,17 @@ impl SeenService {
         Ok(settings::SeenService { url, secret, secret_env: "TIDINGS_SEEN_SECRET".to_owned() })
     }
 
+    /// The directory that it is.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn directory(&self) -> Result<Arc<TeamDirectory>> {
+        let url = format!("http://{}/recipients/{{tenant}}/{{user}}", self.address);
+        let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
+        let source = Source::service(url.parse().map_err(anyhow::Error::msg)?, secret);
+        Ok(Arc::new(TeamDirectory::new(source)))
+    }
+
     /// Answers like this from now on.
     ///
     /// # Panics
@@ -115,7 +129,7 @@ impl SeenService {
     }
 }
 
-impl Drop for SeenService {
+impl Drop for TeamService {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -160,7 +174,7 @@ async fn read(socket: &mut TcpStream) -> Result<Asked> {
         let lines = head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
     };
-    let length: usize = header("content-length").context("no length")?.parse()?;
+    let length: usize = header("content-length").as_deref().unwrap_or("0").parse()?;
     while bytes.len() < end + length {
         anyhow::ensure!(socket.read_buf(&mut bytes).await? > 0, "half a request");
     }
@@ -169,8 +183,10 @@ async fn read(socket: &mut TcpStream) -> Result<Asked> {
     let id = header("webhook-id").context("no id")?;
     let near = jiff::Timestamp::now().as_second().abs_diff(seconds) < 60;
     let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
-    let signed = near && header("webhook-signature") == Some(secret.sign(&id, seconds, &body));
     let mut words = head.split(' ').map(str::to_owned);
     let (method, path) = (words.next().context("no method")?, words.next().context("no path")?);
+    // Without a body the path is what is signed.
+    let content = if method == "GET" { path.as_bytes() } else { &body };
+    let signed = near && header("webhook-signature") == Some(secret.sign(&id, seconds, content));
     Ok(Asked { method, path, body, signed })
 }

@@ -1,0 +1,48 @@
+//! Links of single messages.
+
+use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
+use tidings_store::Sqlite;
+
+use super::*;
+
+fn settings() -> Settings {
+    let sender =
+        Sender { name: "Acme".into(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+    let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
+    let stream = Stream { return_path, ..Stream::new(&[], sender) };
+    Settings {
+        pages: Pages { public_url: Some("https://mail.b.example".into()), ..Pages::default() },
+        link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
+        ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
+    }
+}
+
+/// The headers of a message to an address.
+async fn headers(stream: StreamName) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+    store.migrate().await.unwrap();
+    let submission = Submission {
+        tenant: "acme".into(),
+        idempotency_key: "k".into(),
+        stream,
+        to: To::Address { address: "ann@example.net".into(), name: String::new() },
+        content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
+        reply_to: None,
+        attachments: Vec::new(),
+    };
+    let (renderer, signers, settings) = (Renderer::new(None).unwrap(), Signers::default(), settings());
+    let key = MessageKey::new("acme".into(), "k".into()).unwrap();
+    let (renderer, signers, settings) = (&renderer, &signers, &settings);
+    let making = Making { store: &store, directory: None, renderer, signers, settings, submission: &submission };
+    String::from_utf8(making.message(key, String::new()).await.unwrap().bytes).unwrap()
+}
+
+#[tokio::test]
+async fn bulk_messages_offer_to_unsubscribe_and_transactional_ones_do_not() {
+    let bulk = headers(StreamName::Bulk).await;
+    assert!(bulk.contains("<https://mail.b.example/u/AWZz") && bulk.contains("<mailto:bounce+"), "{bulk}");
+    assert!(bulk.contains("\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"), "{bulk}");
+    let transactional = headers(StreamName::Transactional).await;
+    assert!(!transactional.contains("List-Unsubscribe"), "{transactional}");
+}

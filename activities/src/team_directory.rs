@@ -1,0 +1,235 @@
+//! A team's own directory of recipients, in place of ours. It is asked before a plan and a claim, and for a single message.
+//!
+//! The last answer about a person is kept in the store, as a row of our directory. Everything that needs no fresh address works with
+//! the row: pages, listings, suppressions. While the directory is away, the row is used for a day.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_model::{
+    Key,
+    records::{Facts, PersonId},
+    settings::DirectoryUrl,
+    webhook_secret::Secret,
+};
+use tidings_store::{Queried, Store, TeamQuery};
+use tokio::{sync::Semaphore, time::Instant};
+
+use crate::{
+    error::Error,
+    metrics,
+    team_service::{NoAnswer, Question, ask},
+};
+
+mod answer;
+
+use answer::Answer;
+
+/// An answer counts this long for all processes of the store.
+pub const FRESH: SignedDuration = SignedDuration::from_mins(1);
+/// The last answer is used for this long while the directory is away. After that plans and claims wait.
+pub const STALE: SignedDuration = SignedDuration::from_hours(24);
+/// A directory that was not reached in time is left alone for this long.
+const REST: Duration = Duration::from_secs(5);
+/// Questions of a process at once. Others wait, and end at once when the directory is left alone.
+const AT_ONCE: usize = 32;
+/// Bytes of an answer.
+const ANSWER_BYTES: usize = 16 << 10;
+
+/// The directory.
+pub struct TeamDirectory {
+    source: Source,
+    rests_until: Mutex<Option<Instant>>,
+    turns: Semaphore,
+}
+
+/// The place of the recipients.
+pub enum Source {
+    /// A service.
+    Service(Box<Service>),
+    /// A query, and the name of its database without a password.
+    Query(TeamQuery, String),
+}
+
+/// A service, with the secret that signs questions.
+pub struct Service {
+    url: DirectoryUrl,
+    secret: Secret,
+}
+
+impl Source {
+    /// A service behind this address, with the secret that signs questions.
+    #[must_use]
+    pub fn service(url: DirectoryUrl, secret: Secret) -> Self {
+        Self::Service(Box::new(Service { url, secret }))
+    }
+}
+
+/// Says where recipients come from, without a secret.
+impl fmt::Display for TeamDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Service(service) => write!(f, "{}", service.url),
+            Source::Query(_, database) => write!(f, "the query of [directory] in {database}"),
+        }
+    }
+}
+
+/// The result of a look at a person whose facts were read before.
+pub(crate) enum Looked {
+    /// The facts hold.
+    Same,
+    /// The store has another row by now.
+    Changed,
+    /// The directory has no recipient, for this reason.
+    Missing(String),
+}
+
+impl TeamDirectory {
+    #[must_use]
+    pub fn new(source: Source) -> Self {
+        Self { source, rests_until: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
+    }
+
+    /// The refusal of a change of recipients.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        format!("recipients come from the team's own directory, {self}: change the person there")
+    }
+
+    /// Looks a person up, unless the last answer is fresh, and keeps the answer.
+    ///
+    /// # Errors
+    /// The directory is away, and no answer is young enough. The store cannot answer.
+    pub(crate) async fn look_up(&self, store: &dyn Store, person: &PersonId, facts: &Facts) -> Result<Looked, Error> {
+        let now = Timestamp::now();
+        let age = facts.answered_at.map(|at| now.duration_since(at));
+        if age.is_some_and(|age| age < FRESH) {
+            return Ok(Looked::Same);
+        }
+        let answer = self.answer(person).await;
+        metrics::directory_answered(answer.name());
+        match answer {
+            Answer::Known(recipient) => {
+                store.keep_answer(person, Some(&recipient), now).await?;
+                let same = age.is_some() && facts.recipient.as_ref() == Some(&recipient);
+                Ok(if same { Looked::Same } else { Looked::Changed })
+            }
+            Answer::Unknown => self.forget(store, person, facts, now, "does not know the recipient").await,
+            Answer::Wrong(why) => {
+                tracing::warn!(%person, why, "the team's directory has no usable recipient");
+                self.forget(store, person, facts, now, &format!("has no usable recipient: {why}")).await
+            }
+            Answer::Away(why) if age.is_some_and(|age| age < STALE) => {
+                tracing::debug!(%person, why, "the last answer of the team's directory is used");
+                Ok(Looked::Same)
+            }
+            Answer::Away(why) => Err(Error::Directory(why)),
+        }
+    }
+
+    async fn forget(
+        &self,
+        store: &dyn Store,
+        person: &PersonId,
+        facts: &Facts,
+        now: Timestamp,
+        why: &str,
+    ) -> Result<Looked, Error> {
+        if facts.answered_at.is_some() {
+            store.keep_answer(person, None, now).await?;
+        }
+        Ok(Looked::Missing(format!("the team's directory {why}")))
+    }
+
+    async fn answer(&self, person: &PersonId) -> Answer {
+        let Ok(_turn) = self.turns.acquire().await else { return Answer::Away("the process ends".to_owned()) };
+        let until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| Instant::now() < until) {
+            return Answer::Away("it did not answer a moment ago".to_owned());
+        }
+        let (answer, reached) = match &self.source {
+            Source::Service(service) => answer_of_service(service, person).await,
+            Source::Query(query, _) => answer_of_query(query, person).await,
+        };
+        if let Answer::Away(why) = &answer {
+            tracing::warn!(directory = %self, why, "the team's directory does not answer: last answers are used for a day");
+        }
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = (!reached).then(|| Instant::now() + REST);
+        answer
+    }
+
+    /// Checks the query. A service is not asked: there is no person to ask for.
+    ///
+    /// # Errors
+    /// The query is wrong, or its database is away.
+    pub async fn check(&self) -> Result<(), tidings_store::WrongQuery> {
+        match &self.source {
+            Source::Service(_) => Ok(()),
+            Source::Query(query, _) => query.check().await,
+        }
+    }
+}
+
+/// The answer, and `false` if the service could not be reached.
+async fn answer_of_service(Service { url, secret }: &Service, person: &PersonId) -> (Answer, bool) {
+    let Some(target) = url.target(person) else {
+        return (Answer::Wrong("an id with a part . or .. cannot be in the path of the url".to_owned()), true);
+    };
+    match ask(url.service(), secret, Question::Get(&target), ANSWER_BYTES).await {
+        Ok((status, body)) => (Answer::of_service(person, status.as_u16(), &body), true),
+        Err(failure) => (Answer::Away(failure.why), failure.result == NoAnswer::Unreadable),
+    }
+}
+
+/// The answer, and `false` if the database could not be reached.
+async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (Answer, bool) {
+    match query.ask(person).await {
+        Queried::Row(row) => (Answer::of_row(person, &row), true),
+        Queried::NoRow => (Answer::Unknown, true),
+        Queried::Wrong(why) => (Answer::Wrong(why), true),
+        Queried::Away(why) => (Answer::Away(why), false),
+    }
+}
+
+/// The facts about a key, with the recipient that the team's directory gives, if the team has one.
+///
+/// # Errors
+/// The store cannot answer, or the directory is away and no answer about the person is young enough.
+pub async fn facts(directory: Option<&TeamDirectory>, store: &dyn Store, key: &Key) -> Result<Facts, Error> {
+    let facts = store.facts(key).await?;
+    let Some(directory) = directory else { return Ok(facts) };
+    match directory.look_up(store, &PersonId::of(key), &facts).await? {
+        Looked::Same => Ok(facts),
+        Looked::Changed => Ok(store.facts(key).await?),
+        Looked::Missing(why) => Ok(facts.without_recipient(why)),
+    }
+}
+
+/// As [`facts`], for a reader: while the directory is away, the last answer is shown, however old, and
+/// [`Facts::missing`] has the reason.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn look(
+    directory: Option<&TeamDirectory>,
+    store: &dyn Store,
+    key: &Key,
+) -> Result<Facts, tidings_store::Error> {
+    match facts(directory, store, key).await {
+        Ok(facts) => Ok(facts),
+        Err(Error::Store(error)) => Err(error),
+        Err(error) => {
+            let facts = store.facts(key).await?;
+            let why = error.to_string();
+            Ok(match facts.answered_at {
+                Some(_) => Facts { missing: Some(why), ..facts },
+                None => facts.without_recipient(why),
+            })
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The team's own directory of recipients: `[directory]`, a service or a query of their PostgreSQL.
+//!
+//! A variable with the secret or the address of the database may be missing. Only who asks the directory needs its value.
+
+use serde::Deserialize;
+use tidings_activities::team_directory::Source;
+use tidings_model::{settings::DirectoryUrl, webhook_secret::Secret};
+use tidings_store::{TeamQuery, WrongQuery};
+use toml::Spanned;
+
+use super::{
+    problem::{Checks, Problem},
+    secret::{SecretUrl, database_url},
+    seen,
+    variable::{shown, variable_name},
+};
+
+const SECRET: &str = "\"TIDINGS_DIRECTORY_SECRET\"";
+const DATABASE: &str = "\"TIDINGS_DIRECTORY_DATABASE_URL\"";
+const QUERY: &str = "\"SELECT email, name, zone, locale FROM users WHERE org = $1 AND id::text = $2\"";
+
+/// The keys of `[directory]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDirectory {
+    url: Option<Spanned<String>>,
+    secret_env: Option<Spanned<String>>,
+    database_url: Option<Spanned<String>>,
+    database_url_env: Option<Spanned<String>>,
+    query: Option<Spanned<String>>,
+}
+
+/// The place of the recipients.
+#[derive(Clone, Debug)]
+pub enum Directory {
+    /// A service.
+    Service {
+        url: Box<DirectoryUrl>,
+        /// `None`: the environment lacks it.
+        secret: Option<Secret>,
+        secret_env: String,
+    },
+    /// A query.
+    Query {
+        /// `None`: the environment lacks it.
+        database_url: Option<SecretUrl>,
+        database_url_env: Option<String>,
+        query: String,
+        /// The line of the query.
+        place: String,
+    },
+}
+
+/// Checks the table; `None` if a key is missing or wrong.
+pub(super) fn check(raw: &Spanned<RawDirectory>, checks: &mut Checks<'_>) -> Option<Directory> {
+    let RawDirectory { url, secret_env, database_url, database_url_env, query } = raw.as_ref();
+    let problem = |problem: String| {
+        let (place, key, value) = (checks.place_of(raw), "directory".to_owned(), String::new());
+        Problem { place, key, value, problem }
+    };
+    let needs = |other: String| problem(format!("needs {other}, too"));
+    let of_database = database_url.is_some() || database_url_env.is_some() || query.is_some();
+    match (url, secret_env) {
+        (None, None) if !of_database => {
+            let problem = problem(format!(
+                "needs url and secret_env, or database_url_env and query; write for example query = {QUERY}"
+            ));
+            checks.report(problem);
+            None
+        }
+        (Some(_), _) | (_, Some(_)) if of_database => {
+            let problem = problem("is a url with secret_env, or a database with query; leave one out".to_owned());
+            checks.report(problem);
+            None
+        }
+        (Some(url), Some(variable)) => {
+            let url = checks.value("directory.url", Some(url), str::parse::<DirectoryUrl>);
+            let (secret, secret_env) = seen::secret("directory.secret_env", variable, SECRET, checks)?;
+            Some(Directory::Service { url: Box::new(url?), secret, secret_env })
+        }
+        (Some(_), None) => {
+            let problem = needs(format!("secret_env = {SECRET}"));
+            checks.report(problem);
+            None
+        }
+        (None, Some(_)) => {
+            let problem = needs("url = \"https://app.example.com/recipients/{tenant}/{user}\"".to_owned());
+            checks.report(problem);
+            None
+        }
+        (None, None) => {
+            let Some(query) = query else {
+                let problem = needs(format!("query = {QUERY}"));
+                checks.report(problem);
+                return None;
+            };
+            let database = match (database_url, database_url_env) {
+                (Some(url), None) => Some((checks.secret("directory.database_url", url, postgres)?, None)),
+                (None, Some(variable)) => named(variable, checks),
+                _ => {
+                    let problem = problem(format!("needs database_url_env = {DATABASE} or database_url, and not both"));
+                    checks.report(problem);
+                    None
+                }
+            };
+            let place = checks.place_of(query);
+            let query = checks.value("directory.query", Some(query), with_ids)?;
+            let (database_url, database_url_env) = database?;
+            Some(Directory::Query { database_url, database_url_env, query, place })
+        }
+    }
+}
+
+/// The address of a variable, and the variable's name.
+fn named(variable: &Spanned<String>, checks: &mut Checks<'_>) -> Option<(Option<SecretUrl>, Option<String>)> {
+    let name = variable.as_ref();
+    let checked = variable_name(name, DATABASE).map_err(|problem| Problem {
+        place: checks.place_of(variable),
+        key: "directory.database_url_env".to_owned(),
+        value: shown(name),
+        problem,
+    });
+    checks.accept(checked)?;
+    match checks.variable(name) {
+        Some(url) => {
+            let url = checks.secret_outside("environment", name, &url, postgres)?;
+            Some((url, Some(name.clone())))
+        }
+        None => Some((None, Some(name.clone()))),
+    }
+}
+
+fn postgres(text: &str) -> Result<Option<SecretUrl>, String> {
+    let url = database_url(text)?;
+    if url.reveal().starts_with("sqlite") {
+        return Err("is not PostgreSQL; write for example \"postgres://tidings@db.example/app\"".to_owned());
+    }
+    Ok(Some(url))
+}
+
+fn with_ids(query: &str) -> Result<String, String> {
+    if query.contains("$1") && query.contains("$2") {
+        return Ok(query.to_owned());
+    }
+    Err(format!("needs $1, the tenant, and $2, the user, both text; write for example {QUERY}"))
+}
+
+impl Directory {
+    /// The problem of a directory that cannot be asked, because the environment lacks a value.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        let unset = |variable: &str, remedy: &str| Problem {
+            place: "environment".to_owned(),
+            key: variable.to_owned(),
+            value: String::new(),
+            problem: format!("is not set; set it to {remedy}"),
+        };
+        match self {
+            Self::Service { secret: None, secret_env, .. } => Some(unset(
+                secret_env,
+                "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the service of directory.url",
+            )),
+            Self::Query { database_url: None, database_url_env: Some(variable), .. } => {
+                Some(unset(variable, "the address of the team's database, postgres://user:password@host/database"))
+            }
+            Self::Service { .. } | Self::Query { .. } => None,
+        }
+    }
+
+    /// The problem of a query that the database does not take.
+    #[must_use]
+    pub fn wrong_query(&self, why: &WrongQuery) -> Problem {
+        let place = match self {
+            Self::Query { place, .. } => place.clone(),
+            Self::Service { .. } => String::new(),
+        };
+        Problem { place, key: "directory.query".to_owned(), value: String::new(), problem: why.to_string() }
+    }
+
+    /// Returns what a directory is made with. Connects to nothing.
+    pub(super) fn source(&self) -> Result<Source, Problem> {
+        match self {
+            Self::Service { url, secret: Some(secret), .. } => {
+                Ok(Source::service(url.as_ref().clone(), secret.clone()))
+            }
+            Self::Query { database_url: Some(database), query, .. } => {
+                let made = TeamQuery::new(database.reveal(), query).map_err(|problem| Problem {
+                    place: "directory".to_owned(),
+                    key: "directory.database_url".to_owned(),
+                    value: database.to_string(),
+                    problem,
+                });
+                Ok(Source::Query(made?, database.to_string()))
+            }
+            Self::Service { .. } | Self::Query { .. } => {
+                Err(self.problem().expect("a directory without a value has a problem"))
+            }
+        }
+    }
+}
