@@ -1,4 +1,4 @@
-//! One signed question to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
+//! One signed request to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
 
 use std::{io, pin::pin, sync::LazyLock, time::Duration};
 
@@ -23,7 +23,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use uuid::Uuid;
 
-/// Time limit, from the name to the last byte.
+/// Time limit of a question, from the name to the last byte.
 const TIME: Duration = Duration::from_secs(2);
 
 /// Read once, when the first service is asked.
@@ -62,6 +62,15 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// The headers by which a service knows a request, as Standard Webhooks names them.
+pub(crate) struct Signed {
+    pub id: String,
+    /// Seconds since 1970.
+    pub timestamp: i64,
+    /// One signature or more, with spaces between them.
+    pub signature: String,
+}
+
 /// Asks, and returns status and body of the answer. A body over `most` bytes is unreadable.
 pub(crate) async fn ask(
     url: &ServiceUrl,
@@ -69,9 +78,31 @@ pub(crate) async fn ask(
     question: Question<'_>,
     most: usize,
 ) -> Result<(StatusCode, Bytes), Failure> {
+    // A question that is asked again is another one: its answer may have changed.
+    let (id, timestamp) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
+    let signature = match &question {
+        Question::Get(target) => secret.sign(&id, timestamp, target.as_bytes()),
+        Question::Post(body) => secret.sign(&id, timestamp, body),
+    };
+    let (status, body) = send(url, question, Signed { id, timestamp, signature }, most, TIME).await?;
+    let unreadable = || Failure {
+        result: NoAnswer::Unreadable,
+        why: format!("the answer is longer than {most} bytes, or breaks off"),
+    };
+    Ok((status, body.ok_or_else(unreadable)?))
+}
+
+/// Sends a request, and returns status and body of the answer. `None`: the body is over `most` bytes, or breaks off.
+pub(crate) async fn send(
+    url: &ServiceUrl,
+    question: Question<'_>,
+    signed: Signed,
+    most: usize,
+    within: Duration,
+) -> Result<(StatusCode, Option<Bytes>), Failure> {
     let request = async {
         let tcp = connected(url).await?;
-        let request = signed(url, secret, question)?;
+        let request = request(url, question, signed)?;
         if url.is_https() {
             let name = ServerName::try_from(url.host().to_owned())?;
             answer(TLS.connect(name, tcp).await?, request, most).await
@@ -79,17 +110,15 @@ pub(crate) async fn ask(
             answer(tcp, request, most).await
         }
     };
-    let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", TIME.as_secs()) };
-    timeout(TIME, request).await.unwrap_or_else(|_| Err(late()))
+    let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", within.as_secs()) };
+    timeout(within, request).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// The request with a signature as Standard Webhooks has it. A question that is asked again is another one: its answer may have changed.
-fn signed(url: &ServiceUrl, secret: &Secret, question: Question<'_>) -> Result<Request<Full<Bytes>>, Failure> {
-    let (id, seconds) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
-    let of_url = || &url.url()[url::Position::BeforePath..];
-    let (method, target, signature, body) = match question {
-        Question::Get(target) => (Method::GET, target, secret.sign(&id, seconds, target.as_bytes()), Vec::new()),
-        Question::Post(body) => (Method::POST, of_url(), secret.sign(&id, seconds, &body), body),
+fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<Request<Full<Bytes>>, Failure> {
+    let of_url = &url.url()[url::Position::BeforePath..];
+    let (method, target, body) = match question {
+        Question::Get(target) => (Method::GET, target, Vec::new()),
+        Question::Post(body) => (Method::POST, of_url, body),
     };
     let path: PathAndQuery = target.parse()?;
     let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
@@ -98,8 +127,8 @@ fn signed(url: &ServiceUrl, secret: &Secret, question: Question<'_>) -> Result<R
         Method::POST => request.header(CONTENT_TYPE, "application/json"),
         _ => request.header(ACCEPT, "application/json"),
     };
-    let request = request.header("webhook-id", id).header("webhook-timestamp", seconds.to_string());
-    Ok(request.header("webhook-signature", signature).body(Full::new(Bytes::from(body)))?)
+    let request = request.header("webhook-id", signed.id).header("webhook-timestamp", signed.timestamp.to_string());
+    Ok(request.header("webhook-signature", signed.signature).body(Full::new(Bytes::from(body)))?)
 }
 
 /// Connects to one of the host's addresses. Without TLS only addresses of this machine count, whatever the name says.
@@ -122,16 +151,13 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     request: Request<Full<Bytes>>,
     most: usize,
-) -> Result<(StatusCode, Bytes), Failure> {
+) -> Result<(StatusCode, Option<Bytes>), Failure> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let answered = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
-        let unreadable = |_| Failure {
-            result: NoAnswer::Unreadable,
-            why: format!("the answer is longer than {most} bytes, or breaks off"),
-        };
-        Ok((status, Limited::new(response.into_body(), most).collect().await.map_err(unreadable)?.to_bytes()))
+        let body = Limited::new(response.into_body(), most).collect().await;
+        Ok((status, body.ok().map(|body| body.to_bytes())))
     };
     let mut answered = pin!(answered);
     tokio::select! {

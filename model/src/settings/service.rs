@@ -46,7 +46,7 @@ impl ServiceUrl {
     ///
     /// # Errors
     /// Says what is wrong, and that `right` would be right.
-    pub(super) fn read(text: &str, right: &str) -> Result<Self, String> {
+    pub fn read(text: &str, right: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
         let local = match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
