@@ -18,8 +18,8 @@ use crate::{deps::now, error::Error};
 /// The age limit of each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Events, counted from their digest's end; also retracts and dead letters, counted from when they came. `None`: for
-    /// good. An event id is known for as long (rule 3).
+    /// Events, counted from their digest's end; also retracts and dead letters, counted from when they came, and notices,
+    /// counted from their delivery. `None`: for good. An event id is known for as long (rule 3).
     pub events: Option<Duration>,
     /// Messages, counted from their end; `None`: for good. An idempotency key is known for as long.
     pub messages: Option<Duration>,
@@ -47,7 +47,7 @@ impl Retention {
 
     const fn age(&self, kind: Kind) -> Option<Duration> {
         match kind {
-            Kind::Events | Kind::Retracts | Kind::DeadLetters => self.events,
+            Kind::Events | Kind::Retracts | Kind::DeadLetters | Kind::Notices => self.events,
             Kind::Messages => self.messages,
             Kind::DeliveryEvents => self.delivery_events,
             Kind::Inbox => Some(self.inbox),
@@ -66,7 +66,7 @@ impl Default for Retention {
 /// as the other rows.
 const fn batch(kind: Kind) -> u32 {
     match kind {
-        Kind::Events | Kind::Retracts | Kind::DeliveryEvents | Kind::Inbox => 500,
+        Kind::Events | Kind::Retracts | Kind::DeliveryEvents | Kind::Inbox | Kind::Notices => 500,
         Kind::DeadLetters | Kind::Messages => 50,
     }
 }
@@ -140,7 +140,8 @@ mod tests {
                 "dead_letters 2026-08-23T03:30:00Z",
                 "messages 2026-10-22T03:30:00Z",
                 "delivery_events 2026-11-14T03:30:00Z",
-                "inbox 2026-11-18T03:30:00Z"
+                "inbox 2026-11-18T03:30:00Z",
+                "notices 2026-08-23T03:30:00Z"
             ]
         );
     }

@@ -34,6 +34,7 @@ pub mod rules;
 pub mod settings;
 pub mod statistics;
 pub mod step;
+pub mod subscription;
 mod tracked_link;
 pub mod webhook_secret;
 pub mod when;

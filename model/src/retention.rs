@@ -18,6 +18,8 @@ closed_set! {
         DeliveryEvents = "delivery_events",
         /// Events of the gateway's inbox; the age counts from their forwarding. They are never archived.
         Inbox = "inbox",
+        /// Notices to subscriptions that were delivered or are dead letters; the age counts from then. They are never archived.
+        Notices = "notices",
     }
 }
 

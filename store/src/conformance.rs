@@ -26,6 +26,7 @@ mod left_behind;
 mod listings;
 mod messages;
 mod migration;
+mod notices;
 mod pauses;
 mod people;
 mod relays;
@@ -295,6 +296,18 @@ conformance! {
         a_signal_from_before_a_replay_marks_nothing,
         an_erasure_takes_what_is_in_the_inbox_of_the_person_only,
         an_old_lease_is_forgotten_and_a_fresh_one_is_not,
+    }
+    notices {
+        each_fact_is_a_notice_in_the_order_of_the_facts,
+        a_failed_digest_has_the_class_of_its_last_attempt,
+        a_subscription_gets_what_it_asked_for_and_nothing_else,
+        notices_of_a_lane_wait_for_the_one_that_failed,
+        a_receiver_that_is_away_for_24_hours_leaves_dead_letters,
+        a_receiver_that_is_gone_gets_nothing_until_a_replay,
+        what_was_delivered_is_replayed_by_time_and_purged_by_age,
+        notices_go_with_the_person_whom_they_are_about,
+        a_fact_that_is_committed_after_a_later_one_is_not_passed_over,
+        without_a_subscription_nothing_is_written,
     }
     tokens {
         a_token_comes_back_with_its_hash_and_is_listed_by_tenant,

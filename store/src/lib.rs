@@ -21,6 +21,7 @@
 //! | [`Statistics`] | counts for operators |
 //! | [`Listings`] | pages of the ledger for operators |
 //! | [`Tokens`] | tokens of the api |
+//! | [`Notices`] | notices to services that subscribed |
 //! | [`Inbox`] | accepted events that wait for the workflow of their key |
 //! | [`Health`] | the state of the database |
 //!
@@ -53,6 +54,7 @@ mod hex;
 mod inbox;
 mod ledger;
 mod listings;
+mod notices;
 mod outbox;
 mod pauses;
 mod people;
@@ -77,6 +79,7 @@ pub use self::{
     inbox::Inbox,
     ledger::Ledger,
     listings::Listings,
+    notices::Notices,
     outbox::Outbox,
     pauses::Pauses,
     people::People,
@@ -93,8 +96,8 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
-        Inbox as _, Ledger as _, Listings as _, Outbox as _, Pauses as _, People as _, Reports as _, Retention as _,
-        Retries as _, Statistics as _, Suppressions as _, Tokens as _,
+        Inbox as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _, People as _, Reports as _,
+        Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
     };
 }
 
@@ -117,6 +120,7 @@ pub trait Store:
     + Statistics
     + Listings
     + Tokens
+    + Notices
     + Inbox
     + Health
 {
@@ -140,6 +144,7 @@ impl<S> Store for S where
         + Statistics
         + Listings
         + Tokens
+        + Notices
         + Inbox
         + Health
 {

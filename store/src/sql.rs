@@ -39,6 +39,7 @@ mod last_attempt;
 mod ledger;
 pub(crate) mod listings;
 mod message;
+mod notices;
 mod orphans;
 mod outbox;
 mod pauses;

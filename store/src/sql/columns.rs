@@ -12,6 +12,7 @@ use tidings_model::{
     records::{Actor, DigestState, MessageState, Reason},
     settings::StreamName,
     step::Outcome,
+    subscription::NoticeType,
 };
 use uuid::Uuid;
 
@@ -136,6 +137,7 @@ names!(
     DigestState: "state of a digest",
     inbox::Kind: "kind of an item",
     MessageState: "state of a message",
+    NoticeType: "type of a notice",
     Outcome: "outcome",
     Phase: "phase of an attempt",
     Reason: "reason of a suppression",

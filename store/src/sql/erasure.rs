@@ -97,6 +97,8 @@ pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND di
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
 /// Waiting ones too: a forwarder would bring the person back.
 pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
+/// Also those that wait: an erased person is in no notice.
+pub const DELETE_NOTICES: &str = "DELETE FROM notices WHERE tenant = $1 AND user_id = $2";
 
 /// Tenant, user. Letters that name a message of the person. The table of ids has few rows, and each asks for one message.
 pub const DELETE_WEBHOOK_LETTERS: &str = "
@@ -221,6 +223,7 @@ impl<D: Dialect> Erasure for Sql<D> {
             erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
             erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
             of_person(DELETE_INBOX).execute(&mut *tx).await?;
+            of_person(DELETE_NOTICES).execute(&mut *tx).await?;
             erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
             for key in types.iter().map(|digest_type| person.key(digest_type)) {
                 let workflow = key.workflow_id();

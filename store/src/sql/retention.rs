@@ -4,8 +4,8 @@
 //! marked, so that no reopen sends half of it.
 
 use self::selection::{
-    COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_REPORTS,
-    COUNT_OLD_RETRACTS, Expired,
+    COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_NOTICES,
+    COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired, OLD_FORWARDED, OLD_NOTICES,
 };
 use super::dialect::Dialect;
 use super::{Sql, json, within_timeout};
@@ -46,6 +46,8 @@ pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT valu
 
 pub const DELETE_FORWARDED: &str = "DELETE FROM inbox WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
 
+pub const DELETE_NOTICES: &str = "DELETE FROM notices WHERE seq IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
+
 /// Keeps the number of events before the first of them goes: some came after the digest's end, or a former version wrote it.
 pub const MARK_PURGED: &str = "
 UPDATE digests SET purged_at = COALESCE(purged_at, $2),
@@ -72,7 +74,8 @@ impl<D: Dialect> Retention for Sql<D> {
                 Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
                 Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
                 Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
-                Kind::Inbox => Self::old_forwarded(&mut tx, before, limit).await?,
+                Kind::Inbox => Self::numbered(&mut tx, OLD_FORWARDED, before, limit).await?,
+                Kind::Notices => Self::numbered(&mut tx, OLD_NOTICES, before, limit).await?,
             };
             let purged = retired.keys.len() as u64;
             let prepared = match archive {
@@ -106,6 +109,7 @@ impl<D: Dialect> Retention for Sql<D> {
             Kind::Messages => COUNT_OLD_MESSAGES,
             Kind::DeliveryEvents => COUNT_OLD_REPORTS,
             Kind::Inbox => COUNT_OLD_FORWARDED,
+            Kind::Notices => COUNT_OLD_NOTICES,
         };
         within_timeout(async {
             let (count,): (i64,) =
@@ -125,6 +129,7 @@ impl<D: Dialect> Sql<D> {
             Kind::Messages => &[DELETE_ATTEMPTS, DELETE_MESSAGES],
             Kind::DeliveryEvents => &[DELETE_REPORTS],
             Kind::Inbox => &[DELETE_FORWARDED],
+            Kind::Notices => &[DELETE_NOTICES],
         };
         if !retired.keys.is_empty() {
             if kind == Kind::Messages {

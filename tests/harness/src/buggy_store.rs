@@ -37,10 +37,11 @@ use tidings_model::{
     retention::{Cutoff, Purged},
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
+    subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Ledger, Listings, Outbox, Pauses,
-    People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken, Suppressions, Tokens,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Ledger, Listings, Notices, Outbox,
+    Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken, Suppressions, Tokens,
     archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
@@ -302,6 +303,17 @@ forward! { Inbox {
     fn depth() -> Depth;
     fn replay(tenant: Option<&str>, since: Timestamp, now: Timestamp) -> u64;
     fn forget_leases(now: Timestamp) -> ();
+} }
+
+forward! { Notices {
+    fn subscribe(subscriptions: &[Subscription], now: Timestamp) -> ();
+    fn newest_notices() -> Vec<(String, i64)>;
+    fn ready_notices(subscription: &str, limit: u32, now: Timestamp) -> Vec<Notice>;
+    fn next_notice(subscription: &str, now: Timestamp) -> Option<Timestamp>;
+    fn settle_notices(subscription: &str, settled: &Settled, now: Timestamp) -> u64;
+    fn replay_notices(subscription: &str, since: Timestamp, which: Replayed, entry: &AuditEntry) -> Option<u64>;
+    fn dead_notices(subscription: &str, limit: u32) -> Vec<DeadNotice>;
+    fn subscriptions() -> Vec<SubscriptionState>;
 } }
 
 forward! { Health {

@@ -97,6 +97,10 @@ pub const OLD_FORWARDED: &str = "SELECT id FROM inbox WHERE forwarded_at < $1 OR
 
 pub const COUNT_OLD_FORWARDED: &str = "SELECT COUNT(*) FROM inbox WHERE forwarded_at < $1";
 
+pub const OLD_NOTICES: &str = "SELECT seq FROM notices WHERE ended_at < $1 ORDER BY ended_at, seq LIMIT $2";
+
+pub const COUNT_OLD_NOTICES: &str = "SELECT COUNT(*) FROM notices WHERE ended_at < $1";
+
 /// Rows that are going to be deleted, the oldest first.
 #[derive(Default)]
 pub struct Expired {
@@ -184,13 +188,14 @@ impl<D: Dialect> Sql<D> {
         Ok(Expired::of(rows, limit))
     }
 
-    /// Without lines: the ledger has the same events, and the archive will.
-    pub(in crate::sql) async fn old_forwarded(
+    /// Rows with a number. Without lines: the ledger has the same events and facts, and the archive will.
+    pub(in crate::sql) async fn numbered(
         connection: &mut D::Connection,
+        statement: &str,
         before: Timestamp,
         limit: i64,
     ) -> Result<Expired> {
-        let rows = query_as(Self::locked(OLD_FORWARDED)).bind(before.as_millisecond()).bind(limit);
+        let rows = query_as(Self::locked(statement)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<(i64,)> = rows.fetch_all(connection).await?;
         let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
         Ok(Expired { keys: rows.into_iter().map(|(id,)| Value::from(vec![id])).collect(), more, ..Expired::default() })

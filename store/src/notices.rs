@@ -1,0 +1,44 @@
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tidings_model::{
+    records::AuditEntry,
+    subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
+};
+
+use crate::Result;
+
+/// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
+#[async_trait]
+pub trait Notices: Send + Sync + 'static {
+    /// Makes these the subscriptions. What waits for any other one is a dead letter from now on. A repeated call changes nothing.
+    async fn subscribe(&self, subscriptions: &[Subscription], now: Timestamp) -> Result<()>;
+
+    /// The subscriptions for which a notice waits, each with the `seq` of the latest such notice.
+    async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
+
+    /// At most `limit` notices that may be delivered now, in the order of `seq`. Of a lane whose oldest notice must wait there are none.
+    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>>;
+
+    /// The time at which the next notice may be delivered that must wait now.
+    async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
+
+    /// Records the ends of deliveries, and returns the number of notices that became dead letters. A notice that has ended meanwhile
+    /// stays unchanged.
+    async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64>;
+
+    /// Lets notices wait again that ended before now, and whose facts were recorded at `since` or later. A receiver that answered
+    /// 410 is tried again. Returns the number of notices; `None`: there is no such subscription.
+    async fn replay_notices(
+        &self,
+        subscription: &str,
+        since: Timestamp,
+        which: Replayed,
+        entry: &AuditEntry,
+    ) -> Result<Option<u64>>;
+
+    /// The dead letters of a subscription, the latest first, `limit` at most.
+    async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
+
+    /// The subscriptions by name, and those that have notices still.
+    async fn subscriptions(&self) -> Result<Vec<SubscriptionState>>;
+}

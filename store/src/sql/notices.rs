@@ -1,0 +1,387 @@
+//! Notices to services that subscribed. Triggers of the database write them, each in the transaction of its fact.
+//!
+//! A fact that is recorded after another one of its key has the later `seq`: the triggers draw the number after the earlier fact
+//! is committed. A smaller `seq` of another key may be committed later. So rows are marked one by one, and never up to a number.
+
+use super::columns::row;
+use super::dialect::{Dialect, Variants};
+use super::{Sql, json, or_zero, within_timeout};
+use crate::{Notices, Result};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_model::Key;
+use tidings_model::records::AuditEntry;
+use tidings_model::subscription::{
+    About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, NoticeType, Replayed, Settled, Subscription,
+    SubscriptionState,
+};
+use tracing::instrument;
+use uuid::Uuid;
+
+/// Rows of one statement of a replay.
+const REPLAY_ROWS: i64 = 5_000;
+/// Why the notices of a subscription that is no longer configured ended.
+const REMOVED: &str = "removed";
+
+/// Workers that start at once write one after the other.
+pub const LOCK_SUBSCRIPTIONS: Variants =
+    Variants { sqlite: "SELECT 1", postgres: "LOCK TABLE subscriptions IN SHARE ROW EXCLUSIVE MODE" };
+
+/// `$1` JSON array of rows, here and below: event, name, tenant, digest type.
+pub const FORGET_SUBSCRIPTIONS: &str = "
+DELETE FROM subscriptions WHERE (event, name) NOT IN (SELECT value->>0, value->>1 FROM {each})";
+
+/// A receiver that is gone stays gone, also for types that are new.
+pub const PUT_SUBSCRIPTIONS: &str = "
+INSERT INTO subscriptions (event, name, tenant, digest_type, gone_at)
+SELECT value->>0, value->>1, value->>2, value->>3, (SELECT MAX(s.gone_at) FROM subscriptions s WHERE s.name = value->>1)
+FROM {each} WHERE TRUE
+ON CONFLICT (event, name) DO UPDATE SET tenant = excluded.tenant, digest_type = excluded.digest_type
+WHERE subscriptions.tenant <> excluded.tenant OR subscriptions.digest_type <> excluded.digest_type";
+
+/// `$1` now, `$2` reason.
+pub const END_REMOVED: &str = "
+UPDATE notices SET ended_at = $1, result = $2
+WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions)";
+
+pub const NEWEST: &str = "
+SELECT n.name, n.seq FROM (
+    SELECT s.name, (SELECT MAX(seq) FROM notices WHERE subscription = s.name AND ended_at IS NULL) AS seq
+    FROM (SELECT DISTINCT name FROM subscriptions) s) n
+WHERE n.seq IS NOT NULL";
+
+/// Columns of a [`NoticeRow`].
+macro_rules! notices {
+    ($columns:literal) => {
+        concat!(
+            "
+SELECT n.seq, n.id, n.event, n.lane, n.tenant, n.digest_type, n.user_id, n.digest_id, n.message, n.outcome, n.reason,
+       n.occurred_at, n.tries, n.first_tried_at",
+            $columns,
+            " FROM notices n "
+        )
+    };
+}
+
+/// `$1` subscription, `$2` now, `$3` limit.
+pub const READY: &str = concat!(
+    notices!(""),
+    "
+WHERE n.subscription = $1 AND n.ended_at IS NULL AND n.retry_at <= $2
+  AND NOT EXISTS (SELECT 1 FROM notices e
+                  WHERE e.subscription = $1 AND e.lane = n.lane AND e.ended_at IS NULL AND e.retry_at > 0 AND e.retry_at > $2
+                    AND e.seq < n.seq)
+ORDER BY n.seq LIMIT $3"
+);
+
+pub const NEXT: &str = "
+SELECT MIN(retry_at) FROM notices WHERE subscription = $1 AND ended_at IS NULL AND retry_at > 0 AND retry_at > $2";
+
+/// `$2` now.
+pub const DELIVERED: &str = "
+UPDATE notices SET ended_at = $2, result = 'delivered', tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2)
+WHERE ended_at IS NULL AND seq IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
+
+/// `$1` seq, `$2` now, `$3` result, `$4` next try, or 0 for a dead letter.
+pub const FAILED: &str = "
+UPDATE notices SET result = $3, tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2), retry_at = $4,
+    ended_at = CASE WHEN $4 = 0 THEN $2 END
+WHERE ended_at IS NULL AND seq = $1";
+
+/// `$1` subscription, `$2` now, `$3` result, `$4` the first tries of notices that are given up.
+pub const TRIED_ALL: &str = "
+UPDATE notices SET first_tried_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at IS NULL";
+pub const GIVE_UP_ALL: &str = "
+UPDATE notices SET ended_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at <= $4";
+
+/// `$1` subscription, `$2` now.
+pub const GONE: &str = "UPDATE subscriptions SET gone_at = COALESCE(gone_at, $2) WHERE name = $1";
+pub const END_ALL: &str =
+    "UPDATE notices SET ended_at = $2, result = 'gone' WHERE subscription = $1 AND ended_at IS NULL";
+
+pub const IS_SUBSCRIBED: &str = "SELECT name FROM subscriptions WHERE name = $1 LIMIT 1";
+pub const BACK: &str = "UPDATE subscriptions SET gone_at = NULL WHERE name = $1 AND gone_at IS NOT NULL";
+
+/// A notice that waits as if it had never been tried.
+macro_rules! waits_again {
+    () => {
+        "UPDATE notices SET ended_at = NULL, result = NULL, tries = 0, first_tried_at = NULL, retry_at = 0 "
+    };
+}
+
+/// `$1` subscription, `$2` limit.
+pub const DEAD: &str = concat!(
+    notices!(", n.result, n.ended_at"),
+    "WHERE n.subscription = $1 AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
+     ORDER BY n.ended_at DESC, n.seq DESC LIMIT $2"
+);
+
+/// `$1` subscription, `$2` since, `$3` now, `$4` limit, `$5` also those that were delivered.
+pub const REPLAY: &str = concat!(
+    waits_again!(),
+    "WHERE seq IN (SELECT seq FROM notices
+                   WHERE ended_at < $3 AND subscription = $1 AND recorded_at >= $2 AND ($5 OR result <> 'delivered')
+                   ORDER BY ended_at, seq LIMIT $4)"
+);
+
+pub const STATES: &str = "
+SELECT n.name, COALESCE(w.waiting, 0) AS waiting, w.oldest_at, COALESCE(d.dead, 0) AS dead,
+       (SELECT MAX(s.gone_at) FROM subscriptions s WHERE s.name = n.name) AS gone_at
+FROM (SELECT name FROM subscriptions UNION SELECT subscription FROM notices) n
+LEFT JOIN (SELECT subscription, COUNT(*) AS waiting, MIN(occurred_at) AS oldest_at
+           FROM notices WHERE ended_at IS NULL GROUP BY subscription) w ON w.subscription = n.name
+LEFT JOIN (SELECT subscription, COUNT(*) AS dead
+           FROM notices WHERE ended_at IS NOT NULL AND result <> 'delivered' GROUP BY subscription) d ON d.subscription = n.name
+ORDER BY n.name";
+
+#[async_trait]
+impl<D: Dialect> Notices for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(subscriptions = subscriptions.len()), err(level = "debug"))]
+    async fn subscribe(&self, subscriptions: &[Subscription], now: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let rows = subscriptions.iter().flat_map(|subscription| {
+                let Subscription { name, events, tenant, digest_type, .. } = subscription;
+                events.iter().map(move |event| {
+                    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+                    [event.name().to_owned(), name.clone(), part(tenant), part(digest_type)]
+                })
+            });
+            let rows = json(&rows.collect::<Vec<_>>())?;
+            let mut tx = self.write().await?;
+            query(D::pick(LOCK_SUBSCRIPTIONS)).execute(&mut *tx).await?;
+            query(Self::each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
+            query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
+            query(END_REMOVED).bind(now.as_millisecond()).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn newest_notices(&self) -> Result<Vec<(String, i64)>> {
+        within_timeout(async {
+            let mut connection = self.reader.acquire().await?;
+            let rows: Vec<(String, i64)> = query_as(NEWEST).fetch_all(&mut *connection).await?;
+            connection.release();
+            Ok(rows)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(subscription), err(level = "debug"))]
+    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>> {
+        within_timeout(async {
+            let mut connection = self.reader.acquire().await?;
+            let ready = query_as(READY).bind(subscription.to_owned()).bind(now.as_millisecond());
+            let rows: Vec<NoticeRow> = ready.bind(i64::from(limit)).fetch_all(&mut *connection).await?;
+            connection.release();
+            Ok(rows.into_iter().map(Notice::from).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(subscription), err(level = "debug"))]
+    async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>> {
+        within_timeout(async {
+            let mut connection = self.reader.acquire().await?;
+            let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond());
+            let (next,): (Option<i64>,) = next.fetch_one(&mut *connection).await?;
+            connection.release();
+            Ok(next.and_then(|at| Timestamp::from_millisecond(at).ok()))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(subscription), err(level = "debug"))]
+    async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64> {
+        within_timeout(async {
+            let Settled { delivered, failed, away, gone } = settled;
+            let at = now.as_millisecond();
+            let of_all = |statement| query(statement).bind(subscription.to_owned()).bind(at);
+            let mut dead = failed.iter().filter(|(_, _, retry)| retry.is_none()).count() as u64;
+            let mut tx = self.write().await?;
+            if !delivered.is_empty() {
+                let ids: Vec<_> = delivered.iter().map(|seq| [seq]).collect();
+                query(Self::each(DELIVERED)).bind(json(&ids)?).bind(at).execute(&mut *tx).await?;
+            }
+            for (seq, result, retry) in failed {
+                let failed = query(FAILED).bind(*seq).bind(at).bind(result.name().to_owned());
+                failed.bind(or_zero(*retry)).execute(&mut *tx).await?;
+            }
+            if let Some(result) = away.map(DeliveryResult::name) {
+                of_all(TRIED_ALL).bind(result.to_owned()).execute(&mut *tx).await?;
+                let given_up = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
+                let given_up = of_all(GIVE_UP_ALL).bind(result.to_owned()).bind(given_up).execute(&mut *tx).await?;
+                dead += D::rows(&given_up);
+            }
+            if *gone {
+                of_all(GONE).execute(&mut *tx).await?;
+                dead += D::rows(&of_all(END_ALL).execute(&mut *tx).await?);
+            }
+            tx.commit().await?;
+            Ok(dead)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(subscription), err(level = "debug"))]
+    async fn replay_notices(
+        &self,
+        subscription: &str,
+        since: Timestamp,
+        which: Replayed,
+        entry: &AuditEntry,
+    ) -> Result<Option<u64>> {
+        let known = within_timeout(async {
+            let mut tx = self.write().await?;
+            let known = query_as(IS_SUBSCRIBED).bind(subscription.to_owned());
+            let known: Option<(String,)> = known.fetch_optional(&mut *tx).await?;
+            if known.is_some() {
+                query(BACK).bind(subscription.to_owned()).execute(&mut *tx).await?;
+                Self::audit_change(&mut tx, &of_nobody(), None, entry).await?;
+            }
+            tx.commit().await?;
+            Ok(known.is_some())
+        });
+        if !known.await? {
+            return Ok(None);
+        }
+        let mut replayed = 0;
+        loop {
+            // Each statement is a commit of its own, so that facts are recorded between them.
+            let rows = within_timeout(async {
+                let replay = query(REPLAY).bind(subscription.to_owned()).bind(since.as_millisecond());
+                let replay = replay.bind(entry.at.as_millisecond()).bind(REPLAY_ROWS);
+                let replay = replay.bind(which == Replayed::All);
+                Ok(D::rows(&replay.execute(&mut *self.writer.acquire().await?).await?))
+            })
+            .await?;
+            replayed += rows;
+            if rows == 0 {
+                return Ok(Some(replayed));
+            }
+        }
+    }
+
+    #[instrument(level = "debug", skip_all, fields(subscription), err(level = "debug"))]
+    async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>> {
+        within_timeout(async {
+            let dead = query_as(DEAD).bind(subscription.to_owned()).bind(i64::from(limit));
+            let rows: Vec<DeadRow> = dead.fetch_all(&mut *self.reader.acquire().await?).await?;
+            Ok(rows.into_iter().map(DeadNotice::from).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn subscriptions(&self) -> Result<Vec<SubscriptionState>> {
+        within_timeout(async {
+            let rows: Vec<StateRow> = query_as(STATES).fetch_all(&mut *self.reader.acquire().await?).await?;
+            Ok(rows.into_iter().map(SubscriptionState::from).collect())
+        })
+        .await
+    }
+}
+
+/// The key of audit entries about no key.
+fn of_nobody() -> Key {
+    Key { tenant: String::new(), digest_type: String::new(), user: String::new() }
+}
+
+row! {
+/// Columns of [`READY`].
+pub struct NoticeRow {
+    seq: i64,
+    id: Uuid,
+    event: NoticeType,
+    lane: String,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    digest_id: Option<Uuid>,
+    message: Option<Uuid>,
+    outcome: Option<String>,
+    reason: Option<String>,
+    occurred_at: Timestamp,
+    tries: u32,
+    first_tried_at: Option<Timestamp>,
+}
+}
+
+row! {
+/// Columns of [`DEAD`].
+pub struct DeadRow {
+    id: Uuid,
+    event: NoticeType,
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    digest_id: Option<Uuid>,
+    message: Option<Uuid>,
+    outcome: Option<String>,
+    reason: Option<String>,
+    occurred_at: Timestamp,
+    tries: u32,
+    result: String,
+    ended_at: Timestamp,
+}
+}
+
+impl From<DeadRow> for DeadNotice {
+    fn from(row: DeadRow) -> Self {
+        let data = About {
+            occurred_at: row.occurred_at,
+            tenant: row.tenant,
+            digest_type: row.digest_type,
+            user: row.user_id,
+            digest_id: row.digest_id,
+            message_id: row.message,
+            outcome: row.outcome,
+            reason: row.reason,
+        };
+        let (occurred_at, ended_at) = (row.occurred_at, row.ended_at);
+        Self { id: row.id, r#type: row.event, occurred_at, ended_at, result: row.result, tries: row.tries, data }
+    }
+}
+
+impl From<NoticeRow> for Notice {
+    fn from(row: NoticeRow) -> Self {
+        let about = About {
+            occurred_at: row.occurred_at,
+            tenant: row.tenant,
+            digest_type: row.digest_type,
+            user: row.user_id,
+            digest_id: row.digest_id,
+            message_id: row.message,
+            outcome: row.outcome,
+            reason: row.reason,
+        };
+        Self {
+            seq: row.seq,
+            id: row.id,
+            event: row.event,
+            lane: row.lane,
+            about,
+            tries: row.tries,
+            first_tried_at: row.first_tried_at,
+        }
+    }
+}
+
+row! {
+/// Columns of [`STATES`].
+pub struct StateRow {
+    name: String,
+    waiting: u64,
+    oldest_at: Option<Timestamp>,
+    dead: u64,
+    gone_at: Option<Timestamp>,
+}
+}
+
+impl From<StateRow> for SubscriptionState {
+    fn from(StateRow { name, waiting, oldest_at, dead, gone_at }: StateRow) -> Self {
+        Self { name, waiting, oldest_at, dead_letters: dead, gone_at }
+    }
+}
