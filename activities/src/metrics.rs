@@ -12,13 +12,15 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use tidings_model::{attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome};
+use tidings_model::{
+    attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome, subscription::DeliveryResult,
+};
 
 pub mod fleet;
 pub mod labels;
 
 use fleet::Fleet;
-use labels::{Answered, Asked, Attempt, Ended, OfType, digest_type};
+use labels::{Answered, Asked, Attempt, Delivery, Ended, OfType, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -34,6 +36,7 @@ struct Metrics {
     events: Family<OfType, Counter>,
     seen_questions: Family<Asked, Counter>,
     directory_answers: Family<Answered, Counter>,
+    notices: Family<Delivery, Counter>,
     dead_letters: Counter,
     digests_failed: Counter,
     messages_failed: Counter,
@@ -48,7 +51,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("tidings");
         let lateness = || Lateness::new_with_constructor(|| Histogram::new(LATENESS));
         let (attempts, digests, events) = (Family::default(), Family::default(), Family::default());
-        let (seen_questions, directory_answers) = (Family::default(), Family::default());
+        let (seen_questions, directory_answers, notices) = (Family::default(), Family::default(), Family::default());
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
@@ -59,6 +62,7 @@ impl Metrics {
         registry.register("seen_questions", help, seen_questions.clone());
         let help = "Answers of the team's own directory of recipients";
         registry.register("directory_answers", help, directory_answers.clone());
+        registry.register("notices", "Deliveries of notices to subscriptions, by their ends", notices.clone());
         registry.register("dead_letters", "Signals and events that could not be decoded", dead_letters.clone());
         let help = "Digests that could not be delivered: alert=digest_failed";
         registry.register("digests_failed", help, digests_failed.clone());
@@ -75,6 +79,7 @@ impl Metrics {
             events,
             seen_questions,
             directory_answers,
+            notices,
             dead_letters,
             digests_failed,
             messages_failed,
@@ -144,6 +149,11 @@ pub(crate) fn seen(settings: &Settings, name: &str, result: SeenResult) {
 /// The team's own directory gave an answer, or none.
 pub(crate) fn directory_answered(result: &'static str) {
     METRICS.directory_answers.get_or_create(&Answered { result }).inc();
+}
+
+/// A notice to this subscription was delivered, or was not.
+pub(crate) fn notice(subscription: &str, result: DeliveryResult) {
+    METRICS.notices.get_or_create(&Delivery { subscription: subscription.to_owned(), result: result.name() }).inc();
 }
 
 /// A digest of this type was claimed this long after it was due.

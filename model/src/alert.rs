@@ -19,6 +19,10 @@ closed_set! {
         DeadLetters = "dead_letters",
         /// The subscription of a webhook has ended.
         WebhookEnded = "webhook_ended",
+        /// Notices to a subscription were not delivered within 24 hours.
+        NoticesUndelivered = "notices_undelivered",
+        /// The receiver of a subscription answered 410.
+        SubscriptionEnded = "subscription_ended",
         /// The archive cannot be written.
         ArchiveFailed = "archive_failed",
         /// The nightly upkeep has no schedule.

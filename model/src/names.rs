@@ -35,6 +35,23 @@ pub fn retention(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")
 }
 
+/// Workflow type of a subscription's deliveries.
+pub const SUBSCRIPTION_WORKFLOW_TYPE: &str = "subscription";
+/// Signal without content to a subscription's workflow: a notice waits.
+pub const NOTICE_SIGNAL: &str = "notice";
+
+/// Task queue of the deliveries to subscriptions. It is separate, so that a slow receiver delays no email.
+#[must_use]
+pub fn subscriptions(task_queue: &str) -> String {
+    format!("{task_queue}-subscriptions")
+}
+
+/// Workflow id of a subscription. It is never that of a key, which begins with `digest/` or `message/`.
+#[must_use]
+pub fn subscription(task_queue: &str, name: &str) -> String {
+    format!("subscription/{task_queue}/{name}")
+}
+
 /// Search attribute (Keyword), set at start: the key's tenant.
 pub const TENANT_ATTRIBUTE: &str = "TidingsTenant";
 /// Search attribute (Keyword), set at start: the key's digest type.

@@ -8,5 +8,6 @@ mod producers;
 mod recovery;
 mod smtp;
 mod store;
+mod subscriptions;
 mod timing;
 mod upgrade;

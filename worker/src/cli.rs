@@ -9,7 +9,7 @@ use crate::{
     commands::{
         audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, inbox, keys, messages,
         migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, send, stats, status,
-        suppressions, template, tokens, webhooks, worker,
+        subscriptions, suppressions, template, tokens, webhooks, worker,
     },
     config::Config,
     dev,
@@ -160,6 +160,9 @@ enum Command {
     /// Tests the webhooks of relays
     #[command(subcommand)]
     Webhooks(webhooks::Command),
+    /// Lists, tests and replays the services that get notices
+    #[command(subcommand)]
+    Subscriptions(subscriptions::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate,
     /// Hands events that the api accepted to Temporal again
@@ -227,6 +230,7 @@ impl Arguments {
             Command::Inbox(command) => inbox::run(command, &load()?).await,
             Command::Tokens(command) => tokens::run(command, &load()?).await,
             Command::Webhooks(command) => webhooks::run(command, &load()?).await,
+            Command::Subscriptions(command) => subscriptions::run(command, &load()?).await,
             Command::Keys(command) => keys::run(&command),
             Command::Config(command) => config::run(&command, load).await,
             Command::Template(command) => template::run(command, &load()?),

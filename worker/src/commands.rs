@@ -26,6 +26,7 @@ pub(crate) mod retract;
 pub(crate) mod send;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod subscriptions;
 pub(crate) mod suppressions;
 pub(crate) mod template;
 pub(crate) mod tokens;

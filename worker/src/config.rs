@@ -16,6 +16,7 @@ use tidings_mail::dkim::Signers;
 use tidings_model::{
     inbox::Limits,
     settings::{self, Brand, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
+    subscription::Subscription,
 };
 use tidings_store::WrongQuery;
 
@@ -38,6 +39,7 @@ mod retention;
 mod secret;
 mod seen;
 mod stream;
+mod subscribe;
 mod suggest;
 mod syntax;
 mod temporal;
@@ -101,6 +103,8 @@ pub struct Config {
     pub gateway: Gateway,
     /// The limits of the inbox.
     pub inbox: Limits,
+    /// The services that get notices.
+    pub subscriptions: Vec<Subscription>,
     /// The keys that sign tokens.
     pub link_keys: LinkKeysConfig,
     /// The connection to Temporal.
@@ -127,10 +131,11 @@ impl Config {
     /// Returns the settings for the activities. [`Config::signers`] has the DKIM keys.
     ///
     /// # Errors
-    /// The environment lacks the address of a relay, or the secret of a service.
+    /// The environment lacks the address of a relay, or the secret of a service or of a subscription.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
         let services = self.seen_problems().into_iter().chain(self.directory_problem());
+        let services = services.chain(self.subscription_problems());
         let problems: Vec<_> = relays.chain(self.key_problems()).chain(services).collect();
         if problems.is_empty() {
             Ok(Settings { unknown_recipients, ..self.unsigned() })
@@ -248,6 +253,12 @@ impl Config {
             }
         }
         Ok(made)
+    }
+
+    /// Returns the problems of subscriptions whose secrets the environment lacks.
+    #[must_use]
+    pub fn subscription_problems(&self) -> Vec<Problem> {
+        self.subscriptions.iter().filter_map(subscribe::problem).collect()
     }
 
     /// Returns the problems that do not stop Tidings.

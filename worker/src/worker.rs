@@ -1,10 +1,11 @@
-//! The run loop of the workers of both streams and of the purge.
+//! The run loop of the workers of both streams, of the purge and of deliveries to subscriptions.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{try_join, try_join_all};
+use jiff::Timestamp;
 use temporalio_client::Client;
-use tidings_activities::{Deps, RetentionActivities, relays::Relays};
+use tidings_activities::{Deps, RetentionActivities, SubscriptionActivities, relays::Relays, subscriptions::Watch};
 use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
@@ -56,17 +57,26 @@ pub async fn run(
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
     let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);
     let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
+    store.subscribe(&config.subscriptions, Timestamp::now()).await?;
+    let subscribed = !config.subscriptions.is_empty();
+    let watch = || Watch::new(store.clone(), client.clone(), config.task_queue.clone());
+    let _watching = subscribed.then(|| Background::new(&tokio::spawn(watch().run())));
+    let subscriptions = config.subscriptions.iter().map(|one| (one.name.clone(), one.clone())).collect();
+    let subscriptions = SubscriptionActivities { store: store.clone(), subscriptions };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
     let digests = Deps { store, directory, renderer, signers, relays: bulk.clone(), settings };
     let messages = Deps { relays: transactional.clone(), ..digests.clone() };
     let of_bulk = Deps { relays: bulk_messages.clone(), ..digests.clone() };
     let runtime = sdk::runtime()?;
-    let workers = [
+    let mut workers = vec![
         registration::digests(&config.task_queue, digests)?,
         registration::transactional(&config.task_queue, messages)?,
         registration::bulk(&config.task_queue, of_bulk)?,
         registration::retention(&config.task_queue, retention)?,
     ];
+    if subscribed {
+        workers.push(registration::subscriptions(&config.task_queue, subscriptions)?);
+    }
     tracing::info!(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),

@@ -1,4 +1,5 @@
-//! The deterministic part of Tidings: the workflows of digests, messages and retention.
+//! The deterministic part of Tidings: the workflows of digests, messages, retention and
+//! subscriptions.
 //!
 //! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
 
@@ -8,9 +9,11 @@ mod driver;
 mod inbound;
 pub mod message;
 pub mod retention;
+pub mod subscription;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
 pub use inbound::Inbound;
 pub use message::Message;
 pub use retention::RetentionRun;
+pub use subscription::Deliveries;

@@ -23,6 +23,8 @@ labels! {
     Asked { r#type: String, result: &'static str }
     /// Attempts by relay and class.
     Attempt { relay: String, class: &'static str }
+    /// Deliveries to a subscription of the configuration, by result.
+    Delivery { subscription: String, result: &'static str }
     /// Digests that ended, by type and outcome.
     Ended { r#type: String, outcome: &'static str }
     /// Digests by type.

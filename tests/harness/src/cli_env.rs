@@ -22,6 +22,7 @@ use tokio::{process::Command, time::Instant};
 use crate::{
     checker::{self, Verdict},
     env::eventually,
+    notice_receiver::{SECRET, SECRET_ENV},
     process::{self, signal},
     relay::Relay,
     server::DevServer,
@@ -314,6 +315,7 @@ pub fn command(binary: &Path, folder: &Path, temporal: &str) -> Command {
     command
         .current_dir(folder)
         .env("TEMPORAL_ADDRESS", temporal)
+        .env(SECRET_ENV, SECRET)
         .env_remove("TIDINGS_CONFIG")
         .env_remove("TIDINGS_DATABASE_URL")
         .env_remove("TIDINGS_SMTP_URL")

@@ -9,6 +9,7 @@ pub mod env;
 pub mod http;
 pub mod interrupted_future;
 pub mod message_env;
+pub mod notice_receiver;
 pub mod outbox;
 pub mod port;
 pub mod postfix;

@@ -27,6 +27,7 @@ mod next_slots;
 mod retention;
 mod seen;
 mod streams;
+mod subscriptions;
 mod webhooks;
 
 use next_slots::NextSlots;
@@ -92,6 +93,7 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     problems.extend(config.key_problems());
     problems.extend(config.gateway_problem());
     problems.extend(config.seen_problems());
+    problems.extend(config.subscription_problems());
     let unchecked = directory::check(config, &mut problems).await;
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
@@ -153,6 +155,8 @@ struct ConfigView<'a> {
     digest: DigestsView<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, TenantView<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subscribe: Vec<subscriptions::SubscriptionView<'a>>,
     temporal: TemporalView<'a>,
 }
 
@@ -293,6 +297,7 @@ impl<'a> ConfigView<'a> {
             retention: retention::RetentionView::new(&config.retention),
             digest: digest_views(&config.digests),
             tenant: tenant_views(config),
+            subscribe: config.subscriptions.iter().map(subscriptions::SubscriptionView::new).collect(),
             temporal: TemporalView {
                 address: config.temporal.address(),
                 namespace: config.temporal.namespace(),

@@ -24,6 +24,7 @@ use super::{
     retention::RawRetention,
     secret::database_url,
     stream::{self, RawStreams},
+    subscribe::{self, RawSubscribe},
     temporal::Temporal,
     tenant::{RawDigests, RawTenant},
 };
@@ -51,6 +52,8 @@ pub(super) struct RawConfig {
     gateway: RawGateway,
     #[serde(default)]
     inbox: RawInbox,
+    #[serde(default)]
+    subscribe: Vec<Spanned<RawSubscribe>>,
     #[serde(default)]
     recipients: RawRecipients,
     directory: Option<Spanned<RawDirectory>>,
@@ -113,6 +116,7 @@ impl RawConfig {
                 digest::report_uncounted(&format!("tenant.{name}.digest."), tenant.digests(), checks);
             }
         }
+        let subscriptions = subscribe::check(&self.subscribe, checks);
         let temporal = checks.accept(temporal);
         let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
         Some(Config {
@@ -137,6 +141,7 @@ impl RawConfig {
             retention,
             gateway: gateway?,
             inbox,
+            subscriptions: subscriptions?,
             link_keys: link_keys?,
             temporal: temporal?,
         })

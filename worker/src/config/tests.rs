@@ -11,6 +11,7 @@ mod oidc;
 mod retention;
 mod seen;
 mod streams;
+mod subscribe;
 mod webhooks;
 
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {

@@ -6,9 +6,9 @@ use temporalio_sdk::{
     WorkerOptions,
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
-use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities};
+use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
 use tidings_model::names;
-use tidings_workflows::{Digest, Message, RetentionRun};
+use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
 use super::failures::Failures;
 
@@ -101,6 +101,19 @@ fn messages(task_queue: String, rate: Option<f64>, deps: Deps) -> anyhow::Result
 pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(names::retention(task_queue))
         .register_workflow::<RetentionRun>()?
+        .register_activities(activities)
+        .activity_inbound_interceptor(Failures)
+        .graceful_shutdown_period(GRACE)
+        .build())
+}
+
+/// Returns the worker next to the one on `task_queue`, for deliveries to subscriptions.
+///
+/// # Errors
+/// Never in practice: the SDK refuses a workflow that is registered twice.
+pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(names::subscriptions(task_queue))
+        .register_workflow::<Deliveries>()?
         .register_activities(activities)
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)

@@ -1,0 +1,109 @@
+//! The watch over notices: it starts the workflow of a subscription, or wakes it, when a notice waits.
+//!
+//! A look is one question to the store, which reads one row of an index for each subscription. So Temporal has nothing to do while
+//! nothing waits, and a digest costs no call for its notices.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use temporalio_client::{
+    Client, RpcOptions, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
+    errors::WorkflowStartError,
+};
+use temporalio_common::{
+    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload,
+};
+use tidings_model::names;
+use tidings_store::Store;
+use tokio::time::{Instant, sleep};
+use tracing::{Instrument as _, debug_span};
+
+/// The pause between two looks. A notice is late by as much.
+const LOOK: Duration = Duration::from_secs(5);
+/// A subscription with notices that wait is signalled this often, also if none is new: a notice may be committed after a later one.
+const AGAIN: Duration = Duration::from_mins(5);
+/// Time limit of a signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The signal `notice` of the workflow `subscription`.
+struct NoticeSignal;
+
+impl SignalDefinition for NoticeSignal {
+    type Workflow = UntypedWorkflow;
+    type Input = RawValue;
+
+    fn name(&self) -> &'static str {
+        names::NOTICE_SIGNAL
+    }
+}
+
+/// The watch of one worker.
+pub struct Watch {
+    store: Arc<dyn Store>,
+    temporal: Client,
+    /// The task queue of the digests.
+    task_queue: String,
+    /// The latest notice of each subscription that was signalled, and when.
+    signalled: BTreeMap<String, (i64, Instant)>,
+}
+
+impl Watch {
+    #[must_use]
+    pub const fn new(store: Arc<dyn Store>, temporal: Client, task_queue: String) -> Self {
+        Self { store, temporal, task_queue, signalled: BTreeMap::new() }
+    }
+
+    /// Looks again and again.
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                tracing::warn!(%error, "notices to subscriptions wait: the watch tries again");
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Signals each subscription for which a notice waits that this watch has not seen.
+    ///
+    /// # Errors
+    /// The store or Temporal does not answer. The next look signals what this one did not.
+    pub async fn look(&mut self) -> Result<(), WatchError> {
+        for (subscription, newest) in self.store.newest_notices().await? {
+            let known = self.signalled.get(&subscription);
+            if known.is_some_and(|(seq, at)| *seq == newest && at.elapsed() < AGAIN) {
+                continue;
+            }
+            signal(&self.temporal, &self.task_queue, &subscription).await?;
+            self.signalled.insert(subscription, (newest, Instant::now()));
+        }
+        Ok(())
+    }
+}
+
+/// A look that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+    #[error(transparent)]
+    Temporal(#[from] WorkflowStartError),
+}
+
+/// Wakes the workflow of a subscription, or starts it.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn signal(temporal: &Client, task_queue: &str, subscription: &str) -> Result<(), WorkflowStartError> {
+    let id = names::subscription(task_queue, subscription);
+    let options = WorkflowStartOptions::new(names::subscriptions(task_queue), id.clone())
+        .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
+        .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
+        .rpc_options(RpcOptions::builder().timeout(PATIENCE).build())
+        .build();
+    let data = serde_json::json!({ "name": subscription }).to_string().into_bytes();
+    let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
+    let input = RawValue::new(vec![Payload { metadata, data, ..Payload::default() }]);
+    let workflow = UntypedWorkflow::new(names::SUBSCRIPTION_WORKFLOW_TYPE);
+    // `RawValue::empty()` would be one empty argument.
+    let signalled = temporal.signal_with_start_workflow(workflow, input, NoticeSignal, RawValue::default(), options);
+    signalled.instrument(debug_span!("temporal", call = "signal_with_start", id)).await.map(drop)
+}

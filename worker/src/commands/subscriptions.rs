@@ -1,0 +1,173 @@
+//! `tidings subscriptions`: the services that get notices.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_activities::subscriptions::{self, Delivery};
+use tidings_model::{
+    command::Order,
+    subscription::{About, DeadNotice, DeliveryResult, Replayed, Subscription, SubscriptionState},
+};
+
+use crate::{
+    Config, Storage,
+    args::{OptionalReason, moment},
+    config::Error,
+    error::Usage,
+    phrases::{counted, local},
+};
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Lists subscriptions with the notices that wait and the dead letters
+    List {
+        /// Answer in JSON, one line each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sends a signed request of the type `subscription.test` to a receiver, and says what it answered
+    #[command(after_help = "Example: tidings subscriptions test crm\n\n\
+        The secrets must be in the environment. The request is about nothing, and is sent once.")]
+    Test {
+        /// The subscription: `name` of its table [[subscribe]]
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the notices that were not delivered within 24 hours, the latest first
+    #[command(after_help = "Example: tidings subscriptions dead-letters crm\n\n\
+        `tidings subscriptions replay crm --since 2d --dead-letters` delivers them after all.")]
+    DeadLetters {
+        /// The subscription, which may be configured no more
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The largest number of notices
+        #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// Answer in JSON, one line each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delivers notices again, and those that are dead letters; starts a subscription again whose receiver answered 410
+    #[command(after_help = "Examples:\n  \
+        tidings subscriptions replay crm --since 2h\n  \
+        tidings subscriptions replay crm --since 2026-11-24T08:00:00Z --why 'lost its database'\n\n\
+        A notice keeps its id, so that a receiver can tell it from a new one. Notices are kept as long as events, 90 days unless\n\
+        configured. A worker must run.")]
+    Replay {
+        /// The subscription: `name` of its table [[subscribe]]
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Notices of facts that were recorded then or later: a time as in RFC 3339, or a span before now as in `2h`
+        #[arg(long, value_name = "TIME", value_parser = moment)]
+        since: Timestamp,
+        /// Only dead letters
+        #[arg(long)]
+        dead_letters: bool,
+        #[command(flatten)]
+        reason: OptionalReason,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out the command. `false`: the receiver did not take the test.
+///
+/// # Errors
+/// There is no such subscription, its secrets are not set, or the store does not answer.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::List { json } => list(config, json).await,
+        Command::Test { name, json } => test(named(config, &name)?, config, json).await,
+        Command::DeadLetters { name, limit, json } => dead_letters(config, &name, limit, json).await,
+        Command::Replay { name, since, dead_letters, reason, json: as_json } => {
+            named(config, &name)?;
+            let Order { by, why } = reason.order("tidings subscriptions replay")?;
+            let order = Order { by, why: format!("{name}: {why}") };
+            let entry = order.entry("subscription_replay", Timestamp::now());
+            let store = Storage::connect(&config.database_url).await?.ready().await?;
+            let which = if dead_letters { Replayed::DeadLetters } else { Replayed::All };
+            let replayed = store.replay_notices(&name, since, which, &entry).await?;
+            let replayed =
+                replayed.ok_or_else(|| Usage(format!("no worker has started with subscription {name} yet")))?;
+            if as_json {
+                anstream::println!("{}", json!({ "replayed": replayed }));
+            } else {
+                anstream::println!("{} will be delivered again", counted(replayed, "notice"));
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Subscription, Usage> {
+    let names = || config.subscriptions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = config.subscriptions.iter().find(|one| one.name == name);
+    found.ok_or_else(|| Usage(format!("there is no subscription {name:?} in tidings.toml; there are: {}", names())))
+}
+
+async fn list(config: &Config, as_json: bool) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let mut states = store.subscriptions().await?;
+    let stored: BTreeSet<_> = states.iter().map(|state| state.name.clone()).collect();
+    // No worker has started with these yet.
+    let new = config.subscriptions.iter().filter(|one| !stored.contains(&one.name));
+    states.extend(new.map(|one| SubscriptionState { name: one.name.clone(), ..SubscriptionState::default() }));
+    for state in states {
+        let url = config.subscriptions.iter().find(|one| one.name == state.name).map(|one| one.url.url().as_str());
+        if as_json {
+            let mut line = json!(state);
+            line["url"] = json!(url);
+            anstream::println!("{line}");
+        } else {
+            anstream::println!("{}", in_words(&state, url));
+        }
+    }
+    Ok(true)
+}
+
+fn in_words(state: &SubscriptionState, url: Option<&str>) -> String {
+    let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
+    let oldest = oldest_at.map(|at| format!(", the oldest of {}", local(at))).unwrap_or_default();
+    let gone = gone_at.map(|at| format!("; its receiver answered 410 at {}", local(at))).unwrap_or_default();
+    let waiting = counted(*waiting, "notice");
+    let dead = counted(*dead_letters, "dead letter");
+    format!("{name}  {}: {waiting} waiting{oldest}, {dead}{gone}", url.unwrap_or("not in tidings.toml"))
+}
+
+async fn dead_letters(config: &Config, name: &str, limit: u32, as_json: bool) -> anyhow::Result<bool> {
+    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    for notice in store.dead_notices(name, limit).await? {
+        if as_json {
+            anstream::println!("{}", json!(notice));
+        } else {
+            let DeadNotice { id, r#type: what, occurred_at, result, tries, data, .. } = notice;
+            let About { tenant, digest_type, user, .. } = data;
+            let tried = counted(tries.into(), "time");
+            let at = local(occurred_at);
+            anstream::println!("{id}  {at}  {what}  {tenant}/{digest_type}/{user}  tried {tried}, {result}");
+        }
+    }
+    Ok(true)
+}
+
+async fn test(subscription: &Subscription, config: &Config, as_json: bool) -> anyhow::Result<bool> {
+    let mut problems = config.subscription_problems();
+    problems.retain(|problem| problem.key == subscription.secret_env);
+    if !problems.is_empty() {
+        return Err(Error::Wrong(problems).into());
+    }
+    let Delivery { result, why } = subscriptions::test(subscription, Timestamp::now()).await;
+    let name = &subscription.name;
+    if as_json {
+        anstream::println!("{}", json!({ "subscription": name, "result": result, "why": why }));
+    } else {
+        anstream::println!("{name}: {result}, {why}");
+    }
+    Ok(result == DeliveryResult::Delivered)
+}

@@ -1,0 +1,147 @@
+//! The state of the subscription workflow, its decision, and the answer of its step. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tidings_model::subscription::{DeliverAnswer, Left, away_for};
+
+use crate::driver::after;
+
+/// The time for which a run without notices waits for a signal, so that a steady flow does not start a run for each notice.
+const LINGER: Duration = Duration::from_mins(1);
+
+/// The next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Deliver,
+    /// Until then, or until a signal.
+    Wait(Timestamp),
+    /// Until then, whatever is signalled: the receiver does not answer.
+    WaitForReceiver(Timestamp),
+    Finish,
+}
+
+/// Everything that one run hands to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub name: String,
+    /// A signal came after the last delivery began.
+    #[serde(default)]
+    pub woken: bool,
+    #[serde(default)]
+    pub status: SubscriptionStatus,
+}
+
+/// The deliveries to a subscription so far, as the Temporal UI shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionStatus {
+    pub delivered: u64,
+    /// Deliveries that failed and were, or are, tried again.
+    pub failed: u64,
+    pub dead_letters: u64,
+    /// Calls in a row that the receiver did not answer.
+    pub away: u32,
+    /// The notices that the last call left; `None` before the first.
+    pub left: Option<Left>,
+    /// The time of the last call's answer.
+    pub asked_at: Option<Timestamp>,
+}
+
+impl State {
+    /// The one place that decides.
+    pub fn decide(&self, now: Timestamp) -> Decision {
+        let (Some(left), Some(asked_at)) = (self.status.left, self.status.asked_at) else { return Decision::Deliver };
+        let unless_over = |until: Timestamp, wait: fn(Timestamp) -> Decision, over: Decision| {
+            if now < until { wait(until) } else { over }
+        };
+        match left {
+            Left::Gone | Left::NotConfigured => Decision::Finish,
+            Left::Away => {
+                let until = after(asked_at, away_for(self.status.away));
+                unless_over(until, Decision::WaitForReceiver, Decision::Deliver)
+            }
+            Left::Nothing | Left::Until(_) | Left::More if self.woken => Decision::Deliver,
+            Left::More => Decision::Deliver,
+            Left::Until(until) => unless_over(until, Decision::Wait, Decision::Deliver),
+            Left::Nothing => unless_over(after(asked_at, LINGER), Decision::Wait, Decision::Finish),
+        }
+    }
+
+    /// A delivery begins: signals from now on ask for another one.
+    pub const fn begins(&mut self) {
+        self.woken = false;
+    }
+
+    /// Counts an answer.
+    pub fn answered(&mut self, DeliverAnswer { delivered, failed, dead, left }: DeliverAnswer, now: Timestamp) {
+        self.status.delivered += delivered;
+        self.status.failed += failed;
+        self.status.dead_letters += dead;
+        self.status.away = if left == Left::Away { self.status.away.saturating_add(1) } else { 0 };
+        self.status.left = Some(left);
+        self.status.asked_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn state() -> State {
+        State { name: "crm".to_owned(), woken: true, status: SubscriptionStatus::default() }
+    }
+
+    fn left(left: Left, woken: bool) -> State {
+        let mut state = state();
+        state.begins();
+        state.answered(DeliverAnswer { delivered: 1, failed: 0, dead: 0, left }, at(100));
+        state.woken = woken;
+        state
+    }
+
+    #[test]
+    fn each_answer_has_one_next_step() {
+        use Decision::{Deliver, Finish, Wait, WaitForReceiver};
+        assert_eq!(state().decide(at(0)), Deliver);
+        for (answer, woken, now, next) in [
+            (Left::More, false, 100, Deliver),
+            (Left::Until(at(200)), false, 100, Wait(at(200))),
+            (Left::Until(at(200)), false, 200, Deliver),
+            (Left::Until(at(200)), true, 100, Deliver),
+            (Left::Nothing, false, 100, Wait(at(160))),
+            (Left::Nothing, true, 100, Deliver),
+            (Left::Nothing, false, 160, Finish),
+            (Left::Nothing, true, 160, Deliver),
+            (Left::Away, true, 100, WaitForReceiver(at(105))),
+            (Left::Away, false, 105, Deliver),
+            (Left::Gone, true, 100, Finish),
+            (Left::NotConfigured, false, 100, Finish),
+        ] {
+            assert_eq!(left(answer, woken).decide(at(now)), next, "{answer:?} {woken} {now}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_answers_again_is_no_longer_away() {
+        let mut state = left(Left::Away, false);
+        let away = DeliverAnswer { delivered: 0, failed: 0, dead: 0, left: Left::Away };
+        state.answered(away, at(105));
+        assert_eq!((state.status.away, state.decide(at(105))), (2, Decision::WaitForReceiver(at(120))));
+        state.answered(DeliverAnswer { delivered: 7, failed: 1, dead: 0, left: Left::Nothing }, at(120));
+        assert_eq!((state.status.away, state.status.delivered, state.status.failed), (0, 8, 1));
+    }
+
+    #[test]
+    fn a_carried_state_reads_back_and_a_name_alone_is_a_start() {
+        let state = left(Left::Until(at(9)), true);
+        let json = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state);
+        let start: State = serde_json::from_str(r#"{"name":"crm"}"#).unwrap();
+        assert_eq!(start.decide(at(0)), Decision::Deliver);
+    }
+}
