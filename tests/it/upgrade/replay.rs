@@ -41,7 +41,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::{Store, prelude::*};
-use tidings_workflows::{Digest, Message, RetentionRun, Stage};
+use tidings_workflows::{Deliveries, Digest, Message, RetentionRun, Stage};
 
 use super::shapes;
 
@@ -63,7 +63,8 @@ async fn replay(history: WorkflowHistory, options: WorkflowReplayerOptions) -> R
 
 fn today() -> Result<WorkflowReplayerOptions> {
     let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?;
-    Ok(options.register_workflow::<Message>()?.register_workflow::<RetentionRun>()?.build())
+    let options = options.register_workflow::<Message>()?.register_workflow::<RetentionRun>()?;
+    Ok(options.register_workflow::<Deliveries>()?.build())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +75,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 24, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 25, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -162,6 +163,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let (_deferred, returned) = returned().await?;
     let (_throttling, throttled) = shapes::throttled().await?;
     let (_repeating, compared) = shapes::compared().await?;
+    let (_subscribed, subscription) = shapes::subscription().await?;
     let windows = shapes::of_windows(&env, &types).await?;
     let windows = windows.iter().map(|(shape, key)| (*shape, env.run_handle(key, None)));
 
@@ -180,6 +182,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("returned", returned),
         ("throttled", throttled),
         ("compared", compared),
+        ("subscription", subscription),
     ]
     .into_iter()
     .chain(windows)

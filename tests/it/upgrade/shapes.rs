@@ -7,15 +7,21 @@ use futures::future::try_join_all;
 use jiff::Timestamp;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
-use tidings_activities::choices;
-use tidings_harness::env::{Env, event, eventually, key, malformed, order, settings, signal};
+use tidings_activities::{choices, subscriptions::Watch};
+use tidings_harness::{
+    env::{Env, Running, event, eventually, key, malformed, order, settings, signal},
+    notice_receiver::{NoticeReceiver, deliver_to},
+    server::run_handle,
+};
 use tidings_model::{
     Key,
     command::{Hold, Release, Retime},
-    records::Preferences,
+    names,
+    records::{AuditEntry, Preferences},
     rules::spread::overdue_share,
     settings::Settings,
     step::Outcome,
+    subscription::NoticeType,
 };
 use tidings_proto::v1;
 use tidings_store::prelude::*;
@@ -167,4 +173,28 @@ async fn stash(env: &Env, key: &Key) -> Result<()> {
     })
     .await?;
     flushed(env, key).await
+}
+
+/// Deliveries to a receiver that is away first, then refuses the notice of `ann`, and takes that of `bo` meanwhile.
+pub(super) async fn subscription() -> Result<((Env, Running, NoticeReceiver), UntypedWorkflowHandle<Client>)> {
+    let env = Env::without_worker(settings("after 1h", "after 1h")).await?;
+    let receiver = NoticeReceiver::start(|n, _| [503, 500].get(n).copied().unwrap_or(200)).await?;
+    let subscription = receiver.subscription(&[NoticeType::RecipientUnsubscribed])?;
+    let worker = deliver_to(&env.temporal, env.store.clone(), subscription).await?;
+    let mut watch = Watch::new(env.store.clone(), env.temporal.clone(), names::TASK_QUEUE.to_owned());
+    let entry = || AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "withdraw".into(), why: "x".into() };
+    let received = async |count: usize| {
+        let met = async || Ok((receiver.received()?.len() >= count).then_some(()));
+        eventually(&format!("{count} requests"), Duration::from_mins(1), met).await
+    };
+    env.store.put_consent(&key("activity", "ann"), false, &entry()).await?;
+    watch.look().await?;
+    received(2).await?;
+    env.store.put_consent(&key("activity", "bo"), false, &entry()).await?;
+    watch.look().await?;
+    received(4).await?;
+    let ended = async || Ok(env.store.subscriptions().await?.into_iter().find(|state| state.waiting == 0));
+    eventually("all is delivered", Duration::from_mins(1), ended).await?;
+    let handle = run_handle(&env.temporal, names::subscription(names::TASK_QUEUE, "crm"), None);
+    Ok(((env, worker, receiver), handle))
 }
