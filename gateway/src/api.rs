@@ -32,6 +32,7 @@ mod if_match;
 mod ledger;
 mod messages;
 mod oidc;
+pub mod openapi;
 mod operate;
 mod params;
 mod path;
@@ -75,6 +76,7 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Route
     }
     // `BodyLimit` has read the body before axum's own limit counts.
     let routes = routes.layer(DefaultBodyLimit::disable());
+    let routes = routes.route("/openapi.json", get(openapi::serve));
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
     let concurrency = Concurrency::new(REQUESTS, REQUESTS, trusted);
     let limited = limited(routes, concurrency, REQUEST_TIME).fallback(async || Problem::NotFound);

@@ -23,7 +23,7 @@ mod standard;
 #[cfg(test)]
 mod tests;
 
-pub use again::{letter_in_json, read_letter};
+pub use again::{ShownWebhookLetter, read_letter, shown_letter};
 pub use basic::Credentials;
 pub use hook::Hook;
 pub use parsed::{Parsed, Part};

@@ -3,6 +3,7 @@
 /// Declares a closed set: `enum Name { Variant = "name", ... }`.
 ///
 /// The enum gets `ALL`, `name`, `named`, [`Display`](std::fmt::Display) and serde, all by the same names.
+/// With the feature `openapi` its schema has these names.
 macro_rules! closed_set {
     ($(#[$meta:meta])* $vis:vis enum $set:ident { $($(#[$value_meta:meta])* $value:ident = $name:literal,)+ }) => {
         $(#[$meta])*
@@ -27,6 +28,23 @@ macro_rules! closed_set {
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.name() == name)
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::PartialSchema for $set {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::Type::String)
+                    .enum_values(Some([$($name),+]))
+                    .into()
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::ToSchema for $set {
+            fn name() -> std::borrow::Cow<'static, str> {
+                std::borrow::Cow::Borrowed(stringify!($set))
             }
         }
 

@@ -25,6 +25,7 @@ pub const WHY_BYTES: usize = 500;
 
 /// The operator who gives a command, and the reason. The audit trail keeps both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Order {
     /// An operator's login; never an address, because workflow history keeps it.
     pub by: String,
@@ -54,6 +55,7 @@ impl Order {
 
 /// The update `hold`: collect, but send nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Hold {
     /// The operator and the reason.
     #[serde(flatten)]
@@ -108,6 +110,7 @@ pub struct Reopen {
 
 /// The answer of the update `flush`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Flushed {
     /// Events that go out now. Zero: nothing was pending.
     pub events: u64,
@@ -123,6 +126,7 @@ pub struct Flushed {
 
 /// The answer of the update `hold`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Held {
     /// Pending events. Without events and without a digest in delivery nothing was held.
     pub events: u64,
@@ -132,6 +136,7 @@ pub struct Held {
 
 /// The answer of the update `release`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Released {
     /// Set if the key was on hold.
     pub held: bool,
@@ -146,6 +151,7 @@ pub struct Released {
 
 /// The answer of the update `drop`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Dropped {
     /// Events that waited, and are in no mail now. The ledger keeps them.
     pub events: u64,
@@ -155,6 +161,7 @@ pub struct Dropped {
 
 /// The answer of the update `retime`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Retimed {
     /// Events that wait. With none of them nothing was done.
     pub events: u64,
@@ -168,6 +175,7 @@ pub struct Retimed {
 
 /// The answer of the update `reopen`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reopened {
     /// Events that go out under the digest again.
     pub events: u64,

@@ -148,6 +148,7 @@ pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
 /// The items that wait in the inbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InboxDepth))]
 pub struct Depth {
     pub events: u64,
     pub bytes: u64,

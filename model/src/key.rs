@@ -16,6 +16,7 @@ const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_1
 
 /// (tenant, digest type, user): what has at most one open window, and never shares a mail with another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Key {
     /// The customer or product that the events belong to.
     pub tenant: String,

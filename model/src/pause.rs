@@ -10,6 +10,7 @@ use crate::Key;
 
 /// The keys that a pause covers, those that are still to come included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PauseScope))]
 pub struct Scope {
     /// `None`: every tenant.
     pub tenant: Option<String>,
@@ -20,6 +21,7 @@ pub struct Scope {
 
 /// A pause as one of its keys or messages meets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Paused {
     /// The operator's login.
     pub by: String,
@@ -34,6 +36,7 @@ pub struct Paused {
 
 /// A pause in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Pause {
     pub id: Uuid,
     #[serde(flatten)]
@@ -48,6 +51,7 @@ pub struct Pause {
 
 /// The end of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PauseEnd {
     pub at: Timestamp,
     /// The operator's login, or `tidings` where the pause ended by itself.

@@ -78,6 +78,7 @@ impl Recipient {
 
 /// A recipient's preferences for one digest type. Empty fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Preferences {
     /// Cadence in the words of `tidings.toml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

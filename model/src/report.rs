@@ -100,6 +100,7 @@ impl Question {
 
 /// Messages that opened or clicked, by whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ByWhom {
     pub people: u64,
     pub machines: u64,
@@ -109,6 +110,7 @@ pub struct ByWhom {
 
 /// Messages that bounced, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Bounced {
     pub hard: u64,
     pub soft: u64,
@@ -117,6 +119,7 @@ pub struct Bounced {
 
 /// Messages with at least one report of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
     /// A relay accepted the message.
     pub sent: u64,
@@ -133,6 +136,7 @@ pub struct Counts {
 
 /// Shares of messages. `None`: there is no message to be a share of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rates {
     pub delivered_of_sent: Option<f64>,
     pub bounced_of_sent: Option<f64>,
@@ -146,6 +150,7 @@ pub struct Rates {
 
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ReportLine))]
 pub struct Line {
     /// The type, template, relay or day; empty for all messages together.
     pub of: String,

@@ -20,6 +20,7 @@ pub struct Scope {
 /// The statistics of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LedgerStatistics {
     /// Digests that were claimed and have no end, by tenant and type.
     pub undelivered: Vec<Undelivered>,
@@ -38,6 +39,7 @@ pub struct LedgerStatistics {
 /// Digests of one tenant and type that were claimed and have no end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Undelivered {
     pub tenant: String,
     #[serde(rename = "type")]
@@ -54,6 +56,7 @@ pub struct Undelivered {
 /// Digests of one tenant and type that ended alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ended {
     pub tenant: String,
     #[serde(rename = "type")]
@@ -67,6 +70,7 @@ pub struct Ended {
 /// Reports about messages of one relay. The relay is empty if no report named one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportedByRelay {
     pub relay: String,
     pub bounces: u64,
@@ -85,6 +89,7 @@ pub struct ReportedByKind {
 /// Addresses that are suppressed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Suppressed {
     pub reason: Reason,
     pub addresses: u64,

@@ -92,7 +92,10 @@ enum Command {
     Worker,
     /// Serves recipients over HTTP: links in messages, health
     #[command(after_help = gateway::EXAMPLES)]
-    Gateway,
+    Gateway {
+        #[command(subcommand)]
+        command: Option<gateway::Command>,
+    },
     /// Emits events: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::Options>),
     /// Takes events back, before or after they arrive
@@ -202,7 +205,7 @@ impl Arguments {
         match self.command {
             Command::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
             Command::Worker => Box::pin(worker::run(load()?)).await.map(|()| true),
-            Command::Gateway => Box::pin(gateway::run(load()?)).await.map(|()| true),
+            Command::Gateway { command } => Box::pin(gateway::run(command, load)).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &load()?).await,
             Command::Retract(options) => retract::run(options, &load()?).await,
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,

@@ -14,6 +14,7 @@ use tidings_model::{
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PreferencesView<'a> {
     key: &'a Key,
     revision: u64,

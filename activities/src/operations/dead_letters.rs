@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tidings_client::Client;
 use tidings_model::{
     Key,
@@ -23,7 +23,7 @@ mod shown;
 pub mod webhook;
 
 pub use id::LetterId;
-pub use shown::shown;
+pub use shown::{ShownLetter, shown};
 
 /// The reason why a dead letter was not emitted, or not marked.
 #[derive(Debug, thiserror::Error)]
@@ -57,13 +57,26 @@ pub struct Sent {
     pub keys: BTreeSet<Key>,
 }
 
+/// The emission of a letter, as its JSON is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Emission {
+    /// The letter.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: DeadLetterId,
+    pub events: usize,
+    pub retracts: usize,
+    /// The keys that got them.
+    pub keys: Vec<String>,
+}
+
 impl Sent {
-    /// The emission of this letter in JSON.
+    /// The emission of this letter.
     #[must_use]
-    pub fn in_json(&self, id: &DeadLetterId) -> Value {
+    pub fn of(&self, id: &DeadLetterId) -> Emission {
         let Self { events, retracts, keys } = self;
-        let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
-        json!({"id": id, "events": events, "retracts": retracts, "keys": keys})
+        let keys = keys.iter().map(ToString::to_string).collect();
+        Emission { id: id.clone(), events: *events, retracts: *retracts, keys }
     }
 }
 

@@ -10,11 +10,13 @@ use uuid::Uuid;
 
 /// A digest and its story.
 #[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStory))]
 pub struct Story {
     pub digest: DigestRecord,
     /// The steps that led to the time, in words. Empty while the window is open.
     pub plan: Vec<String>,
     /// A page of the events.
+    #[cfg_attr(feature = "openapi", schema(value_type = DigestEvents))]
     pub events: Listed<DigestEvent, EventPlace>,
     /// The commands and pauses that reached the digest.
     pub audit: Vec<AuditRecord>,
@@ -22,6 +24,16 @@ pub struct Story {
     pub message: Option<MessageRecord>,
     pub attempts: Vec<AttemptRecord>,
     pub delivery_events: Vec<ReportRecord>,
+}
+
+/// A page of a digest's events.
+#[cfg(feature = "openapi")]
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "the schema of a page, whose cursor is a text")]
+struct DigestEvents {
+    rows: Vec<DigestEvent>,
+    /// The cursor of the next page, if more rows follow.
+    next: Option<String>,
 }
 
 /// Reads a digest's story; `None` if the ledger does not know the digest. Only with `addresses` the story has the address and the

@@ -44,6 +44,7 @@ pub struct Erasure<'a> {
 
 /// The result of an erasure.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Erasure))]
 pub struct Answer {
     /// Events that waited in workflows and were dropped.
     pub dropped: u64,

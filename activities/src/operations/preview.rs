@@ -1,9 +1,10 @@
 //! The message of an open window as it would go out now. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tidings_client::{CommandError, Commands};
 use tidings_model::{Key, command::Due, step::ClaimInput};
+use uuid::Uuid;
 
 use crate::{
     Deps, Error,
@@ -43,20 +44,32 @@ pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Opti
     Ok(Some((due, preview)))
 }
 
-/// The message and its window in JSON.
-#[must_use]
-pub fn in_json(due: &Due, preview: &Preview) -> Value {
-    let Preview { mail, events, but } = preview;
-    let Due { window, more, .. } = due;
-    let mail = mail.as_ref();
-    json!({
-        "digest_id": window.digest_id,
-        "due_at": window.due_at,
-        "events": events,
-        "more": more,
-        "but": but,
-        "subject": mail.map(|mail| &mail.subject),
-        "text": mail.map(|mail| &mail.text),
-        "html": mail.map(|mail| &mail.html),
-    })
+/// A message as it would go out now, with its window.
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PreviewView {
+    pub digest_id: Uuid,
+    pub due_at: Timestamp,
+    /// Events that the message counts.
+    pub events: u64,
+    /// Events beyond a page, which are not in the message yet.
+    pub more: u64,
+    /// The reason why no message would be sent.
+    pub but: Option<String>,
+    /// Without a subject, a text and HTML no event would be left to send.
+    pub subject: Option<String>,
+    pub text: Option<String>,
+    pub html: Option<String>,
+}
+
+impl PreviewView {
+    /// Makes the view of a window and its message.
+    #[must_use]
+    pub fn new(due: &Due, preview: Preview) -> Self {
+        let Preview { mail, events, but } = preview;
+        let Due { window, more, .. } = due;
+        let (subject, parts) = mail.map(|mail| (mail.subject, (mail.text, mail.html))).unzip();
+        let (text, html) = parts.unzip();
+        Self { digest_id: window.digest_id, due_at: window.due_at, events, more: *more, but, subject, text, html }
+    }
 }

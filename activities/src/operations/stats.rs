@@ -57,6 +57,7 @@ pub enum StatsError {
 /// The statistics of the fleet. The names in JSON are stable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
     pub at: Timestamp,
     pub since: Timestamp,
@@ -78,15 +79,19 @@ pub struct Stats {
     pub ledger: LedgerStatistics,
     /// The providers of the relays in `reported`.
     pub providers: BTreeMap<String, &'static str>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
     pub task_queues: Vec<Queue>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
     pub breakers: Vec<OpenBreaker>,
     /// Events that the api accepted and that Temporal does not have yet, of all tenants.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
     pub inbox: Depth,
 }
 
 /// The keys of one tenant and type whose workflow runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = OpenDigests))]
 pub struct Open {
     pub tenant: String,
     #[serde(rename = "type")]
@@ -97,6 +102,7 @@ pub struct Open {
 /// The tasks of one kind that wait in a task queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
 pub struct Queue {
     pub name: String,
     pub kind: TaskKind,
@@ -111,6 +117,7 @@ pub struct Queue {
 /// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum TaskKind {
     Workflow,
     Activity,
@@ -130,6 +137,7 @@ impl TaskKind {
 /// A relay whose breaker is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenBreaker {
     pub relay: String,
     pub cause: &'static str,

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 /// One relay.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Relay))]
 pub struct RelayView<'a> {
     name: &'a str,
     /// Without the password; why it is missing, where it is.
@@ -26,6 +27,7 @@ pub struct RelayView<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = BreakerState))]
 enum State {
     /// Mail goes.
     Closed,

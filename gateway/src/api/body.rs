@@ -6,6 +6,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::{
     events::body::Kind,
@@ -14,7 +15,7 @@ use super::{
 use crate::problem::Problem;
 
 /// The body of a command without terms.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Why {
     /// The reason, for the audit trail.

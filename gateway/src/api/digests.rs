@@ -8,6 +8,8 @@ use tidings_model::Key;
 use super::{Api, caller::Caller, params::Params, path::Named, refusal::Refusal};
 use crate::problem::Problem;
 
+pub(super) mod operations;
+
 /// Answers with the status of the key's workflow, or 404 if nothing is pending. A key of another tenant has the same answer. Only a
 /// token for all tenants must name the tenant.
 pub(super) async fn get(

@@ -22,17 +22,33 @@ pub enum Class {
 }
 
 /// Declares the routes: method, path with its parameters in braces, scope that a token must have, class, and the longest body as it
-/// comes in.
+/// comes in. The comment is the summary in the `OpenAPI` document.
 macro_rules! endpoints {
-    ($($(#[$meta:meta])* $name:ident = $method:ident $path:literal, $scope:ident, $class:ident, $bytes:expr;)+) => {
-        /// A route. The router is made from [`Endpoint::ALL`], and the tests walk it.
+    ($(#[doc = $summary:literal] $name:ident = $method:ident $path:literal, $scope:ident, $class:ident, $bytes:expr;)+) => {
+        /// A route. The router and the `OpenAPI` document are made from [`Endpoint::ALL`], and the tests walk it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Endpoint {
-            $($(#[$meta])* $name,)+
+            $(#[doc = $summary] $name,)+
         }
 
         impl Endpoint {
             pub const ALL: [Self; [$($path),+].len()] = [$(Self::$name),+];
+
+            /// The name, for example `PostEvents`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// The effect in a sentence.
+            #[must_use]
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$name => $summary.trim(),)+
+                }
+            }
 
             #[must_use]
             pub const fn method(self) -> Method {
@@ -72,6 +88,17 @@ macro_rules! endpoints {
     };
 }
 
+impl Endpoint {
+    /// The path that callers write. It differs from that of the router where a user may have the name of a command.
+    #[must_use]
+    pub const fn documented_path(self) -> &'static str {
+        match self {
+            Self::ReopenByKey => "/v1/digests/{key}/reopen",
+            _ => self.path(),
+        }
+    }
+}
+
 endpoints! {
     /// Accepts events and retracts.
     PostEvents = POST "/v1/events", EventsWrite, Events, BODY_BYTES;
@@ -109,7 +136,8 @@ endpoints! {
     PreviewDigest = POST "/v1/digests/{type}/{user}/preview", DigestsOperate, Operate, SMALL;
     /// Sends a digest of a key that ended without a message.
     ReopenDigest = POST "/v1/digests/{type}/{user}/reopen", DigestsOperate, Operate, SMALL;
-    /// `POST /v1/digests/{key}/reopen`. The path is that of a status, so that a user may be called `reopen`.
+    // The path is that of a status, so that a user may be called `reopen`.
+    /// Sends a digest of a key, in one part of the path, that ended without a message.
     ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL;
     /// Drops the pending events of a key that is one part of the path.
     DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL;

@@ -12,11 +12,13 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_model::inbox::{Item, Kind};
+use utoipa::ToSchema;
 
 use super::{Api, caller::Caller, idempotency_key, refusal::Fault};
 use crate::problem::Problem;
 
 pub(super) mod body;
+pub(super) mod operations;
 mod read;
 mod zstd;
 
@@ -27,7 +29,8 @@ use read::Read;
 const ERRORS: usize = 100;
 
 /// The outcome of each item.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EventResults)]
 struct Answer {
     accepted: usize,
     duplicates: usize,
@@ -37,7 +40,8 @@ struct Answer {
 }
 
 /// The outcome of an item.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EventResult)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Outcome {
     /// The item is durable.

@@ -16,6 +16,7 @@ use crate::problem::Problem;
 
 pub(super) mod audit;
 pub(super) mod dead_letters;
+pub(super) mod operations;
 
 const FILTERS: [&str; 11] =
     ["tenant", "type", "user", "outcome", "state", "since", "until", "window", "overdue", "limit", "after"];

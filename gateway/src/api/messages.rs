@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
-use serde_json::json;
 use tidings_activities::operations::{
     message::{self, CancelAnswer, MessageError, RetryAnswer},
     submit::{self, Accepted, Refused},
@@ -19,29 +18,33 @@ use tidings_model::{
     records::{MessageFilter, MessageRecord, MessageState},
 };
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
-use super::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal, state::PATIENCE};
+use super::{
+    Api,
+    body::{self, Why},
+    caller::Caller,
+    params::Params,
+    path::Named,
+    refusal::Refusal,
+    state::PATIENCE,
+};
 use crate::problem::Problem;
 
+pub(super) mod operations;
 mod posted;
 mod view;
 
 pub(super) use posted::BODY_BYTES;
 
-/// The body of a cancel.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Cancel {
-    /// The reason, for the audit trail.
-    why: String,
-}
-
 /// The body of a retry.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = RetryTerms)]
 #[serde(deny_unknown_fields)]
 struct Again {
     /// The reason, for the audit trail.
     why: String,
+    /// Sends a message that the recipient may have already.
     #[serde(default)]
     may_duplicate: bool,
 }
@@ -71,9 +74,9 @@ pub(super) async fn post(
         Err(_) => return Err(Problem::NoAnswer.into()),
     }
     let status = if again { StatusCode::OK } else { StatusCode::CREATED };
-    let url = view::url(&message.origin, &caller).unwrap_or_default();
-    Ok((status, [(LOCATION, url)], Json(json!({"message": view::message(message, &caller), "again": again})))
-        .into_response())
+    let message = view::message(message, &caller);
+    let url = message.url.clone().unwrap_or_default();
+    Ok((status, [(LOCATION, url)], Json(view::AcceptedView { message, again })).into_response())
 }
 
 /// Lists the messages of the outbox, those of digests included, the latest first.
@@ -87,8 +90,8 @@ pub(super) async fn list(
     let state = params.one_of("state", &MessageState::ALL, MessageState::name)?;
     let filter = MessageFilter { tenant, state, page: params.page()? };
     let listed = api.state.store.messages(&filter).await?;
-    let messages: Vec<_> = listed.rows.into_iter().map(|message| view::message(message, &caller)).collect();
-    Ok(Json(json!({"messages": messages, "next": listed.next})).into_response())
+    let messages = listed.rows.into_iter().map(|message| view::message(message, &caller)).collect();
+    Ok(Json(view::Rows { messages, next: listed.next }).into_response())
 }
 
 /// Shows a message with its attempts and the reports of providers.
@@ -108,7 +111,7 @@ pub(super) async fn show(
         }
     }
     let message = view::message(message, &caller);
-    Ok(Json(json!({"message": message, "attempts": attempts, "delivery_events": reports})).into_response())
+    Ok(Json(view::Story { message, attempts, delivery_events: reports }).into_response())
 }
 
 /// Ends a message. Answers with the message, or refuses if it had another end before.
@@ -120,7 +123,7 @@ pub(super) async fn cancel(
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let Cancel { why } = body::read(&headers, &bytes)?;
+    let Why { why } = body::read(&headers, &bytes)?;
     let order = caller.order(why)?;
     let found = find(&api, tenant(&caller, &uri)?, key).await?;
     let cancelled = message::cancel(&*api.state.store, &api.commands()?, found.id, order).await.map_err(not_done)?;
@@ -166,7 +169,7 @@ async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, R
 /// Answers with the message after a command.
 async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
     let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
-    Ok(Json(json!({"message": view::message(message, caller)})).into_response())
+    Ok(Json(view::After { message: view::message(message, caller) }).into_response())
 }
 
 /// The tenant that the request is about.

@@ -10,10 +10,9 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
 use tidings_activities::{
     Deps, Error,
-    operations::preview::{PreviewError, in_json, preview as previewed},
+    operations::preview::{PreviewError, PreviewView, preview as previewed},
 };
 use tidings_client::commands::{Deed, Done};
 use tidings_model::{
@@ -21,6 +20,7 @@ use tidings_model::{
     command::{Hold, Release, Retime},
     when,
 };
+use utoipa::ToSchema;
 
 use super::{
     Api,
@@ -34,6 +34,7 @@ use super::{
 use crate::problem::Problem;
 
 pub(super) mod by_key;
+pub(super) mod operations;
 pub(super) mod reopen;
 #[cfg(test)]
 mod tests;
@@ -96,10 +97,13 @@ pub(super) async fn flush(call: Call) -> Answer<Done> {
     call.carry_out(Deed::Flush(call.caller.order(why)?)).await
 }
 
-#[derive(Debug, Deserialize)]
+/// A hold.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct HoldTerms {
+    /// The reason, for the audit trail.
     why: String,
+    /// The end of the hold: a time, or a span from now. Without it only a release ends the hold.
     until: Option<String>,
 }
 
@@ -122,10 +126,13 @@ pub(super) async fn drop(call: Call) -> Answer<Done> {
     call.carry_out(Deed::Drop(call.caller.order(why)?)).await
 }
 
-#[derive(Debug, Deserialize)]
+/// Another deadline.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RetimeTerms {
+    /// The reason, for the audit trail.
     why: String,
+    /// The deadline: a time, or a span from now. Without it the deadline is that of today's configuration.
     at: Option<String>,
 }
 
@@ -137,14 +144,14 @@ pub(super) async fn retime(call: Call) -> Answer<Done> {
 }
 
 /// Shows the message as it would go out now; 404 if no window is open. Nothing is claimed, stored or sent.
-pub(super) async fn preview(call: Call) -> Answer<Value> {
+pub(super) async fn preview(call: Call) -> Answer<PreviewView> {
     let Api { state, making, .. } = &call.api;
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
     let (store, directory) = (state.store.clone(), state.directory.clone());
     let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
     let shown = previewed(&call.api.commands()?, &deps, &call.key).await;
     let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
-    Ok(Json(in_json(&due, &preview)))
+    Ok(Json(PreviewView::new(&due, preview)))
 }
 
 fn failed(key: &Key, error: PreviewError) -> Refusal {

@@ -30,6 +30,9 @@ impl Params {
                 let name: String = name.chars().take(64).collect();
                 return Err(Refusal::parameter(&name, format!("is not one of {}", known.join(", "))));
             }
+            if value.contains(char::is_control) {
+                return Err(Refusal::parameter(&name, "has a control character"));
+            }
             if params.insert(name.clone().into_owned(), value.into_owned()).is_some() {
                 return Err(Refusal::parameter(&name, "is given twice"));
             }
@@ -113,6 +116,7 @@ mod tests {
         for (query, says) in [
             ("tennant=acme", "tennant: is not one of tenant, since"),
             ("tenant=acme&tenant=zeta", "tenant: is given twice"),
+            ("tenant=a%00", "tenant: has a control character"),
         ] {
             let said = fault(params(query).unwrap_err()).await;
             assert!(said.starts_with(says), "{said}");

@@ -9,8 +9,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
 };
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tidings_activities::{
     choices,
     operations::{
@@ -19,6 +18,7 @@ use tidings_activities::{
     },
 };
 use tidings_model::pause::{Pause, Paused, Scope};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
@@ -32,8 +32,32 @@ use super::{
 };
 use crate::problem::Problem;
 
+pub(super) mod operations;
+
 /// Signals to running keys a second.
 const RATE: u32 = 50;
+
+/// The pauses of a listing.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Pauses)]
+pub(super) struct Rows {
+    rows: Vec<Pause>,
+}
+
+/// A pause that an operator started or changed.
+#[derive(Serialize, ToSchema)]
+pub(super) struct PauseStarted {
+    pause: Pause,
+}
+
+/// A pause that an operator ended.
+#[derive(Serialize, ToSchema)]
+pub(super) struct PauseEnded {
+    /// The pause; `null` if it was not in force any more.
+    ended: Option<Pause>,
+    /// The pauses in force that cover some of its keys.
+    still: Vec<Pause>,
+}
 
 /// Lists the pauses that cover a tenant, those of all tenants included; without a tenant every pause. Only with `all` those that have
 /// ended are there, too.
@@ -41,22 +65,27 @@ pub(super) async fn list(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Rows>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "all"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
     pauses.retain(|pause| tenant.as_ref().is_none_or(|tenant| pause.scope.covers_tenant(tenant)));
-    Ok(Json(json!({"rows": pauses})))
+    Ok(Json(Rows { rows: pauses }))
 }
 
-#[derive(Debug, Deserialize)]
+/// A pause.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = PauseTerms)]
 #[serde(deny_unknown_fields)]
 struct Terms {
-    /// The words of `--where`.
+    /// The keys: `type=activity`, `tenant=acme and type=activity`, or `all`.
     #[serde(rename = "where")]
     words: String,
+    /// The reason, for the audit trail.
     why: String,
+    /// The end of the pause: a time, or a span from now. Without it only a resume ends the pause.
     until: Option<String>,
+    /// Single messages of the tenant wait, too.
     #[serde(default)]
     messages: bool,
 }
@@ -68,7 +97,7 @@ pub(super) async fn pause(
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<(StatusCode, Json<Value>), Refusal> {
+) -> Result<(StatusCode, Json<PauseStarted>), Refusal> {
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Terms { words, why, until, messages } = body::read(&headers, &bytes)?;
     let scope = scope(&words).map_err(|problem| Refusal::body(Fault::new("where", problem)))?;
@@ -85,7 +114,7 @@ pub(super) async fn pause(
     wake(&api, scope, messages || before.as_ref().is_some_and(|before| before.messages));
     let known = before.is_some_and(|before| before.in_force(now));
     let status = if known { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(json!({"pause": pause}))))
+    Ok((status, Json(PauseStarted { pause })))
 }
 
 /// Fills in the tenant, or refuses another one.
@@ -105,7 +134,7 @@ pub(super) async fn resume(
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<PauseEnded>, Refusal> {
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Why { why } = body::read(&headers, &bytes)?;
     let entry = caller.order(why)?.entry("resume", Timestamp::now());
@@ -113,7 +142,7 @@ pub(super) async fn resume(
     let known = by_id(&*api.state.store, id).await?.filter(is_of).ok_or(Problem::NotFound)?;
     let Resumed { ended, still } = pauses::resume(&*api.state.store, &known, &entry).await?;
     wake(&api, known.scope, known.messages);
-    Ok(Json(json!({"ended": ended, "still": still})))
+    Ok(Json(PauseEnded { ended, still }))
 }
 
 /// Signals the running keys of the scope in the background. A key that no signal reaches looks by itself within an hour.

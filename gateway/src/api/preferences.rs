@@ -10,10 +10,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
 use tidings_model::{Key, command::Order, records::Preferences};
+use utoipa::ToSchema;
 
 use super::{
     Api, body,
@@ -25,22 +25,38 @@ use super::{
 };
 use crate::{problem::Problem, tell};
 
+pub(super) mod operations;
+
 /// All choices of a recipient for a digest type.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Choice {
+    /// A cadence that the digest type offers.
     cadence: Option<String>,
+    /// IANA time zone that overrides the directory's.
     zone: Option<String>,
+    /// The time of day, `18:30`, in place of the cadence's own.
     at: Option<String>,
+    /// Quiet times in the words of `tidings.toml`; an empty list: none at all.
     quiet: Option<Vec<String>>,
+    /// Categories that the recipient turned off.
+    #[serde(default)]
     off: BTreeSet<String>,
+    /// No message goes out before then. Windows go on collecting.
     paused_until: Option<Timestamp>,
 }
 
 /// The recipient's consent to a digest type.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Consent {
+    consent: bool,
+}
+
+/// The consent of a key.
+#[derive(Serialize, ToSchema)]
+struct ConsentView<'a> {
+    key: &'a Key,
     consent: bool,
 }
 
@@ -153,7 +169,7 @@ async fn shown(api: &Api, key: &Key) -> Result<Response, Refusal> {
 
 async fn consent(api: &Api, key: &Key) -> Result<Response, Refusal> {
     let consent = api.state.store.facts(key).await?.consent;
-    Ok(([(ETAG, etag(consent_tag(consent)))], Json(json!({"key": key, "consent": consent}))).into_response())
+    Ok(([(ETAG, etag(consent_tag(consent)))], Json(ConsentView { key, consent })).into_response())
 }
 
 const fn consent_tag(consent: bool) -> &'static str {

@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
-use serde_json::json;
 use tidings_activities::{
     operations::{
         erase::{self, Erasure},
@@ -33,6 +32,7 @@ use crate::{problem::Problem, tell};
 
 mod bulk;
 mod fields;
+pub(super) mod operations;
 mod view;
 
 pub(super) use bulk::post;
@@ -103,8 +103,8 @@ pub(super) async fn list(
         page: params.page()?,
     };
     let listed = api.state.store.recipients(&filter).await?;
-    let rows: Vec<_> = listed.rows.into_iter().map(|row| view::recipient(row, &caller)).collect();
-    Ok(Json(json!({"recipients": rows, "next": listed.next})).into_response())
+    let recipients = listed.rows.into_iter().map(|row| view::recipient(row, &caller)).collect();
+    Ok(Json(view::Rows { recipients, next: listed.next }).into_response())
 }
 
 /// Erases everything about the person, as `tidings recipients erase` does. A repeated request goes on after an error.

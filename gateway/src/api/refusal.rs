@@ -4,14 +4,16 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidings_client::CommandError;
 use tidings_model::{limits::Invalid, without_addresses};
+use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
 /// The fault of one field of a request or an item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Fault {
     /// The field as the contract names it; empty for the whole.
     pub field: String,
+    /// The fault in words.
     pub problem: String,
 }
 

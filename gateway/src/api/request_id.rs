@@ -22,10 +22,10 @@ pub(super) async fn identify(request: Request, next: Next) -> Response {
     let chosen = request.headers().get(HEADER).and_then(|id| id.to_str().ok()).filter(|id| is_id(id));
     let id = chosen.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
     let mut response = next.run(request).instrument(debug_span!("api", id)).await;
-    if let Some(Details(mut body)) = response.extensions_mut().remove::<Details>() {
-        body["instance"] = json!(id);
+    if let Some(mut details) = response.extensions_mut().remove::<Details>() {
+        details.instance = Some(id.clone());
         response.headers_mut().remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::from(body.to_string());
+        *response.body_mut() = Body::from(json!(details).to_string());
     }
     if let Ok(id) = HeaderValue::try_from(id) {
         response.headers_mut().insert(HEADER, id);

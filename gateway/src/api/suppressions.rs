@@ -5,28 +5,47 @@ use axum::{
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode, Uri},
-    response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tidings_mail::address;
 use tidings_model::{
     command::Order,
-    records::{Page, Reason, Suppression, SuppressionFilter},
+    records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
 };
+use utoipa::ToSchema;
 
 use super::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal};
 use crate::problem::Problem;
+
+pub(super) mod operations;
 
 /// Suppressions of one address: one for each reason, also under the pseudonym that an erasure left.
 const OF_ADDRESS: u32 = 100;
 
 /// The body of a suppression.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = SuppressionPut)]
 #[serde(deny_unknown_fields)]
 struct Put {
     reason: Reason,
+}
+
+/// Suppressions of an address, or a page of all.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Suppressions)]
+pub(super) struct Shown {
+    suppressions: Vec<Suppression>,
+    /// The cursor of the next page, if more rows follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    next: Option<Cursor<SuppressionPlace>>,
+}
+
+/// Reasons that no longer suppress an address.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Lifted {
+    lifted: Vec<Reason>,
 }
 
 /// Shows why the address is suppressed.
@@ -35,9 +54,9 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
     Named(address): Named<String>,
     uri: Uri,
-) -> Result<Response, Refusal> {
+) -> Result<Json<Shown>, Refusal> {
     let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
-    Ok(Json(json!({"suppressions": of_address(&api, tenant, address).await?})).into_response())
+    Ok(Json(of_address(&api, tenant, address).await?))
 }
 
 /// Suppresses the address. Answers 201, or 200 if it was suppressed for this reason already.
@@ -48,7 +67,7 @@ pub(super) async fn put(
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<(StatusCode, Json<Shown>), Refusal> {
     let Put { reason } = body::read(&headers, &bytes)?;
     let mut params = Params::read(&uri, &["tenant", "why"])?;
     let (tenant, order) = ordered(&caller, &mut params, "PUT /v1/suppressions/{address}")?;
@@ -58,7 +77,7 @@ pub(super) async fn put(
     let entry = order.entry("suppression_add", at);
     let is_new = api.state.store.put_suppressions(&[suppression], &entry).await? > 0;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(json!({"suppressions": of_address(&api, tenant, address).await?}))).into_response())
+    Ok((status, Json(of_address(&api, tenant, address).await?)))
 }
 
 /// Lets the tenant send to the address again, or lifts the suppression for one reason only.
@@ -67,13 +86,13 @@ pub(super) async fn lift(
     Extension(caller): Extension<Caller>,
     Named(address): Named<String>,
     uri: Uri,
-) -> Result<Response, Refusal> {
+) -> Result<Json<Lifted>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "why", "reason"])?;
     let only = params.one_of("reason", &Reason::ALL, Reason::name)?;
     let (tenant, order) = ordered(&caller, &mut params, "DELETE /v1/suppressions/{address}")?;
     let entry = order.entry("suppression_lift", Timestamp::now());
     let lifted = api.state.store.lift(&tenant, &address, only, &entry).await?;
-    if lifted.is_empty() { Err(Problem::NotFound.into()) } else { Ok(Json(json!({"lifted": lifted})).into_response()) }
+    if lifted.is_empty() { Err(Problem::NotFound.into()) } else { Ok(Json(Lifted { lifted })) }
 }
 
 /// Lists suppressions, the latest first.
@@ -81,7 +100,7 @@ pub(super) async fn list(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
-) -> Result<Response, Refusal> {
+) -> Result<Json<Shown>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "address", "limit", "after"])?;
     let filter = SuppressionFilter {
         tenant: caller.tenant(params.text("tenant"))?,
@@ -89,7 +108,7 @@ pub(super) async fn list(
         page: params.page()?,
     };
     let listed = api.state.store.suppressions(&filter).await?;
-    Ok(Json(json!({"suppressions": listed.rows, "next": listed.next})).into_response())
+    Ok(Json(Shown { suppressions: listed.rows, next: listed.next }))
 }
 
 /// The tenant and the order of a change.
@@ -100,9 +119,9 @@ fn ordered(caller: &Caller, params: &mut Params, done: &str) -> Result<(String, 
 }
 
 /// The suppressions of an address; there is at least one.
-async fn of_address(api: &Api, tenant: String, address: String) -> Result<Vec<Suppression>, Refusal> {
+async fn of_address(api: &Api, tenant: String, address: String) -> Result<Shown, Refusal> {
     let page = Page { limit: OF_ADDRESS, after: None };
     let filter = SuppressionFilter { tenant: Some(tenant), address: Some(address), page };
-    let rows = api.state.store.suppressions(&filter).await?.rows;
-    if rows.is_empty() { Err(Problem::NotFound.into()) } else { Ok(rows) }
+    let suppressions = api.state.store.suppressions(&filter).await?.rows;
+    if suppressions.is_empty() { Err(Problem::NotFound.into()) } else { Ok(Shown { suppressions, next: None }) }
 }

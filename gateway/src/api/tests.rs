@@ -129,7 +129,7 @@ pub(crate) fn entry() -> AuditEntry {
 }
 
 /// A request that every check lets through, for a thing of `acme`.
-fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
+pub(crate) fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
     let body = match endpoint {
         Endpoint::PostEvents => event("e1").to_string(),
         Endpoint::PostMessage => {

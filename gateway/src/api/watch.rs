@@ -1,7 +1,13 @@
 //! Figures for operators: `GET /v1/stats`, `GET /v1/report` and `GET /v1/relays`.
 
-use axum::{Extension, Json, extract::State, http::Uri};
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::Uri,
+    response::{IntoResponse as _, Response},
+};
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tidings_activities::{
     operations::stats::{Question, StatsError, stats as asked},
@@ -11,9 +17,12 @@ use tidings_model::{
     report::{self, By, Line},
     statistics::Scope,
 };
+use utoipa::ToSchema;
 
 use super::{Api, caller::Caller, params::Params, refusal::Refusal};
 use crate::problem::Problem;
+
+pub(super) mod operations;
 
 /// The span of statistics.
 const SPAN: SignedDuration = SignedDuration::from_hours(24);
@@ -21,6 +30,20 @@ const SPAN: SignedDuration = SignedDuration::from_hours(24);
 const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Fields that belong to no tenant. A token of one tenant does not see them.
 const OF_ALL_TENANTS: [&str; 3] = ["taskQueues", "breakers", "inbox"];
+
+/// A report.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageReport)]
+pub(super) struct Report {
+    /// One line for each value of the property; one line in all without a property.
+    rows: Vec<Line>,
+}
+
+/// The relays of the streams.
+#[derive(Serialize, ToSchema)]
+struct Relays<'a> {
+    rows: Vec<RelayView<'a>>,
+}
 
 /// Counts open, undelivered and overdue digests.
 pub(super) async fn stats(
@@ -62,7 +85,7 @@ pub(super) async fn report(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Report>, Refusal> {
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &["tenant", "by", "since", "until"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
@@ -70,8 +93,8 @@ pub(super) async fn report(
     let since = params.moment("since", now)?.unwrap_or(now - REPORTED);
     let until = params.moment("until", now)?.unwrap_or(now);
     let counted = api.state.store.report(&report::Question::new(tenant, since, until, by)).await?;
-    let rows: Vec<_> = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
-    Ok(Json(json!({"rows": rows})))
+    let rows = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
+    Ok(Json(Report { rows }))
 }
 
 /// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
@@ -79,7 +102,7 @@ pub(super) async fn relays(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Response, Refusal> {
     if caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?.is_some() {
         return Err(Problem::NotFound.into());
     }
@@ -89,7 +112,7 @@ pub(super) async fn relays(
         let breaker = breakers.remove(name).unwrap_or_default().breaker;
         RelayView::new(name, relay.relay.to_string(), &settings.streams, breaker, now)
     });
-    Ok(Json(json!({"rows": rows.collect::<Vec<_>>()})))
+    Ok(Json(Relays { rows: rows.collect() }).into_response())
 }
 
 #[cfg(test)]

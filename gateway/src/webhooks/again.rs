@@ -1,12 +1,14 @@
 //! Dead letters that are read again, after an upgrade that knows more events.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tidings_model::{
     Provider,
-    delivery_events::Reported,
+    delivery_events::{Report, Reported},
     records::{KeptWebhookLetter, WebhookLetterRecord},
 };
+use utoipa::ToSchema;
 
 use super::{generic, mailgun, mailjet, postmark, resend, sendgrid, ses};
 
@@ -31,17 +33,32 @@ pub fn read_letter(
     read.map_err(|why| format!("{why}; emit it after an upgrade that can read it"))
 }
 
-/// The letter with its event, and what an emission would do, in JSON.
+/// A letter with its events, and what an emission would do.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ShownWebhookLetter {
+    /// `webhook`.
+    source: &'static str,
+    #[serde(flatten)]
+    record: WebhookLetterRecord,
+    /// The text that is kept of the part: JSON, or a string for other text.
+    part: Value,
+    /// The events that an emission would record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<Vec<Report>>,
+    /// The reason why the letter cannot be emitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// The letter with its events, and what an emission would do.
 #[must_use]
-pub fn letter_in_json(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> Value {
-    let mut shown = json!(letter.record);
-    shown["source"] = "webhook".into();
-    shown["part"] = serde_json::from_str(&letter.head).unwrap_or_else(|_| letter.head.clone().into());
-    match read {
-        Ok(events) => shown["events"] = events.iter().map(|event| json!(event.report)).collect(),
-        Err(why) => shown["refused"] = why.clone().into(),
-    }
-    shown
+pub fn shown_letter(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> ShownWebhookLetter {
+    let (events, refused) = match read {
+        Ok(events) => (Some(events.iter().map(|event| event.report.clone()).collect()), None),
+        Err(why) => (None, Some(why.clone())),
+    };
+    let part = serde_json::from_str(&letter.head).unwrap_or_else(|_| letter.head.clone().into());
+    ShownWebhookLetter { source: "webhook", record: letter.record.clone(), part, events, refused }
 }
 
 /// Reads a dead letter as a webhook of the provider would today.

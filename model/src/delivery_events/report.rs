@@ -9,6 +9,7 @@ use uuid::Uuid;
 /// The kind of a delivery event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "bounce", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ReportKind))]
 pub enum Kind {
     /// The recipient's server took it.
     Delivered,
@@ -145,10 +146,12 @@ impl Serialize for Status {
 
 /// A kind of event and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Report {
     #[serde(flatten)]
     pub kind: Kind,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub status: Option<Status>,
     /// The reply of the recipient's server, one line without addresses.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -213,6 +216,7 @@ impl fmt::Display for Report {
 
 /// A report as the store has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportRecord {
     #[serde(flatten)]
     pub report: Report,

@@ -16,6 +16,7 @@ const MESSAGE_NAMESPACE: Uuid = Uuid::from_u128(0x6f2d_17b8_0c94_5e3a_b1d7_4a86_
 
 /// (tenant, idempotency key): whatever is handed over under it is one message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageKey {
     /// The customer or product that the message belongs to.
     pub tenant: String,

@@ -9,6 +9,7 @@ use crate::without_addresses;
 
 /// An entry of the audit trail with its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRecord {
     /// Number of the entry in this database.
     pub audit_id: i64,
@@ -22,6 +23,7 @@ pub struct AuditRecord {
     pub digest_id: Option<Uuid>,
     /// The single message that the entry is about.
     pub message: Option<Uuid>,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: Actor,
     pub action: String,
     pub why: String,

@@ -41,7 +41,9 @@ impl Serialize for DeadLetterId {
 
 /// A dead letter without its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadLetterRecord {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: DeadLetterId,
     /// The workflow that received the signal. The id may be malformed.
     pub workflow_id: String,
@@ -62,6 +64,7 @@ pub struct DeadLetterRecord {
 
 /// The emission of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Emitted {
     pub at: Timestamp,
     /// The operator's login.

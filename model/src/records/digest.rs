@@ -34,6 +34,7 @@ impl DigestState {
 
 /// A digest in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DigestRecord {
     pub digest_id: Uuid,
     pub key: Key,
@@ -114,6 +115,7 @@ pub type EventPlace = (Timestamp, String);
 
 /// An event of a digest, without texts from the producer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DigestEvent {
     pub event_id: String,
     pub category: String,

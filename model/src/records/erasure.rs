@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Rows that an erasure changed, or would change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Erased {
     /// Rows of the directory.
     pub recipients: u64,

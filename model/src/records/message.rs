@@ -45,6 +45,7 @@ impl Message {
 /// The origin of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Origin {
     /// It is the mail of a digest of this key.
     Digest(Key),
@@ -125,6 +126,7 @@ impl MessageState {
 
 /// A message in the outbox, without its bytes. It contains an address: not for logs.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageRecord {
     pub id: Uuid,
     #[serde(flatten)]
@@ -167,6 +169,7 @@ pub struct MessageFilter {
 
 /// One attempt to deliver a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptRecord {
     /// From 1.
     pub number: u32,
@@ -178,17 +181,18 @@ pub struct AttemptRecord {
     pub ended_at: Option<Timestamp>,
     pub phase: Option<Phase>,
     pub class: Option<AttemptClass>,
-    /// See [`AttemptEnd::reply`].
+    /// The relay's reply: code, enhanced code and text, without addresses.
     pub reply: Option<String>,
-    /// See [`AttemptEnd::relay_id`].
+    /// The relay's own id of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay_id: Option<String>,
     /// The end of the attempt, if a later attempt had begun before.
     pub late: Option<LateEnd>,
 }
 
-/// See [`AttemptRecord::late`].
+/// The end of an attempt that came after a later attempt had begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LateEnd {
     pub at: Timestamp,
     pub phase: Phase,

@@ -8,6 +8,7 @@ use crate::settings::StreamName;
 
 /// An address that a tenant must not mail.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Suppression {
     pub tenant: String,
     pub address: String,

@@ -56,7 +56,9 @@ impl Serialize for WebhookLetterId {
 
 /// A part of an authentic webhook that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookLetterRecord {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: WebhookLetterId,
     pub relay: String,
     pub buried_at: Timestamp,

@@ -12,6 +12,7 @@ use crate::{
 
 /// The effective schedule of a key's next window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InForce {
     /// In the words of `tidings.toml`.
     pub cadence: String,
@@ -25,6 +26,7 @@ pub struct InForce {
 
 /// The deadline of a window that would open now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NextDigest))]
 pub struct Next {
     /// The time.
     pub due_at: Timestamp,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The end of a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Closed {
     /// The outcome of the window.
     pub outcome: Outcome,

@@ -1,7 +1,9 @@
-//! `tidings gateway`: serves recipients, and services by the api, until it is signalled.
+//! `tidings gateway`: serves recipients, and services by the api, until it is signalled. `tidings gateway openapi` describes the api.
+
+use tidings_gateway::api::openapi;
 
 use crate::{
-    Config,
+    Config, config,
     gateway::{self, Listeners},
     signals::until_signalled,
 };
@@ -19,11 +21,29 @@ A proxy with TLS stands in front, and gateway.public_url in tidings.toml is its 
 GET /livez says that the process answers, GET /readyz that the database and Temporal do.
 SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
 
-/// Runs the gateway until SIGTERM or Ctrl-C.
+/// The commands besides serving.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Prints the `OpenAPI` document of the api; it needs no configuration
+    #[command(
+        after_help = "Example: tidings gateway openapi > openapi.json\n\nA running gateway serves it as GET /openapi.json."
+    )]
+    Openapi,
+}
+
+/// Runs the gateway until SIGTERM or Ctrl-C, or carries out the command.
 ///
 /// # Errors
 /// The configuration lacks the public address or keys, the address to listen on is taken, or the database does not answer.
-pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    command: Option<Command>,
+    load: impl FnOnce() -> Result<Config, config::Error>,
+) -> anyhow::Result<()> {
+    if let Some(Command::Openapi) = command {
+        anstream::print!("{}", openapi::text());
+        return Ok(());
+    }
+    let config = load()?;
     config.serves()?;
     let shutdown = until_signalled("requests")?;
     let listeners = Listeners::bind(&config).await?;

@@ -15,6 +15,7 @@ use super::{
 
 /// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStatus))]
 pub struct Status {
     /// The present step.
     pub state: Stage,
@@ -49,6 +50,7 @@ pub struct Status {
 /// The present step of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Stage {
     /// Nothing is pending and nothing undelivered.
     Idle,
@@ -76,6 +78,7 @@ pub enum Stage {
 
 /// A digest in delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Delivery {
     pub digest_id: Uuid,
     /// Number of events.

@@ -34,6 +34,7 @@ impl Source {
 /// A dead letter of either source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "source", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DeadLetter))]
 pub enum Letter {
     Webhook(WebhookLetterRecord),
     Events(DeadLetterRecord),

@@ -12,11 +12,11 @@ use axum::{
     http::{HeaderMap, Uri},
 };
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tidings_activities::{
     delivery_events::Received,
     operations::dead_letters::{
-        Error, LetterId, emit as emit_events,
+        Emission, Error, LetterId, ShownLetter, emit as emit_events,
         list::{EventsOf, Filter, Letter, Place, Source, list as listed},
         shown,
         webhook::{self, Error as WebhookError},
@@ -28,12 +28,13 @@ use tidings_model::{
     delivery_events::Reported,
     records::{DeadLetterId, KeptLetter, KeptWebhookLetter, Listed, WebhookLetterId},
 };
+use utoipa::ToSchema;
 
 use crate::{
     api::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal},
     problem::Problem,
     tell,
-    webhooks::{letter_in_json, read_letter},
+    webhooks::{ShownWebhookLetter, read_letter, shown_letter},
 };
 
 const FILTERS: [&str; 8] = ["source", "tenant", "type", "user", "since", "until", "limit", "after"];
@@ -56,17 +57,49 @@ pub(crate) async fn list(
     Ok(Json(listed(&*api.state.store, &filter).await?))
 }
 
+/// A letter of either source.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeadLetterShown)]
+#[serde(untagged)]
+pub(crate) enum Shown {
+    Events(ShownLetter),
+    Webhook(ShownWebhookLetter),
+}
+
+/// The emission of a webhook's letter.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WebhookEmission {
+    /// The letter.
+    #[schema(value_type = String)]
+    id: WebhookLetterId,
+    /// Reports that were recorded.
+    new: usize,
+    /// Reports that were known.
+    again: usize,
+    /// Reports about messages that no relay was given.
+    unknown: usize,
+}
+
+/// The emission of a letter of either source.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeadLetterEmitted)]
+#[serde(untagged)]
+pub(crate) enum Emitted {
+    Events(Emission),
+    Webhook(WebhookEmission),
+}
+
 /// Shows a letter without its payload, and what an emission would do.
 pub(crate) async fn show(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     Named(id): Named<String>,
     uri: Uri,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Shown>, Refusal> {
     let found = find(&api, &caller, &id, &uri).await?;
     Ok(Json(match found {
-        Found::Events(_, letter) => shown(&letter),
-        Found::Webhook(_, letter) => letter_in_json(&letter, &read(&api, &letter)),
+        Found::Events(_, letter) => Shown::Events(shown(&letter)),
+        Found::Webhook(_, letter) => Shown::Webhook(shown_letter(&letter, &read(&api, &letter))),
     }))
 }
 
@@ -78,7 +111,7 @@ pub(crate) async fn emit(
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Emitted>, Refusal> {
     let body::Why { why } = body::read(&headers, &bytes)?;
     let order = caller.order(why)?;
     match find(&api, &caller, &id, &uri).await? {
@@ -117,11 +150,11 @@ fn read(api: &Api, letter: &KeptWebhookLetter) -> Result<Vec<Reported>, String> 
     read_letter(letter, relay.map(|relay| relay.provider), Timestamp::now())
 }
 
-async fn emit_events_of(api: &Api, id: &DeadLetterId, order: &Order) -> Result<Json<Value>, Refusal> {
+async fn emit_events_of(api: &Api, id: &DeadLetterId, order: &Order) -> Result<Json<Emitted>, Refusal> {
     let config = Config { task_queue: api.task_queue.clone(), deadline: DEADLINE, ..Config::default() };
     let client = Client::new(api.temporal()?, config);
     match emit_events(&*api.state.store, &client, id, order).await {
-        Ok(sent) => Ok(Json(sent.in_json(id))),
+        Ok(sent) => Ok(Json(Emitted::Events(sent.of(id)))),
         Err(refused @ (Error::Emitted { .. } | Error::Refused { .. })) => Err(Refusal::conflict(&refused.to_string())),
         Err(Error::Unknown(_)) => Err(Problem::NotFound.into()),
         Err(Error::Store(error) | Error::NotMarked { error, .. }) => Err(error.into()),
@@ -137,13 +170,13 @@ async fn emit_webhook(
     id: &WebhookLetterId,
     letter: &KeptWebhookLetter,
     order: &Order,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Emitted>, Refusal> {
     let events = read(api, letter).map_err(|why| Refusal::conflict(&why))?;
     match webhook::emit(&*api.state.store, api.state.settings.soft_bounces, id, events, order).await {
         Ok(received) => {
             let Received { new, again, unknown, withdrawn } = received;
             tell::open_windows(&api.state, &Vec::from_iter(withdrawn)).await;
-            Ok(Json(json!({"id": id, "new": new, "again": again, "unknown": unknown})))
+            Ok(Json(Emitted::Webhook(WebhookEmission { id: id.clone(), new, again, unknown })))
         }
         Err(refused @ WebhookError::Emitted { .. }) => Err(Refusal::conflict(&refused.to_string())),
         Err(WebhookError::Unknown(_)) => Err(Problem::NotFound.into()),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tidings_activities::operations::submit::{Content, Submission, To};
 use tidings_mail::mime::Attachment;
 use tidings_model::{limits, settings::StreamName};
+use utoipa::ToSchema;
 
 use crate::api::{
     body, idempotency_key,
@@ -17,32 +18,49 @@ use crate::api::{
 pub(crate) const BODY_BYTES: usize = 8 << 20;
 
 /// A message as a service writes it.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Posted {
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MessagePost)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Posted {
+    /// The key of the message. `Idempotency-Key` is another spelling; one of the two is required.
+    #[serde(default)]
     key: String,
+    #[serde(default)]
+    #[schema(required)]
     to: PostedTo,
+    /// Without it `transactional`.
     stream: Option<StreamName>,
+    /// A template. It excludes `subject`, `text` and `html`.
     template: Option<String>,
+    /// The values for the template.
     variables: Option<Map<String, Value>>,
     subject: Option<String>,
     text: Option<String>,
     html: Option<String>,
+    /// The address for replies. Without it that of the stream.
     reply_to: Option<String>,
+    /// At most 20 files and 5 MiB in all.
+    #[serde(default)]
     attachments: Vec<PostedAttachment>,
 }
 
 /// The recipient: a user or an address.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Default, Deserialize, ToSchema)]
+#[schema(as = MessageTo)]
+#[serde(deny_unknown_fields)]
 struct PostedTo {
+    /// A user of the directory.
     user: Option<String>,
+    /// RFC 5321 addr-spec.
     address: Option<String>,
+    /// The display name, with `address` only.
+    #[serde(default)]
     name: String,
 }
 
 /// A file.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Attachment)]
 #[serde(deny_unknown_fields)]
 struct PostedAttachment {
     name: String,

@@ -3,6 +3,7 @@
 use axum::Json;
 use serde::Deserialize;
 use tidings_model::command::{Reopen, Reopened};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Answer, Call};
@@ -11,12 +12,16 @@ use crate::{api::refusal::Refusal, problem::Problem};
 /// Ended digests of a key among which the latest is searched.
 const DIGESTS: u32 = 10;
 
-#[derive(Debug, Deserialize)]
+/// A reopen.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ReopenTerms)]
 #[serde(deny_unknown_fields)]
-struct Terms {
+pub(super) struct Terms {
+    /// The reason, for the audit trail.
     why: String,
-    /// `None`: the latest digest of the key that has an end.
+    /// The digest. Without it the latest digest of the key that has an end.
     digest_id: Option<Uuid>,
+    /// Reopens a digest that the recipient may have already.
     #[serde(default)]
     may_duplicate: bool,
 }

@@ -17,6 +17,7 @@ use tidings_model::{
     records::{PersonId, Recipient},
 };
 use tokio::time::sleep;
+use utoipa::ToSchema;
 
 use super::{audit, writable};
 use crate::{
@@ -43,8 +44,9 @@ const PAUSE: Duration = Duration::from_millis(320);
 const ERRORS: usize = 100;
 
 /// The outcome of each row.
-#[derive(Debug, Serialize)]
-struct Answer {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RowResults)]
+pub(super) struct Answer {
     accepted: usize,
     refused: usize,
     /// One for each row, in order.
@@ -52,7 +54,8 @@ struct Answer {
 }
 
 /// The outcome of a row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RowResult)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Outcome {
     Accepted { user: String },
@@ -60,7 +63,8 @@ enum Outcome {
 }
 
 /// A refused row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WrongRow)]
 struct Wrong {
     /// Counted from 1; the first line of CSV is line 1.
     line: u64,

@@ -4,9 +4,10 @@ use axum::http::{
     HeaderMap,
     header::{CONTENT_TYPE, HeaderValue},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidings_model::records::Recipient;
+use utoipa::ToSchema;
 
 use crate::api::{body, refusal::Refusal};
 
@@ -14,12 +15,21 @@ use crate::api::{body, refusal::Refusal};
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A row of the directory as a request has it.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Row {
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = RecipientPut)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    /// RFC 5321 addr-spec.
+    #[serde(default)]
+    #[schema(required)]
     address: String,
+    #[serde(default)]
     name: String,
+    /// IANA time zone; empty for the digest type's.
+    #[serde(default)]
     zone: String,
+    /// BCP 47 language tag; empty for `en`.
+    #[serde(default)]
     locale: String,
 }
 

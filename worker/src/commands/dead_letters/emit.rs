@@ -1,5 +1,6 @@
 //! `tidings dead-letters emit`: a dead letter's events reach their keys after all.
 
+use serde_json::json;
 use tidings_activities::operations::dead_letters::{self, Error, LetterId, Sent};
 use tidings_model::{command::Order, records::DeadLetterId};
 
@@ -37,7 +38,7 @@ async fn emit(id: &DeadLetterId, order: &Order, as_json: bool, config: &Config) 
     match dead_letters::emit(&*store, &client, id, order).await {
         Ok(sent) => {
             let text = if as_json {
-                sent.in_json(id).to_string()
+                json!(sent.of(id)).to_string()
             } else {
                 let Sent { events, retracts, keys } = sent;
                 let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();

@@ -2,6 +2,7 @@
 
 use std::io::{Write as _, stdout};
 
+use serde_json::json;
 use tidings_activities::operations::dead_letters::{LetterId, shown};
 use tidings_model::{
     decode::{Again, decode_again},
@@ -49,7 +50,7 @@ pub(super) async fn run(Options { id, payload, json: as_json }: Options, config:
     if payload {
         stdout().write_all(&letter.head)?;
     } else {
-        anstream::println!("{}", if as_json { shown(&letter).to_string() } else { in_words(&letter) });
+        anstream::println!("{}", if as_json { json!(shown(&letter)).to_string() } else { in_words(&letter) });
     }
     Ok(true)
 }

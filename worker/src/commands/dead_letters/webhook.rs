@@ -8,7 +8,7 @@ use tidings_activities::{
     delivery_events::Received,
     operations::dead_letters::webhook::{self, Error},
 };
-use tidings_gateway::webhooks::{letter_in_json, read_letter};
+use tidings_gateway::webhooks::{read_letter, shown_letter};
 use tidings_model::{
     command::Order,
     delivery_events::{Reported, Which},
@@ -35,7 +35,7 @@ pub(super) async fn show(
     let read = read(&letter, config);
     let shown = match (payload, as_json) {
         (true, _) => letter.head,
-        (false, true) => letter_in_json(&letter, &read).to_string(),
+        (false, true) => json!(shown_letter(&letter, &read)).to_string(),
         (false, false) => in_words(&letter, &read),
     };
     anstream::println!("{shown}");
@@ -169,7 +169,7 @@ mod tests {
             let shown = in_words(&letter, &read);
             assert!(shown.contains(&says), "{shown}");
             assert!(head.starts_with('[') || shown.contains("{\n  \"kind\": "), "{shown}");
-            assert_eq!(letter_in_json(&letter, &read).get("refused").is_some(), read.is_err());
+            assert_eq!(shown_letter(&letter, &read).refused.is_some(), read.is_err());
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use serde_json::json;
 use tidings_activities::{
     Deps,
     digest::preview::Preview,
-    operations::preview::{in_json, preview},
+    operations::preview::{PreviewView, preview},
 };
 use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::{Key, settings::UnknownRecipients};
@@ -52,7 +53,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         return Ok(true);
     };
     if options.json {
-        anstream::println!("{}", in_json(&due, &preview));
+        anstream::println!("{}", json!(PreviewView::new(&due, preview)));
         return Ok(true);
     }
     for note in notes(&preview, due.more) {

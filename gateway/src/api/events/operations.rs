@@ -1,0 +1,116 @@
+use serde_json::{Value, json};
+use tidings_model::limits::{COUNT_NAME_BYTES, COUNTS, ID_BYTES};
+
+use super::Answer;
+use crate::{
+    api::openapi::{
+        operation::{Operation, Tag},
+        parameter::Header,
+    },
+    problem::Problem,
+};
+
+pub(crate) fn post() -> Operation {
+    let event = |id: &str| {
+        json!({
+            "event_id": id, "digest": "activity", "user": "ann", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z",
+            "payload": {"title": "Bob replied to you"},
+        })
+    };
+    let retract = json!({"digest": "activity", "user": "ann", "event_id": "comment-4711"});
+    let bodies = [
+        ("One event", event("comment-4711")),
+        ("A list", json!([event("comment-4712"), event("comment-4713")])),
+        ("Events and retracts", json!({"events": [event("comment-4714")], "retracts": [retract]})),
+    ];
+    let lines = format!("{}\n{}\n", event("comment-4715"), event("comment-4716"));
+    let body = json!({"$ref": "#/components/schemas/EventsBody"});
+    Operation::new(
+        Tag::Events,
+        "An event that came before is accepted again and changes nothing. Content-Encoding may be gzip or \
+         zstd. A request has at most 1 MiB and 10,000 items.",
+    )
+    .header(Header::IdempotencyKey)
+    .schema("Event", event_schema())
+    .schema("Retract", retract_schema())
+    .schema("EventsBody", body_schema())
+    .content("application/json", &body, &bodies)
+    .content("application/x-ndjson", &json!({"type": "string"}), &[("Two lines", json!(lines))])
+    .answer::<Answer>(200, "Some items are durable, and the others were refused for the reasons in results.")
+    .answer::<Answer>(202, "All items are durable.")
+    .problem(Problem::InboxFull)
+}
+
+fn body_schema() -> Value {
+    let event = json!({"$ref": "#/components/schemas/Event"});
+    let retract = json!({"$ref": "#/components/schemas/Retract"});
+    let events = json!({"type": "array", "items": event});
+    let lists = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "minProperties": 1,
+        "properties": {"events": events, "retracts": {"type": "array", "items": retract}},
+    });
+    json!({"description": "One event, a list of events, or both lists.", "anyOf": [event, events, lists]})
+}
+
+fn id(description: &str) -> Value {
+    json!({"type": "string", "maxLength": ID_BYTES, "description": description})
+}
+
+fn moment(description: &str) -> Value {
+    json!({"type": "string", "format": "date-time", "description": description})
+}
+
+/// The JSON of the message `Event` in `proto/tidings/v1/event.proto`.
+fn event_schema() -> Value {
+    let count = json!({"type": "integer", "format": "int64"});
+    let properties = json!({
+        "tenant": id("The tenant; that of the token if it is missing."),
+        "user": id("The recipient's id in the directory."),
+        "digest": id("The digest type."),
+        "event_id": id("A second event of the key with this id changes nothing. Idempotency-Key is another spelling for a single event."),
+        "category": id("The kind of event."),
+        "entity_type": id("Events about the same entity share a line of the message."),
+        "entity_id": id("The entity of this type."),
+        "actor": id("The person or program that caused the event, as the message shows it."),
+        "occurred_at": moment("The time of the event."),
+        "counts": {
+            "type": "object", "description": "Numbers that add up over a line.", "maxProperties": COUNTS,
+            "propertyNames": {"maxLength": COUNT_NAME_BYTES}, "additionalProperties": count,
+        },
+        "urgent": {"type": "boolean", "description": "Makes the window due at once."},
+        "payload": {
+            "type": "object", "additionalProperties": true,
+            "description": "Data for the template: title, url, excerpt and others. At most 16 KiB as JSON.",
+        },
+    });
+    json!({
+        "type": "object",
+        "description": "One fact for one key. An event names people by id, never by address.",
+        "additionalProperties": false,
+        "required": ["user", "digest", "category", "occurred_at"],
+        "properties": properties,
+    })
+}
+
+/// The JSON of the message `Retract` in `proto/tidings/v1/event.proto`.
+fn retract_schema() -> Value {
+    let properties = json!({
+        "tenant": id("The tenant; that of the token if it is missing."),
+        "user": id("The recipient's id in the directory."),
+        "digest": id("The digest type."),
+        "event_id": id("Withdraws the event with this id. It excludes category."),
+        "category": id("Withdraws all events of this category about the entity."),
+        "entity_type": id("The type of the entity."),
+        "entity_id": id("The entity; without one, the events about none."),
+        "occurred_at": moment("The time up to which events are withdrawn. Required with category."),
+    });
+    json!({
+        "type": "object",
+        "description": "Withdraws events of a key that were deleted, read or resolved.",
+        "additionalProperties": false,
+        "required": ["user", "digest"],
+        "properties": properties,
+    })
+}

@@ -1,0 +1,198 @@
+//! The `OpenAPI` 3.1 document of the api. It is made from [`Endpoint`], the types of requests and answers, and [`Problem`].
+//!
+//! The module `operations` of a route describes its request and its answers.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use axum::{
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH},
+    },
+    response::{IntoResponse as _, Response},
+};
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+use tidings_model::api_token::Scope;
+
+use super::{
+    digests, endpoint::Endpoint, events, if_match::etag, ledger, messages, operate, pauses, preferences, recipients,
+    suppressions, watch,
+};
+use crate::problem::{Details, Problem};
+
+pub(super) mod operation;
+pub(super) mod parameter;
+mod schemas;
+#[cfg(test)]
+mod tests;
+
+use operation::{Operation, TOKEN};
+use parameter::{Header, Query, ResponseHeader};
+use schemas::Schemas;
+
+/// The description of a route.
+fn described(endpoint: Endpoint) -> Operation {
+    match endpoint {
+        Endpoint::PostEvents => events::operations::post(),
+        Endpoint::GetDigest => digests::operations::get(),
+        Endpoint::ListDigests => ledger::operations::list(),
+        Endpoint::ShowDigest => ledger::operations::show(),
+        Endpoint::ListAudit => ledger::operations::audit(),
+        Endpoint::ListDeadLetters => ledger::operations::dead_letters(),
+        Endpoint::ShowDeadLetter => ledger::operations::show_dead_letter(),
+        Endpoint::EmitDeadLetter => ledger::operations::emit_dead_letter(),
+        Endpoint::ListPauses => pauses::operations::list(),
+        Endpoint::Pause => pauses::operations::pause(),
+        Endpoint::Resume => pauses::operations::resume(),
+        Endpoint::FlushDigest => operate::operations::flush(),
+        Endpoint::HoldDigest => operate::operations::hold(),
+        Endpoint::ReleaseDigest => operate::operations::release(),
+        Endpoint::DropDigest => operate::operations::drop(),
+        Endpoint::RetimeDigest => operate::operations::retime(),
+        Endpoint::PreviewDigest => operate::operations::preview(),
+        Endpoint::ReopenDigest | Endpoint::ReopenByKey => operate::operations::reopen(),
+        Endpoint::DeleteByKey => operate::operations::delete_by_key(),
+        Endpoint::GetStats => watch::operations::stats(),
+        Endpoint::GetReport => watch::operations::report(),
+        Endpoint::ListRelays => watch::operations::relays(),
+        Endpoint::PostMessage => messages::operations::post(),
+        Endpoint::ListMessages => messages::operations::list(),
+        Endpoint::GetMessage => messages::operations::show(),
+        Endpoint::CancelMessage => messages::operations::cancel(),
+        Endpoint::RetryMessage => messages::operations::retry(),
+        Endpoint::ListRecipients => recipients::operations::list(),
+        Endpoint::PostRecipients => recipients::operations::post(),
+        Endpoint::GetRecipient => recipients::operations::show(),
+        Endpoint::PutRecipient => recipients::operations::put(),
+        Endpoint::PatchRecipient => recipients::operations::patch(),
+        Endpoint::DeleteRecipient => recipients::operations::erase(),
+        Endpoint::GetPreferences => preferences::operations::show(),
+        Endpoint::PutPreferences => preferences::operations::put(),
+        Endpoint::GetConsent => preferences::operations::show_consent(),
+        Endpoint::PutConsent => preferences::operations::put_consent(),
+        Endpoint::ListSuppressions => suppressions::operations::list(),
+        Endpoint::GetSuppression => suppressions::operations::show(),
+        Endpoint::PutSuppression => suppressions::operations::put(),
+        Endpoint::DeleteSuppression => suppressions::operations::lift(),
+    }
+}
+
+/// The document.
+#[must_use]
+pub fn document() -> Value {
+    let mut schemas = Schemas::default();
+    schemas.add::<Details>();
+    let (mut paths, mut tags) = (Map::new(), Vec::new());
+    for endpoint in Endpoint::ALL {
+        let operation = described(endpoint);
+        if !tags.contains(&operation.tag) {
+            tags.push(operation.tag);
+        }
+        let (method, path) = (endpoint.method().as_str().to_ascii_lowercase(), endpoint.documented_path());
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[&method] = operation.in_json(endpoint, &mut schemas);
+    }
+    let tags: Vec<_> = tags.iter().map(|tag| json!({"name": tag.name(), "description": tag.description()})).collect();
+    json!({
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Tidings",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],
+        "security": [{TOKEN: []}],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas.into_json(),
+            "parameters": parameters(),
+            "headers": headers(),
+            "responses": problems(),
+            "securitySchemes": {TOKEN: scheme()},
+        },
+    })
+}
+
+const DESCRIPTION: &str = "Events and messages in, and everything that operators do. An answer of success means that the effect is \
+    durable. An error is a problem detail (RFC 9457) with a stable type and a remedy. The answer has the request's id in \
+    X-Request-Id: that of the request, if it has one of at most 64 letters, digits, -, _ and ., or else a new one.";
+
+/// The document as text, with a line end.
+#[must_use]
+pub fn text() -> String {
+    format!("{:#}\n", document())
+}
+
+fn parameters() -> Map<String, Value> {
+    let queries = Query::ALL.into_iter().map(|query| (query.component().to_owned(), query.in_json()));
+    let headers = Header::ALL.into_iter().map(|header| (header.component().to_owned(), header.in_json()));
+    queries.chain(headers).collect()
+}
+
+fn headers() -> Map<String, Value> {
+    ResponseHeader::ALL.into_iter().map(|header| (header.name().to_owned(), header.in_json())).collect()
+}
+
+fn scheme() -> Value {
+    let scopes: Vec<_> = Scope::ALL.iter().map(|scope| format!("`{scope}`")).collect();
+    let description = format!(
+        "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. A route names the scope that \
+         the token must have. The scopes are {}.",
+        scopes.join(", ")
+    );
+    json!({"type": "http", "scheme": "bearer", "bearerFormat": "tdg_ID_SECRET", "description": description})
+}
+
+/// One answer for each status of the api's problems, with an example of each problem.
+fn problems() -> Map<String, Value> {
+    let statuses: BTreeSet<_> = api_problems().map(|problem| problem.parts().0).collect();
+    let answer = |status: StatusCode| {
+        let of_status = || api_problems().filter(move |problem| problem.parts().0 == status);
+        let example = |problem: Problem| {
+            let (_, kind, title, _) = problem.parts();
+            (kind.to_owned(), json!({"summary": title, "value": problem.body()}))
+        };
+        let kinds: Vec<_> = of_status().map(|problem| format!("`/problems/{}`", problem.parts().1)).collect();
+        let mut headers = vec![ResponseHeader::RequestId];
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => headers.push(ResponseHeader::Challenge),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => headers.push(ResponseHeader::RetryAfter),
+            _ => {}
+        }
+        let answer = json!({
+            "description": format!("A problem: {}.", kinds.join(", ")),
+            "headers": parameter::references(&headers),
+            "content": {"application/problem+json": {
+                "schema": {"$ref": "#/components/schemas/Problem"},
+                "examples": of_status().map(example).collect::<Map<_, _>>(),
+            }},
+        });
+        (operation::problem_name(status), answer)
+    };
+    statuses.into_iter().map(answer).collect()
+}
+
+/// The problems of routes of the api.
+fn api_problems() -> impl Iterator<Item = Problem> {
+    // A wrong method has no route, and a one-click request comes to the public listener.
+    Problem::ALL.into_iter().filter(|problem| !matches!(problem, Problem::WrongMethod | Problem::NotOneClick))
+}
+
+/// `GET /openapi.json`, for everyone: the document has no secret.
+pub(super) async fn serve(headers: HeaderMap) -> Response {
+    static SERVED: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
+        let text = text();
+        let sum = digest(&SHA256, text.as_bytes());
+        let tag = sum.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
+        (text, etag(&tag))
+    });
+    let (text, tag) = &*SERVED;
+    let cached = [(ETAG, tag.clone()), (CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+    if headers.get(IF_NONE_MATCH) == Some(tag) {
+        return (StatusCode::NOT_MODIFIED, cached).into_response();
+    }
+    (cached, [(CONTENT_TYPE, "application/json")], text.as_str()).into_response()
+}
