@@ -20,6 +20,7 @@ mod erasure;
 mod first_attempts;
 mod fresh;
 mod inbox;
+mod jobs;
 mod last_attempt;
 mod ledger;
 mod left_behind;
@@ -308,6 +309,19 @@ conformance! {
         notices_go_with_the_person_whom_they_are_about,
         a_fact_that_is_committed_after_a_later_one_is_not_passed_over,
         without_a_subscription_nothing_is_written,
+    }
+    jobs {
+        a_job_is_posted_once_under_its_id_and_audited,
+        a_tenant_has_a_hundred_jobs_without_an_end,
+        jobs_are_listed_latest_first_in_pages_by_tenant,
+        a_tenant_has_one_running_job_and_all_tenants_four,
+        of_many_gateways_at_once_one_has_the_job,
+        a_gateway_that_lost_its_job_changes_nothing,
+        keys_are_sent_once_and_their_first_result_counts,
+        an_order_without_an_answer_is_given_again_only_if_it_is_idempotent,
+        a_cancelled_job_sends_no_more_and_takes_the_answers_under_way,
+        a_job_is_forgotten_by_the_age_of_its_end_with_its_keys,
+        an_erasure_takes_the_results_of_the_person_only,
     }
     tokens {
         a_token_comes_back_with_its_hash_and_is_listed_by_tenant,

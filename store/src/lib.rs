@@ -23,6 +23,7 @@
 //! | [`Tokens`] | tokens of the api |
 //! | [`Notices`] | notices to services that subscribed |
 //! | [`Inbox`] | accepted events that wait for the workflow of their key |
+//! | [`Jobs`] | operators' orders to many keys |
 //! | [`Health`] | the state of the database |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
@@ -52,6 +53,7 @@ mod error;
 mod health;
 mod hex;
 mod inbox;
+mod jobs;
 mod ledger;
 mod listings;
 mod notices;
@@ -77,6 +79,7 @@ pub use self::{
     error::{Error, Result},
     health::Health,
     inbox::Inbox,
+    jobs::Jobs,
     ledger::Ledger,
     listings::Listings,
     notices::Notices,
@@ -96,8 +99,8 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
-        Inbox as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _, People as _, Reports as _,
-        Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
+        Inbox as _, Jobs as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _, People as _,
+        Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
     };
 }
 
@@ -122,6 +125,7 @@ pub trait Store:
     + Tokens
     + Notices
     + Inbox
+    + Jobs
     + Health
 {
 }
@@ -146,6 +150,7 @@ impl<S> Store for S where
         + Tokens
         + Notices
         + Inbox
+        + Jobs
         + Health
 {
 }

@@ -95,6 +95,8 @@ pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 
 pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
+/// Also of a running job.
+pub const DELETE_JOB_KEYS: &str = "DELETE FROM job_keys WHERE workflow_id = $1";
 /// Waiting ones too: a forwarder would bring the person back.
 pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
 /// Also those that wait: an erased person is in no notice.
@@ -229,6 +231,7 @@ impl<D: Dialect> Erasure for Sql<D> {
                 let workflow = key.workflow_id();
                 let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
                 erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
+                query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
                 let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
                 erased.dead_letters += D::rows(&letters);
             }

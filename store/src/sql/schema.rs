@@ -27,6 +27,7 @@ macro_rules! migrations {
             (10, "reports", include_str!(concat!("../../migrations/", $database, "/0010_reports.sql"))),
             (11, "tokens", include_str!(concat!("../../migrations/", $database, "/0011_tokens.sql"))),
             (12, "inbox", include_str!(concat!("../../migrations/", $database, "/0012_inbox.sql"))),
+            (13, "jobs", include_str!(concat!("../../migrations/", $database, "/0013_jobs.sql"))),
             (14, "notices", include_str!(concat!("../../migrations/", $database, "/0014_notices.sql"))),
             (15, "answers", include_str!(concat!("../../migrations/", $database, "/0015_answers.sql"))),
         ]
@@ -39,7 +40,7 @@ pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 /// The version of the latest migration.
 const VERSION: i64 = 15;
 
-const STEPS: usize = 14;
+const STEPS: usize = 15;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

@@ -22,6 +22,7 @@ use tidings_model::{
     breaker::VersionedBreaker,
     delivery_events::{LetterEmitted, Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
     inbox::{Depth, Found, Item, Lease, Waiting},
+    job::{Job, JobFilter, JobPlace, JobState, KeyResult},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
@@ -40,7 +41,7 @@ use tidings_model::{
     subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Ledger, Listings, Notices, Outbox,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Jobs, Ledger, Listings, Notices, Outbox,
     Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken, Suppressions, Tokens,
     archive::Archive, pseudonym::Pseudonyms,
 };
@@ -314,6 +315,21 @@ forward! { Notices {
     fn replay_notices(subscription: &str, since: Timestamp, which: Replayed, entry: &AuditEntry) -> Option<u64>;
     fn dead_notices(subscription: &str, limit: u32) -> Vec<DeadNotice>;
     fn subscriptions() -> Vec<SubscriptionState>;
+} }
+
+forward! { Jobs {
+    fn post_job(job: &Job) -> Option<Job>;
+    fn job(id: Uuid) -> Option<Job>;
+    fn jobs(filter: &JobFilter) -> Listed<Job, JobPlace>;
+    fn job_results(id: Uuid, page: &Page<String>) -> Listed<KeyResult, String>;
+    fn cancel_job(id: Uuid, entry: &AuditEntry) -> Option<Job>;
+    fn lease_job(holder: Uuid, now: Timestamp) -> Option<Job>;
+    fn add_job_keys(id: Uuid, holder: Uuid, keys: &[Key], is_last: bool, now: Timestamp) -> bool;
+    fn send_job_keys(id: Uuid, holder: Uuid, limit: u32, now: Timestamp) -> Option<Vec<Key>>;
+    fn end_job_keys(id: Uuid, results: &[KeyResult], now: Timestamp) -> ();
+    fn end_job(id: Uuid, holder: Uuid, state: JobState, problem: &str, now: Timestamp) -> ();
+    fn give_job_back(id: Uuid, holder: Uuid) -> ();
+    fn forget_job(before: Timestamp) -> bool;
 } }
 
 forward! { Health {
