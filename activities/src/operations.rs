@@ -12,5 +12,6 @@ pub mod pauses;
 pub mod preview;
 pub mod recipients;
 pub mod recover;
+pub mod reopen;
 pub mod stats;
 pub mod submit;

@@ -1,9 +1,9 @@
 //! The filter of `--where 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, and the filter checks them
 //! again.
 
-use std::{collections::BTreeSet, str::FromStr};
+use std::{collections::BTreeSet, future::ready, str::FromStr};
 
-use futures::TryStreamExt as _;
+use futures::{Stream, TryStreamExt as _};
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
 use tidings_model::{Key, names};
 use tracing::instrument;
@@ -33,9 +33,25 @@ impl KeyFilter {
     /// Temporal does not answer, or knows no such query.
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", filter = ?self), err(level = "debug"))]
     pub async fn keys(&self, temporal: &Client) -> Result<BTreeSet<Key>, ClientError> {
+        self.found(temporal).try_collect().await
+    }
+
+    /// The keys of [`KeyFilter::keys`], page by page. A key may come twice.
+    pub fn found(&self, temporal: &Client) -> impl Stream<Item = Result<Key, ClientError>> + Send + use<> {
+        let filter = self.clone();
         let found = temporal.list_workflows(self.query(), WorkflowListOptions::default());
-        let keys = found.try_filter_map(async |found| Ok(Key::from_workflow_id(found.id()).ok()));
-        keys.try_filter(|key| std::future::ready(self.selects(key))).try_collect().await
+        let keys = found.try_filter_map(|found| ready(Ok(Key::from_workflow_id(found.id()).ok())));
+        keys.try_filter(move |key| ready(filter.selects(key)))
+    }
+
+    /// The filter for keys of this tenant only. `None`: the filter names another tenant.
+    #[must_use]
+    pub fn within(self, tenant: Option<String>) -> Option<Self> {
+        match (&self.tenant, tenant) {
+            (Some(named), Some(tenant)) if *named != tenant => None,
+            (None, tenant) => Some(Self { tenant, ..self }),
+            (Some(_), _) => Some(self),
+        }
     }
 
     /// Asks by workflow id, which every producer must set, and not by search attribute, which is optional. Nothing in an
@@ -55,7 +71,9 @@ impl KeyFilter {
         format!("WorkflowType = '{}' AND ExecutionStatus = 'Running' AND {id}", names::WORKFLOW_TYPE)
     }
 
-    fn selects(&self, key: &Key) -> bool {
+    /// Reports that the key has all that is given.
+    #[must_use]
+    pub fn selects(&self, key: &Key) -> bool {
         let is = |wanted: &Option<String>, part: &String| wanted.as_ref().is_none_or(|wanted| wanted == part);
         is(&self.tenant, &key.tenant) && is(&self.digest_type, &key.digest_type) && is(&self.user, &key.user)
     }
@@ -195,6 +213,20 @@ mod tests {
             ("user=an", false),
         ] {
             assert_eq!(words.parse::<KeyFilter>().unwrap().selects(&key), selects, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_narrowed_to_a_tenant_and_never_widened() {
+        for (words, tenant, expected) in [
+            ("type=alerts", Some("acme"), Some("tenant=acme and type=alerts")),
+            ("tenant=acme and user=ann", Some("acme"), Some("tenant=acme and user=ann")),
+            ("tenant=zeta", Some("acme"), None),
+            ("tenant=zeta", None, Some("tenant=zeta")),
+            ("type=alerts", None, Some("type=alerts")),
+        ] {
+            let narrowed = words.parse::<KeyFilter>().unwrap().within(tenant.map(str::to_owned));
+            assert_eq!(narrowed, expected.map(|words| words.parse().unwrap()), "{words} {tenant:?}");
         }
     }
 

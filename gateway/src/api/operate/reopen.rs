@@ -2,15 +2,13 @@
 
 use axum::Json;
 use serde::Deserialize;
+use tidings_activities::operations::reopen::latest;
 use tidings_model::command::{Reopen, Reopened};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Answer, Call};
 use crate::{api::refusal::Refusal, problem::Problem};
-
-/// Ended digests of a key among which the latest is searched.
-const DIGESTS: u32 = 10;
 
 /// A reopen.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,7 +30,7 @@ pub(crate) async fn reopen(call: Call) -> Answer<Reopened> {
     let order = call.caller.order(why)?;
     let digest_id = match digest_id {
         Some(digest_id) => digest_id,
-        None => latest(&call).await?,
+        None => latest(&*call.api.state.store, &call.key).await?.ok_or(Problem::NotFound)?.digest_id,
     };
     let (commands, id) = (call.api.commands()?, call.update_id("reopen"));
     let workflow = commands.digest(&call.key);
@@ -42,10 +40,4 @@ pub(crate) async fn reopen(call: Call) -> Answer<Reopened> {
         Some(why) => Err(Refusal::conflict(why)),
         None => Ok(Json(reopened)),
     }
-}
-
-async fn latest(call: &Call) -> Result<Uuid, Refusal> {
-    let digests = call.api.state.store.digests(&call.key, DIGESTS).await?;
-    let ended = digests.into_iter().find(|digest| digest.closed.is_some());
-    Ok(ended.ok_or(Problem::NotFound)?.digest_id)
 }
