@@ -29,6 +29,7 @@ mod events;
 mod gate;
 mod idempotency_key;
 mod if_match;
+mod jobs;
 mod ledger;
 mod messages;
 mod oidc;
@@ -105,6 +106,11 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::ReopenDigest => post(operate::reopen::reopen),
         Endpoint::ReopenByKey => post(operate::by_key::reopen_digest),
         Endpoint::DeleteByKey => delete(operate::by_key::delete),
+        Endpoint::PostJob => post(jobs::post),
+        Endpoint::ListJobs => get(jobs::list),
+        Endpoint::GetJob => get(jobs::show),
+        Endpoint::ListJobResults => get(jobs::results),
+        Endpoint::CancelJob => delete(jobs::cancel),
         Endpoint::GetStats => get(watch::stats),
         Endpoint::GetReport => get(watch::report),
         Endpoint::ListRelays => get(watch::relays),

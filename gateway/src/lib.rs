@@ -8,6 +8,7 @@ mod concurrency;
 pub mod fetch;
 pub mod health;
 pub mod inbox;
+pub mod jobs;
 pub mod metrics;
 mod one_click;
 mod page;

@@ -66,6 +66,7 @@ closed_set! {
 
 /// The order to each key, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobTask))]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Task {
     Flush,
@@ -113,6 +114,7 @@ impl Task {
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
     pub id: Uuid,
     #[serde(flatten)]
@@ -205,8 +207,11 @@ pub struct JobFilter {
 
 /// A key of a job, and what became of its order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobResult))]
 pub struct KeyResult {
+    /// The key, `TENANT/TYPE/USER`.
     #[serde(serialize_with = "in_words")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub key: Key,
     pub state: KeyState,
     /// The answer of the key's workflow, as the route of one key has it.

@@ -2,5 +2,6 @@
 
 mod api;
 mod from_zero;
+mod jobs;
 mod operate;
 mod reverse_proxies;

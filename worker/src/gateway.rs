@@ -9,6 +9,7 @@ use tidings_gateway::{
     api::{self, Api, Issuer, Making},
     fetch::Fetcher,
     inbox::{Forwarder, Inbox},
+    jobs::Runner,
     metrics, routes, server,
     tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
@@ -69,6 +70,7 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let inbox = Inbox::new(store.clone(), config.inbox);
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
+    let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue);
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
     let (recorder, recording) = Recorder::start(store.clone(), config.soft_bounces);
     let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
@@ -98,7 +100,7 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
             None => drop(api_router),
         }
     };
-    tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()));
+    tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()), jobs.run(shutdown.clone()));
     if timeout(RECORDING, recording).await.is_err() {
         tracing::warn!("openings and clicks of the last seconds are not counted: the database does not answer");
     }

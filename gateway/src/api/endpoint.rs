@@ -141,6 +141,16 @@ endpoints! {
     ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL;
     /// Drops the pending events of a key that is one part of the path.
     DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL;
+    /// Starts a job: an order to many keys.
+    PostJob = POST "/v1/jobs", DigestsOperate, Operate, SMALL;
+    /// Lists jobs.
+    ListJobs = GET "/v1/jobs", DigestsOperate, Reads, SMALL;
+    /// Shows how far a job is.
+    GetJob = GET "/v1/jobs/{id}", DigestsOperate, Reads, SMALL;
+    /// Lists the keys of a job with their results.
+    ListJobResults = GET "/v1/jobs/{id}/results", DigestsOperate, Reads, SMALL;
+    /// Cancels what is left of a job.
+    CancelJob = DELETE "/v1/jobs/{id}", DigestsOperate, Operate, SMALL;
     /// Counts open, undelivered and overdue digests.
     GetStats = GET "/v1/stats", StatsRead, Reads, SMALL;
     /// Says what became of messages.

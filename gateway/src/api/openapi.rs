@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use tidings_model::api_token::Scope;
 
 use super::{
-    digests, endpoint::Endpoint, events, if_match::etag, ledger, messages, operate, pauses, preferences, recipients,
-    suppressions, watch,
+    digests, endpoint::Endpoint, events, if_match::etag, jobs, ledger, messages, operate, pauses, preferences,
+    recipients, suppressions, watch,
 };
 use crate::problem::{Details, Problem};
 
@@ -53,6 +53,11 @@ fn described(endpoint: Endpoint) -> Operation {
         Endpoint::PreviewDigest => operate::operations::preview(),
         Endpoint::ReopenDigest | Endpoint::ReopenByKey => operate::operations::reopen(),
         Endpoint::DeleteByKey => operate::operations::delete_by_key(),
+        Endpoint::PostJob => jobs::operations::post(),
+        Endpoint::ListJobs => jobs::operations::list(),
+        Endpoint::GetJob => jobs::operations::show(),
+        Endpoint::ListJobResults => jobs::operations::results(),
+        Endpoint::CancelJob => jobs::operations::cancel(),
         Endpoint::GetStats => watch::operations::stats(),
         Endpoint::GetReport => watch::operations::report(),
         Endpoint::ListRelays => watch::operations::relays(),

@@ -135,6 +135,7 @@ pub(crate) fn request(endpoint: Endpoint, authorization: Option<&str>) -> Reques
         Endpoint::PostMessage => {
             json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"}).to_string()
         }
+        Endpoint::PostJob => json!({"order": "flush", "where": "type=activity", "why": "a walk"}).to_string(),
         Endpoint::PutRecipient => json!({"address": "ann@example.net"}).to_string(),
         Endpoint::PutSuppression => json!({"reason": "complaint"}).to_string(),
         Endpoint::PutPreferences => "{}".to_owned(),

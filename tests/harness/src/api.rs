@@ -42,11 +42,15 @@ impl Api {
         let create: Vec<_> = ["tokens", "create", "--tenant", "acme"].into_iter().chain(scopes).collect();
         let token = cli.run(&create).await?.trim().to_owned();
         let mut api = Self { process: None, port, _public: public, token };
-        api.spawn(cli).await?;
+        api.restart(cli).await?;
         Ok(api)
     }
 
-    async fn spawn(&mut self, cli: &CliEnv) -> Result<()> {
+    /// Starts the process again, and waits until it answers.
+    ///
+    /// # Errors
+    /// When the gateway does not answer.
+    pub async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
         let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
         let mut command = cli.tidings().into_std();
         command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -74,14 +78,19 @@ impl Api {
         );
         timeout(MINUTE, http::request(self.port.number, &head, body)).await?
     }
-}
 
-impl Drop for Api {
-    fn drop(&mut self) {
+    /// Kills the process (SIGKILL).
+    pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It may have ended by itself.
             let _ = process.kill();
             let _ = process.wait();
         }
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        self.kill();
     }
 }

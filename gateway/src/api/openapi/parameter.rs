@@ -169,7 +169,7 @@ impl ResponseHeader {
         let (description, schema) = match self {
             Self::RequestId => ("The id of the request.", text()),
             Self::Tag => ("The version of the thing, for If-Match.", text()),
-            Self::Location => ("The path of the message's state.", text()),
+            Self::Location => ("The path of the state of what was made.", text()),
             Self::RetryAfter => {
                 ("Seconds after which the request may come again.", json!({"type": "integer", "minimum": 0}))
             }
@@ -210,6 +210,7 @@ pub(super) fn in_path(endpoint: Endpoint, name: &str) -> Value {
             ("The id of the letter. A slash is written %2F.", text("0192f0c1-7a55-7d3e-9c57-8d4e11f07a63.0"))
         }
         ("id", Endpoint::Resume) => ("The id of the pause.", uuid),
+        ("id", Endpoint::GetJob | Endpoint::ListJobResults | Endpoint::CancelJob) => ("The id of the job.", uuid),
         _ => ("The id of the digest.", uuid),
     };
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})

@@ -1,0 +1,157 @@
+//! Jobs over HTTP, as far as they go without Temporal: they wait.
+
+use axum::http::header;
+use serde_json::{Value, json};
+use tidings_model::{api_token::Scope, inbox::Limits};
+use uuid::Uuid;
+
+use crate::api::tests::{Answer, Env};
+
+async fn operator(env: &Env, tenant: Option<&str>) -> String {
+    env.token(tenant, &[Scope::DigestsOperate], None).await
+}
+
+async fn post(env: &Env, token: &str, body: Value) -> Answer {
+    env.ask(token, "POST", "/v1/jobs", body).await
+}
+
+async fn get(env: &Env, token: &str, path: &str) -> Answer {
+    env.ask(token, "GET", path, Value::Null).await
+}
+
+fn hold() -> Value {
+    json!({"order": "hold", "where": "type=activity", "why": "wrong prices", "until": "2126-12-01T08:00:00Z"})
+}
+
+#[tokio::test]
+async fn a_job_is_accepted_with_its_address_and_waits() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env, Some("acme")).await;
+    let answer = post(&env, &token, hold()).await;
+    let job = answer.json();
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    assert_eq!((answer.status.as_u16(), answer.headers[header::LOCATION].to_str().unwrap()), (202, path.as_str()));
+    assert_eq!(
+        (&job["order"], &job["until"], &job["where"], &job["tenant"], &job["state"], &job["matched"]),
+        (
+            &json!("hold"),
+            &json!("2126-12-01T08:00:00Z"),
+            &json!("type=activity"),
+            &json!("acme"),
+            &json!("waiting"),
+            &Value::Null
+        )
+    );
+    assert_eq!((&job["by"], &job["why"]), (&json!(format!("token:{}", &token[4..20])), &json!("wrong prices")));
+    assert_eq!(get(&env, &token, &path).await.json(), job);
+    assert_eq!(get(&env, &token, &format!("{path}/results")).await.json(), json!({"rows": []}));
+}
+
+#[tokio::test]
+async fn a_wrong_job_is_refused_by_its_field() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env, Some("acme")).await;
+    for (changes, field) in [
+        (json!({"order": null}), "order"),
+        (json!({"order": "preview"}), "order"),
+        (json!({"where": null}), "where"),
+        (json!({"where": "tennant=acme"}), "where"),
+        (json!({"where": "all"}), "where"),
+        (json!({"where": "user=\"a\nb\""}), "where"),
+        (json!({"why": null}), "why"),
+        (json!({"why": "x".repeat(501)}), "why"),
+        (json!({"until": "yesterday"}), "until"),
+        (json!({"order": "flush"}), "until"),
+        (json!({"at": "2h"}), "at"),
+        (json!({"may_duplicate": false}), "may_duplicate"),
+        (json!({"digest_id": Uuid::nil()}), "digest_id"),
+        (json!({"dry_run": "yes"}), "dry_run"),
+    ] {
+        let mut body = hold();
+        for (name, value) in changes.as_object().unwrap() {
+            match value {
+                Value::Null => drop(body.as_object_mut().unwrap().remove(name)),
+                value => body[name] = value.clone(),
+            }
+        }
+        let answer = post(&env, &token, body).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "wrong-body"), "{changes}");
+        assert_eq!(answer.json()["errors"][0]["field"], field, "{changes}");
+    }
+    assert_eq!(get(&env, &token, "/v1/jobs").await.json(), json!({"rows": []}));
+}
+
+#[tokio::test]
+async fn a_filter_is_narrowed_by_the_token_and_never_widened() {
+    let env = Env::start(Limits::default()).await;
+    let (acme, all) = (operator(&env, Some("acme")).await, operator(&env, None).await);
+    let post = async |token: &str, path: &str, words: &str| {
+        let body = json!({"order": "flush", "where": words, "why": "ticket 812"});
+        env.ask(token, "POST", path, body).await
+    };
+    for (token, path, words, tenant) in [
+        (&acme, "/v1/jobs", "type=activity", json!("acme")),
+        (&acme, "/v1/jobs?tenant=acme", "tenant=acme and user=ann", json!("acme")),
+        (&all, "/v1/jobs", "type=activity", Value::Null),
+        (&all, "/v1/jobs", "tenant=zeta", json!("zeta")),
+        (&all, "/v1/jobs?tenant=zeta", "type=activity", json!("zeta")),
+    ] {
+        let answer = post(token, path, words).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["tenant"]), (202, &tenant), "{path} {words}");
+    }
+    for (token, path, words) in [
+        (&acme, "/v1/jobs", "tenant=zeta"),
+        (&acme, "/v1/jobs?tenant=zeta", "type=activity"),
+        (&all, "/v1/jobs?tenant=zeta", "tenant=acme"),
+    ] {
+        let answer = post(token, path, words).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (404, "not-found"), "{path} {words}");
+    }
+    let count = async |token: &str| get(&env, token, "/v1/jobs").await.json()["rows"].as_array().unwrap().len();
+    assert_eq!((count(&acme).await, count(&all).await), (2, 5));
+}
+
+#[tokio::test]
+async fn one_idempotency_key_of_a_token_is_one_job() {
+    let env = Env::start(Limits::default()).await;
+    let (one, two) = (operator(&env, Some("acme")).await, operator(&env, Some("acme")).await);
+    let post = async |token: &str| {
+        let request = axum::extract::Request::post("/v1/jobs").header("idempotency-key", "ticket-812");
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        env.answer(request.body(hold().to_string().into()).unwrap()).await
+    };
+    let (first, again, other) = (post(&one).await, post(&one).await, post(&two).await);
+    assert_eq!((first.status.as_u16(), &first.text), (202, &again.text));
+    assert_ne!(first.json()["id"], other.json()["id"]);
+}
+
+#[tokio::test]
+async fn a_job_of_another_tenant_does_not_exist() {
+    let env = Env::start(Limits::default()).await;
+    let (acme, zeta, all) =
+        (operator(&env, Some("acme")).await, operator(&env, Some("zeta")).await, operator(&env, None).await);
+    let of_acme = post(&env, &acme, hold()).await.json()["id"].as_str().unwrap().to_owned();
+    let of_all = post(&env, &all, hold()).await.json()["id"].as_str().unwrap().to_owned();
+    for (method, end) in [("GET", ""), ("GET", "/results"), ("DELETE", "")] {
+        let ask = async |token: &str, id: &str| {
+            let answer = env.ask(token, method, &format!("/v1/jobs/{id}{end}"), Value::Null).await;
+            (answer.status.as_u16(), answer.text)
+        };
+        let nothing = ask(&zeta, &Uuid::nil().to_string()).await;
+        assert_eq!((nothing.0, ask(&zeta, "nonsense").await), (404, nothing.clone()));
+        assert_eq!(ask(&zeta, &of_acme).await, nothing, "{method} {end}");
+        assert_eq!(ask(&acme, &of_all).await, nothing, "{method} {end}");
+        assert_eq!(ask(&all, &of_acme).await.0, 200, "{method} {end}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_job_says_so_and_is_cancelled_once() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env, Some("acme")).await;
+    let path = format!("/v1/jobs/{}", post(&env, &token, hold()).await.json()["id"].as_str().unwrap());
+    let cancelled = env.ask(&token, "DELETE", &format!("{path}?why=a%20mistake"), Value::Null).await.json();
+    assert_eq!(cancelled["state"], "cancelled");
+    assert!(cancelled["ended_at"].is_string(), "{cancelled}");
+    assert_eq!(env.ask(&token, "DELETE", &path, Value::Null).await.json(), cancelled);
+}

@@ -1,0 +1,211 @@
+//! One job, from its lease to its end.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use temporalio_client::Client;
+use tidings_activities::operations::reopen::latest;
+use tidings_client::{
+    CommandError, Commands,
+    commands::{Deed, DigestCommands},
+};
+use tidings_model::{
+    Key,
+    command::{Hold, Release, Reopen, Retime},
+    job::{Job, JobState, KeyResult, MOST_SILENT, ORDERS_A_SECOND, Task},
+};
+use tidings_store::Store;
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::selection::select;
+
+/// Keys of one batch.
+const BATCH: u32 = 10;
+/// Batches in flight. A key that answers slowly holds up its own batch.
+const BATCHES: usize = 4;
+/// The pause while the store does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A leased job.
+pub(super) struct Work {
+    pub store: Arc<dyn Store>,
+    pub temporal: Client,
+    pub commands: Commands,
+    pub job: Job,
+    pub holder: Uuid,
+    pub shutdown: CancellationToken,
+}
+
+/// The reason why this gateway stops working on the job.
+pub(super) enum Stop {
+    /// The job has this end.
+    End(JobState, String),
+    /// The process ends, and another gateway goes on at once.
+    GiveBack,
+    /// The job is lost or something does not answer. A gateway goes on when the lease has ended.
+    Leave,
+}
+
+/// The reason why an order to a key failed.
+enum Failure {
+    Refused(String),
+    Silent(String),
+}
+
+impl Work {
+    pub async fn carry_out(self: Arc<Self>) {
+        let stop = match select(&self).await {
+            Ok(()) if self.job.dry_run => Stop::End(JobState::Done, String::new()),
+            Ok(()) => self.order_all().await,
+            Err(stop) => stop,
+        };
+        let (id, holder) = (self.job.id, self.holder);
+        match stop {
+            Stop::End(state, problem) => {
+                self.persist(|| self.store.end_job(id, holder, state, &problem, Timestamp::now())).await;
+                tracing::info!(job = %id, %state, problem, "a job has ended");
+            }
+            Stop::GiveBack => {
+                // Else its lease ends by itself.
+                let _ = self.store.give_job_back(id, holder).await;
+            }
+            Stop::Leave => {}
+        }
+    }
+
+    /// Orders all keys that are left. A batch is a task of its own: it may hold the connection that the next keys need.
+    async fn order_all(self: &Arc<Self>) -> Stop {
+        let mut turn = interval(Duration::from_secs(1) * BATCH / ORDERS_A_SECOND);
+        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut batches, mut silent) = (JoinSet::new(), 0);
+        let stop = loop {
+            turn.tick().await;
+            while let Some(ended) =
+                if batches.len() < BATCHES { batches.try_join_next() } else { batches.join_next().await }
+            {
+                silent = heard(silent, ended.unwrap_or_default());
+            }
+            if silent >= MOST_SILENT {
+                break Stop::End(JobState::Failed, too_silent());
+            }
+            match self.next_keys().await {
+                Ok(keys) => drop(batches.spawn(self.clone().order_batch(keys))),
+                Err(stop) => break stop,
+            }
+        };
+        batches.join_all().await;
+        stop
+    }
+
+    /// Marks the next keys as sent, unless there is a reason to stop.
+    async fn next_keys(&self) -> Result<Vec<Key>, Stop> {
+        if self.shutdown.is_cancelled() {
+            return Err(Stop::GiveBack);
+        }
+        match self.store.send_job_keys(self.job.id, self.holder, BATCH, Timestamp::now()).await {
+            Ok(Some(keys)) if keys.is_empty() => Err(Stop::End(JobState::Done, String::new())),
+            Ok(Some(keys)) => Ok(keys),
+            Ok(None) => Err(Stop::Leave),
+            // Keys may be marked without an order. The next lease of the job finds them.
+            Err(error) => {
+                tracing::warn!(%error, job = %self.job.id, "a job gets no keys");
+                Err(Stop::Leave)
+            }
+        }
+    }
+
+    /// Orders these keys and records their results. Tells for each if it was answered.
+    async fn order_batch(self: Arc<Self>, keys: Vec<Key>) -> Vec<bool> {
+        let ordered = join_all(keys.into_iter().map(|key| self.order(key))).await;
+        let (results, answered): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
+        self.persist(|| self.store.end_job_keys(self.job.id, &results, Timestamp::now())).await;
+        answered
+    }
+
+    async fn order(&self, key: Key) -> (KeyResult, bool) {
+        let update_id = self.job.update_id();
+        match self.give(&key, self.commands.digest(&key).with_id(&update_id)).await {
+            Ok(answer) => (KeyResult::done(key, answer), true),
+            Err(Failure::Refused(why)) => (KeyResult::failed(key, &why), true),
+            Err(Failure::Silent(why)) => (KeyResult::failed(key, &why), false),
+        }
+    }
+
+    async fn give(&self, key: &Key, workflow: DigestCommands<'_>) -> Result<Value, Failure> {
+        let order = self.job.order.clone();
+        let deed = match self.job.task {
+            Task::Flush => Deed::Flush(order),
+            Task::Hold { until } => Deed::Hold(Hold { order, until }),
+            Task::Release => Deed::Release(Release { order, spread: true }),
+            Task::Drop => Deed::Drop(order),
+            Task::Retime { at } => Deed::Retime(Retime { order, at }),
+            Task::Reopen { may_duplicate } => {
+                let digest = latest(&*self.store, key).await?;
+                let digest = digest.ok_or_else(|| Failure::Refused("no digest of the key has an end".to_owned()))?;
+                let reopen = Reopen { order, digest_id: digest.digest_id, may_duplicate };
+                let reopened = workflow.reopen(reopen).await?;
+                return reopened.refused.clone().map_or_else(|| Ok(json!(reopened)), |why| Err(Failure::Refused(why)));
+            }
+        };
+        Ok(json!(deed.send(workflow).await?))
+    }
+
+    /// Repeats a call until the store answers.
+    pub async fn persist<T, F: Future<Output = tidings_store::Result<T>>>(&self, call: impl Fn() -> F) -> T {
+        loop {
+            match call().await {
+                Ok(answer) => return answer,
+                Err(error) => tracing::warn!(%error, job = %self.job.id, "a step of a job is not recorded yet"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The number of consecutive keys without an answer after a batch. It stays once it is too high.
+fn heard(silent: u32, batch: Vec<bool>) -> u32 {
+    batch.into_iter().fold(silent, |silent, answered| match answered {
+        _ if silent >= MOST_SILENT => silent,
+        true => 0,
+        false => silent + 1,
+    })
+}
+
+fn too_silent() -> String {
+    format!("{MOST_SILENT} consecutive keys did not answer; post the job again when Temporal and a worker are back")
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Refused { why, .. } => Self::Refused(why),
+            error @ (CommandError::Unanswered { .. } | CommandError::Temporal(_)) => Self::Silent(error.to_string()),
+        }
+    }
+}
+
+impl From<tidings_store::Error> for Failure {
+    fn from(error: tidings_store::Error) -> Self {
+        tracing::warn!(%error, "a key of a job is not ordered");
+        Self::Silent("the store did not answer; the order was not sent".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consecutive_keys_without_an_answer_are_counted_over_batches() {
+        assert_eq!(heard(2, vec![false, false]), 4);
+        assert_eq!(heard(7, vec![false, true, false]), 1);
+        assert_eq!(heard(MOST_SILENT - 1, vec![false, true]), MOST_SILENT);
+    }
+}
