@@ -143,7 +143,7 @@ endpoints! {
     DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL;
     /// Starts a job: an order to many keys.
     PostJob = POST "/v1/jobs", DigestsOperate, Operate, SMALL;
-    /// Lists jobs.
+    /// Lists jobs, the latest first.
     ListJobs = GET "/v1/jobs", DigestsOperate, Reads, SMALL;
     /// Shows how far a job is.
     GetJob = GET "/v1/jobs/{id}", DigestsOperate, Reads, SMALL;
