@@ -156,7 +156,7 @@ pub async fn keys_are_sent_once_and_their_first_result_counts(bench: &Bench) {
     assert!(bench.store.add_job_keys(id, ONE, &[key("ann")], true, at(2)).await.unwrap());
     assert_eq!(send(bench, id, ONE, 2, 3).await.unwrap(), ["ann", "bo"]);
     let done = KeyResult::done(key("ann"), json!({"events": 1, "why": "a \0"}));
-    let refused = KeyResult::failed(key("bo"), "no \0");
+    let refused = KeyResult { problem: Some("no \0".into()), ..KeyResult::failed(key("bo"), "") };
     end(bench, id, &[done.clone(), refused.clone(), KeyResult::failed(key("cy"), "was not sent")], 4).await;
     end(bench, id, &[KeyResult::failed(key("ann"), "again"), KeyResult::done(key("bo"), json!(1))], 5).await;
     assert_eq!(counts(&read(bench, id).await), (Some(3), 1, 1));
