@@ -89,7 +89,8 @@ enum Command {
     /// Runs everything on this machine, with an inbox in the browser
     Dev(dev::Args),
     /// Runs the worker that makes and sends the digests
-    Worker,
+    #[command(after_help = worker::EXAMPLES)]
+    Worker(worker::Args),
     /// Serves recipients over HTTP: links in messages, health
     #[command(after_help = gateway::EXAMPLES)]
     Gateway {
@@ -204,7 +205,7 @@ impl Arguments {
         let load = || Config::load(self.config.as_deref());
         match self.command {
             Command::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
-            Command::Worker => Box::pin(worker::run(load()?)).await.map(|()| true),
+            Command::Worker(args) => Box::pin(worker::run(&args, load()?)).await.map(|()| true),
             Command::Gateway { command } => Box::pin(gateway::run(command, load)).await.map(|()| true),
             Command::Emit(options) => emit::run(*options, &load()?).await,
             Command::Retract(options) => retract::run(options, &load()?).await,

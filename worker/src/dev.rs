@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Config, Storage, gateway::Listeners};
+use crate::{Config, Storage, gateway::Listeners, registration::Patches};
 
 mod demo;
 mod inbox;
@@ -156,7 +156,7 @@ async fn work(args: &Args, config: Config, mail: LocalMail, gateway: Listeners) 
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
     let mut worker = pin!(async {
-        let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, shutdown.clone());
+        let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, Patches::Active, shutdown.clone());
         let gateway = crate::gateway::run(config.clone(), gateway, shutdown.clone());
         Box::pin(try_join(worker, gateway)).await.map(drop)
     });

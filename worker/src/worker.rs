@@ -21,6 +21,7 @@ pub mod sdk;
 
 use metrics::Poller;
 pub(crate) use metrics::{Background, listen as listen_for_metrics};
+use registration::Patches;
 use retention_schedule::RetentionSchedule;
 
 /// The pause before the next try to reach Temporal.
@@ -33,6 +34,7 @@ const RECONNECT: Duration = Duration::from_secs(5);
 pub async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
+    patches: Patches,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
@@ -76,6 +78,9 @@ pub async fn run(
     ];
     if subscribed {
         workers.push(registration::subscriptions(&config.task_queue, subscriptions)?);
+    }
+    for worker in &mut workers {
+        patches.apply(worker);
     }
     tracing::info!(
         temporal = config.temporal.address(),

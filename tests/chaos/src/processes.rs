@@ -42,6 +42,8 @@ pub struct Processes {
     gateway: Option<Gateway>,
     pub requests: Option<Requests>,
     workers: [Worker; WORKERS],
+    /// Workers of the new build order the steps as earlier builds do.
+    pub hold_patches: bool,
     /// Process ids of all workers so far.
     pub pids: Vec<(u32, Build)>,
     /// Outages of Temporal and the store that last now, and the end of the last outage.
@@ -102,6 +104,7 @@ impl Processes {
             gateway,
             requests: None,
             workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
+            hold_patches: false,
             pids: Vec::new(),
             away: 0,
             back_at: Instant::now(),
@@ -155,7 +158,9 @@ impl Processes {
         let path = self.tidings.folder().join(format!("worker-{number}.log"));
         let log = OpenOptions::new().create(true).append(true).open(path)?;
         let build = self.workers[number].build;
-        let mut command = self.tidings.command_of(build, &["worker".to_owned()]).into_std();
+        let held = (self.hold_patches && build == Build::New).then(|| "--hold-patches".to_owned());
+        let arguments: Vec<_> = ["worker".to_owned()].into_iter().chain(held).collect();
+        let mut command = self.tidings.command_of(build, &arguments).into_std();
         command.env("TEMPORAL_ADDRESS", self.links.temporal(number));
         command.env("TIDINGS_DATABASE_URL", self.links.store_url(number)?);
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;

@@ -1,5 +1,5 @@
 //! A rolling upgrade between two builds of Tidings. Workers are replaced one by one, forward, back and forward again,
-//! while events arrive and windows are open. `./dev upgrade` runs it; docs/upgrades.md describes it.
+//! while events arrive and windows are open. New workers hold patches back until the last round. `./dev upgrade` runs it; docs/upgrades.md describes it.
 
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,8 @@ mod tasks;
 pub use outcome::Outcome;
 pub use tasks::Tasks;
 
-/// Builds of the rounds. Each round replaces all workers one after the other.
-const ROUNDS: [Build; 3] = [Build::New, Build::Old, Build::New];
+/// Builds of the rounds. Each round replaces all workers one after the other. In the last one patches become active.
+const ROUNDS: [Build; 4] = [Build::New, Build::Old, Build::New, Build::New];
 /// Seed and length of load and interventions. The schedule is the same in every run, and the run ends with the last round.
 const SEED: u64 = 1;
 const LENGTH: Duration = Duration::from_mins(4);
@@ -92,6 +92,7 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
             processes.prepare(Build::New, &["migrate"]).await?;
             processes.tidings.mix();
         }
+        processes.hold_patches = usize::try_from(round)? < ROUNDS.len();
         for worker in 0..WORKERS {
             rolled.stops.push(processes.replace_worker(worker, build, STOPS_WITHIN).await?);
             run.go_on(&mut processes, BETWEEN, bar).await?;

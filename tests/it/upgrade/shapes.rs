@@ -74,11 +74,7 @@ pub(super) async fn compared() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
     env.status_when(&key, "one event is new", |status| status.pending == 1 && status.due_at.is_some()).await?;
     env.events.emit(event(&key, "e1")).await?;
     eventually("the repetition is compared", Duration::from_mins(1), async || {
-        let names = env.history(&key).await?.into_iter().filter_map(|event| match event.attributes {
-            Some(Attributes::MarkerRecordedEventAttributes(marker)) => Some(marker.marker_name),
-            _ => None,
-        });
-        Ok(names.filter(|name| name == "core_patch").count().checked_sub(1))
+        Ok(patches(&env, &key).await?.checked_sub(1))
     })
     .await?;
     let status = env.status(&key).await?;
@@ -88,6 +84,15 @@ pub(super) async fn compared() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
     ensure!(env.store.digest(last.digest_id).await?.is_some_and(|digest| digest.items == 2), "{last:?}");
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
+}
+
+/// The number of patches that a key's run recorded.
+pub(super) async fn patches(env: &Env, key: &Key) -> Result<usize> {
+    let names = env.history(key).await?.into_iter().filter_map(|event| match event.attributes {
+        Some(Attributes::MarkerRecordedEventAttributes(marker)) => Some(marker.marker_name),
+        _ => None,
+    });
+    Ok(names.filter(|name| name == "core_patch").count())
 }
 
 /// A run that got an event of an earlier digest only, and waits some seconds for more.

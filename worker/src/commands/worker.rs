@@ -2,12 +2,27 @@
 
 use tidings_model::settings::UnknownRecipients;
 
-use crate::{Config, signals::until_signalled, worker};
+use crate::{Config, registration::Patches, signals::until_signalled, worker};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tidings worker                  runs until SIGTERM or Ctrl-C
+  tidings worker --hold-patches   replaces a worker of an earlier version, and keeps the way back open";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Orders the steps of each digest as earlier versions do, so that their workers can go on with it. Use this while you
+    /// replace workers of an earlier version, and restart without it when no earlier worker will run again
+    #[arg(long)]
+    hold_patches: bool,
+}
 
 /// Runs the worker until SIGTERM or Ctrl-C.
 ///
 /// # Errors
 /// The configuration cannot send, or the worker fails.
-pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
-    Box::pin(worker::run(config.ready_to_send()?, UnknownRecipients::Wait, until_signalled("activities")?)).await
+pub(crate) async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+    let patches = if args.hold_patches { Patches::Held } else { Patches::Active };
+    let shutdown = until_signalled("activities")?;
+    Box::pin(worker::run(config.ready_to_send()?, UnknownRecipients::Wait, patches, shutdown)).await
 }

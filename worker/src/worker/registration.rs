@@ -1,6 +1,6 @@
 //! Registration: the one place that registers workflows and activities, for production and for the tests.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use temporalio_sdk::{
     WorkerOptions,
@@ -30,6 +30,25 @@ const DELIVERIES: usize = 500;
 
 /// The number of tasks of each other kind, as in the SDK's defaults.
 const TASKS: usize = 100;
+
+/// The effect of a patch on runs that meet it for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patches {
+    /// They take the new way, and record a marker. A worker of a version that does not know the marker cannot continue them.
+    Active,
+    /// They go the way of earlier versions to their end. docs/upgrades.md says when to use this.
+    Held,
+}
+
+impl Patches {
+    /// Sets this for all workflows of a worker. A run that has a marker goes on with the new way in any case.
+    pub fn apply(self, worker: &mut WorkerOptions) {
+        worker.patch_activation_callback = match self {
+            Self::Active => None,
+            Self::Held => Some(Arc::new(|_| false)),
+        };
+    }
+}
 
 /// Returns the numbers of tasks that a worker for digests runs at a time.
 #[must_use]
