@@ -30,7 +30,7 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
-pub use check::Problem;
+pub use check::{Problem, Trial};
 pub use error::Error;
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS};
 pub use sums::{Sum, Tone};

@@ -17,7 +17,7 @@ use super::{
     error::Error,
     html, message,
     renderer::{HTML_BYTES, Page, Rendered, Renderer, SUBJECT_CHARS},
-    source::{PARTS, SAMPLE},
+    source::{PARTS, SAMPLE, Source},
     tracker::Tracker,
     view::{Input, Links, View, items_of},
 };
@@ -36,6 +36,20 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.problem)
     }
+}
+
+/// The place of a fault in the data of a [`Trial`].
+const DATA: &str = "your JSON";
+
+/// The data and the reader of a trial.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trial<'a> {
+    /// JSON as in a `sample.json`. Default: the template's sample.
+    pub data: Option<&'a str>,
+    /// Language (BCP 47). Default: English.
+    pub locale: Option<&'a str>,
+    /// IANA name of a time zone. Default: that of the data. A single message shows none.
+    pub zone: Option<&'a str>,
 }
 
 /// The content of a `sample.json`.
@@ -63,13 +77,16 @@ impl Renderer {
     /// Finds the faults of all templates by rendering each one's sample in each language, and those of the words.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
-        let problems_of = |template: String| {
-            let problems = self.problems(&template).unwrap_or_else(|error| vec![error.to_string()]);
-            problems.into_iter().map(move |problem| Problem { place: template.clone(), problem })
-        };
         let of_words = check_words::faults(&self.words, &self.sources).into_iter();
         let of_words = of_words.map(|check_words::Fault { place, problem }| Problem { place, problem });
-        self.names().into_iter().flat_map(problems_of).chain(of_words).collect()
+        self.names().iter().flat_map(|template| self.check_template(template)).chain(of_words).collect()
+    }
+
+    /// Finds the faults of one template by rendering its sample in each language.
+    #[must_use]
+    pub fn check_template(&self, template: &str) -> Vec<Problem> {
+        let problems = self.problems(template).unwrap_or_else(|error| vec![error.to_string()]);
+        problems.into_iter().map(|problem| Problem { place: template.to_owned(), problem }).collect()
     }
 
     /// Finds what large email clients do not support of the team's own templates. The place is a file with its line.
@@ -83,11 +100,35 @@ impl Renderer {
     /// # Errors
     /// The template or its sample does not exist, the sample cannot be read, or the template fails with the sample.
     pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<Rendered, Error> {
-        let phrases = self.phrases(locale);
-        match self.single(template) {
-            Some(sample) => self.sample_message(template, &sample, phrases),
-            None => self.render_strictly(template, &self.sample(template, phrases)?, &Tracker::NONE),
+        self.try_out(template, &Trial { locale, ..Trial::default() })
+    }
+
+    /// Renders `template` with other data than its sample, or for another reader.
+    ///
+    /// # Errors
+    /// As for [`Renderer::preview`], or the data or the time zone cannot be read.
+    pub fn try_out(&self, template: &str, trial: &Trial<'_>) -> Result<Rendered, Error> {
+        let sample = self.source_of_sample(template)?;
+        let json = trial.data.unwrap_or(&sample.text);
+        let wrong = |problem: String| {
+            let place = trial.data.map_or_else(|| sample.path.display().to_string(), |_| DATA.to_owned());
+            Error::Template { place, problem }
+        };
+        let phrases = self.phrases(trial.locale);
+        if self.single(template).is_some() {
+            let sample = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+            return self.sample_message(template, &sample, phrases);
         }
+        let view = view_of(json, template, trial.zone, phrases).map_err(wrong)?;
+        self.render_strictly(template, &view, &Tracker::NONE)
+    }
+
+    /// Returns the `sample.json` of `template`.
+    ///
+    /// # Errors
+    /// The template or its sample does not exist.
+    pub fn sample_json(&self, template: &str) -> Result<&str, Error> {
+        self.source_of_sample(template).map(|sample| sample.text.as_str())
     }
 
     /// Returns the view of the sample of `template`.
@@ -95,15 +136,18 @@ impl Renderer {
     /// # Errors
     /// The template or its sample does not exist, or the sample cannot be read.
     pub(super) fn sample(&self, template: &str, phrases: Phrases<'_>) -> Result<View, Error> {
+        let source = self.source_of_sample(template)?;
+        view_of(&source.text, template, None, phrases)
+            .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
+    }
+
+    fn source_of_sample(&self, template: &str) -> Result<&Source, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
         let file = format!("{template}/{SAMPLE}");
-        let Some(source) = self.sources.get(&file) else {
-            return Err(Error::Template { place: file, problem: "there is no sample".into() });
-        };
-        view_of(&source.text, template, phrases)
-            .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
+        let missing = || Error::Template { place: file.clone(), problem: "there is no sample".into() };
+        self.sources.get(&file).ok_or_else(missing)
     }
 
     /// Returns the sample of `template` if it is the template of a single message.
@@ -200,8 +244,12 @@ fn bare_item(item: Value) -> Value {
     bare.into()
 }
 
-fn view_of(json: &str, template: &str, phrases: Phrases<'_>) -> Result<View, String> {
-    let sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
+/// Makes the view of a sample, in its own time zone or in `zone`.
+fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>) -> Result<View, String> {
+    let mut sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    if let Some(zone) = zone {
+        zone.clone_into(&mut sample.zone);
+    }
     let key = Key::new("sample".into(), template.into(), sample.recipient.user).map_err(|error| error.to_string())?;
     let zone = TimeZone::get(&sample.zone).map_err(|error| error.to_string())?;
     let recipient = Recipient {

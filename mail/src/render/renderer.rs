@@ -83,6 +83,12 @@ impl Renderer {
         self.sources.names().into_iter().map(str::to_owned).collect()
     }
 
+    /// The tags of the languages that have words, in order.
+    #[must_use]
+    pub fn languages(&self) -> Vec<String> {
+        self.words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
+    }
+
     /// The digest types that have a template, each with the place its HTML comes from.
     #[must_use]
     pub fn origins(&self) -> Vec<(String, PathBuf)> {
