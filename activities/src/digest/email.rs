@@ -113,6 +113,16 @@ impl Email<'_> {
         contents: &Contents,
         tracker: &Tracker<'_>,
     ) -> Result<Rendered, Error> {
+        let template = &deps.digest(&self.window.key)?.template;
+        let view = self.view(deps, links, contents)?;
+        deps.renderer.render_tracked(template, &view, tracker).map_err(|error| Error::Render(error.to_string()))
+    }
+
+    /// The data for a template.
+    ///
+    /// # Errors
+    /// The digest type is not configured.
+    pub fn view(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<View, Error> {
         let Self { window, facts, recipient, .. } = *self;
         let settings = deps.digest(&window.key)?;
         let Effective { cadence, zone, .. } = Effective::new(settings, facts);
@@ -121,9 +131,6 @@ impl Email<'_> {
         let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
         let phrases = deps.renderer.phrases(deps.settings.locales(&window.key.tenant, &recipient.locale));
         let (zone, cadence, links) = (&zone, &cadence, &links);
-        let view = View::new(&Input { contents, window, recipient, zone, cadence, links, phrases });
-        deps.renderer
-            .render_tracked(&settings.template, &view, tracker)
-            .map_err(|error| Error::Render(error.to_string()))
+        Ok(View::new(&Input { contents, window, recipient, zone, cadence, links, phrases }))
     }
 }

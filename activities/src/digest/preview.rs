@@ -1,9 +1,10 @@
 //! The email of an open window as it would be sent now, for an operator. Nothing is claimed, stored or sent (rule 32).
 
 use jiff::Timestamp;
-use tidings_mail::render::{Rendered, Tracker};
+use tidings_mail::render::Rendered;
 use tidings_model::{
-    records::{Contents, Recipient},
+    Key,
+    records::{Contents, Facts, Recipient},
     rules::admission::{Admission, admit},
     step::ClaimInput,
 };
@@ -22,11 +23,21 @@ pub struct Preview {
     pub but: Option<String>,
 }
 
+/// Other looks than those that the recipient would get. What is absent stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instead<'a> {
+    pub template: Option<&'a str>,
+    /// Language (BCP 47).
+    pub locale: Option<&'a str>,
+    /// IANA name of a time zone.
+    pub zone: Option<&'a str>,
+}
+
 /// The email of the window as if an operator flushed it now. An unknown recipient is shown as an invented one.
 ///
 /// # Errors
 /// The store cannot answer, the digest type is not configured, or no template works.
-pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
+pub async fn run(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result<Preview, Error> {
     let ClaimInput { window, events, .. } = due;
     let settings = deps.digest(&window.key)?;
     let facts = deps.facts(&window.key).await?;
@@ -41,12 +52,28 @@ pub async fn run(deps: &Deps, due: &ClaimInput) -> Result<Preview, Error> {
     // A flush would claim the window now.
     let contents = deps.store.preview(window, events, &facts.preferences.off, settings.shown()).await?;
     let contents = Contents { claimed_at: Some(now), ..contents };
-    let invented = Recipient::invented(&window.key);
-    let recipient = facts.recipient.as_ref().unwrap_or(&invented);
-    let email = Email { window, facts: &facts, recipient, date: now };
-    let mail = match contents.items {
-        0 => None,
-        _ => Some(email.render(deps, &email.links(deps), &contents, &Tracker::NONE)?),
+    let (facts, recipient) = instead.reader(&window.key, facts);
+    let email = Email { window, facts: &facts, recipient: &recipient, date: now };
+    let template = instead.template.unwrap_or(&settings.template);
+    let mail = if contents.items == 0 {
+        None
+    } else {
+        let view = email.view(deps, &email.links(deps), &contents)?;
+        Some(deps.renderer.render(template, &view).map_err(|error| Error::Render(error.to_string()))?)
     };
     Ok(Preview { mail, events: contents.items, but })
+}
+
+impl Instead<'_> {
+    /// The recipient, invented if unknown, with the language and the zone of the preview.
+    fn reader(&self, key: &Key, mut facts: Facts) -> (Facts, Recipient) {
+        let mut recipient = facts.recipient.clone().unwrap_or_else(|| Recipient::invented(key));
+        if let Some(locale) = self.locale {
+            locale.clone_into(&mut recipient.locale);
+        }
+        if let Some(zone) = self.zone {
+            facts.preferences.zone = Some(zone.to_owned());
+        }
+        (facts, recipient)
+    }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     Deps, Error,
-    digest::preview::{self, Preview},
+    digest::preview::{self, Instead, Preview},
 };
 
 /// A preview that failed.
@@ -22,11 +22,16 @@ pub enum PreviewError {
     Render(#[from] Error),
 }
 
-/// Asks the key's workflow for its open window, and renders the window; `None` if no window is open.
+/// Asks the key's workflow for its open window, and renders the window with these looks; `None` if no window is open.
 ///
 /// # Errors
 /// See [`PreviewError`].
-pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Option<(Due, Preview)>, PreviewError> {
+pub async fn preview(
+    commands: &Commands,
+    deps: &Deps,
+    key: &Key,
+    instead: &Instead<'_>,
+) -> Result<Option<(Due, Preview)>, PreviewError> {
     let Some(due) = commands.digest(key).due().await? else { return Ok(None) };
     let Due { window, events, limits, .. } = due.clone();
     let input = ClaimInput {
@@ -40,7 +45,7 @@ pub async fn preview(commands: &Commands, deps: &Deps, key: &Key) -> Result<Opti
         due_at: None,
         limits,
     };
-    let preview = preview::run(deps, &input).await?;
+    let preview = preview::run(deps, &input, instead).await?;
     Ok(Some((due, preview)))
 }
 

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use tidings_activities::{
     Deps, Error,
+    digest::preview::Instead,
     operations::preview::{PreviewError, PreviewView, preview as previewed},
 };
 use tidings_client::commands::{Deed, Done};
@@ -149,7 +150,7 @@ pub(super) async fn preview(call: Call) -> Answer<PreviewView> {
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
     let (store, directory) = (state.store.clone(), state.directory.clone());
     let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
-    let shown = previewed(&call.api.commands()?, &deps, &call.key).await;
+    let shown = previewed(&call.api.commands()?, &deps, &call.key, &Instead::default()).await;
     let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
     Ok(Json(PreviewView::new(&due, preview)))
 }

@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) mod answers;
 mod bulk;
-mod preview;
+pub(crate) mod preview;
 pub(crate) mod reopen;
 
 const EXAMPLES: &str = "\

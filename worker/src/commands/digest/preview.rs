@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::json;
 use tidings_activities::{
     Deps,
-    digest::preview::Preview,
+    digest::preview::{Instead, Preview},
     operations::preview::{PreviewView, preview},
 };
 use tidings_mail::render::{Rendered, Renderer};
@@ -47,7 +47,7 @@ enum Part {
 /// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (commands, deps) = (client::commands(config).await?, deps(config).await?);
-    let Some((due, preview)) = preview(&commands, &deps, &options.key).await? else {
+    let Some((due, preview)) = preview(&commands, &deps, &options.key, &Instead::default()).await? else {
         let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
         anstream::println!("{nothing}");
         return Ok(true);
@@ -84,7 +84,7 @@ fn one(mail: &Rendered, part: Part) -> &str {
 }
 
 /// Returns notes on the message that the message itself does not show.
-fn notes(preview: &Preview, more: u64) -> Vec<String> {
+pub(crate) fn notes(preview: &Preview, more: u64) -> Vec<String> {
     let Preview { mail, but, .. } = preview;
     let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());
     let but = but.as_ref().map(|why| format!("nothing would go out now: {why}"));
