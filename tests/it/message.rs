@@ -11,3 +11,4 @@ mod pause;
 mod tracking;
 mod webhook_commands;
 mod webhooks;
+mod workshop;

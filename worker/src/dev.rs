@@ -30,9 +30,11 @@ mod mail;
 mod mailbox;
 mod ports;
 mod reconcile;
+mod sandbox;
 mod settings;
 mod sink;
 mod temporal;
+mod workshop;
 
 use mailbox::Mailbox;
 use ports::Port;
@@ -65,6 +67,9 @@ pub struct Args {
     /// Port of the api, to which services send events with a token.
     #[arg(long, value_name = "PORT", default_value_t = 8027)]
     api_port: u16,
+    /// Port of the workshop, which shows each template.
+    #[arg(long, value_name = "PORT", default_value_t = 8028)]
+    workshop_port: u16,
     /// Send mail to this relay instead of the sink and its inbox.
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
@@ -100,6 +105,10 @@ impl Args {
         Port { number: self.api_port, flag: "--api-port", what: "the api" }
     }
 
+    fn workshop(&self) -> Port {
+        Port { number: self.workshop_port, flag: "--workshop-port", what: "the workshop" }
+    }
+
     fn api_url(&self) -> String {
         format!("http://localhost:{}", self.api_port)
     }
@@ -110,6 +119,10 @@ impl Args {
 
     fn inbox_url(&self) -> String {
         format!("http://localhost:{}", self.inbox_port)
+    }
+
+    fn workshop_url(&self) -> String {
+        format!("http://localhost:{}", self.workshop_port)
     }
 
     /// Returns the prefix that other commands need when the server has another port.
@@ -139,19 +152,26 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
         drop(port.listen()?);
     }
     let mail = LocalMail::open(&args, folder).await?;
+    let workshop = TcpListener::from_std(args.workshop().listen()?)?;
     let public = TcpListener::from_std(args.gateway().listen()?)?;
     let gateway = Listeners { public, api: Some(TcpListener::from_std(args.api().listen()?)?) };
     let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
         error = server.ended() => Err(error.into()),
-        done = work(&args, config, mail, gateway) => done,
+        done = work(&args, config, mail, workshop, gateway) => done,
     };
     server.stop().await;
     ended
 }
 
-/// The worker, the gateway, the inbox and the demo, on a server that is ready. The worker stops before the inbox does.
-async fn work(args: &Args, config: Config, mail: LocalMail, gateway: Listeners) -> anyhow::Result<()> {
+/// The worker, the gateway, the inbox, the workshop and the demo, on a server that is ready. The worker stops before the inbox does.
+async fn work(
+    args: &Args,
+    config: Config,
+    mail: LocalMail,
+    workshop: TcpListener,
+    gateway: Listeners,
+) -> anyhow::Result<()> {
     Storage::connect(&config.database_url).await?.migrate().await?;
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
@@ -160,10 +180,16 @@ async fn work(args: &Args, config: Config, mail: LocalMail, gateway: Listeners) 
         let gateway = crate::gateway::run(config.clone(), gateway, shutdown.clone());
         Box::pin(try_join(worker, gateway)).await.map(drop)
     });
-    let mut mail = pin!(mail.serve(args));
+    let inbox = args.smtp_url.is_none().then(|| args.inbox_url());
+    let mut pages = pin!(async {
+        tokio::select! {
+            done = mail.serve(args) => done,
+            done = workshop::serve(workshop, config.clone(), inbox) => done.context("the workshop ended"),
+        }
+    });
     let ended = tokio::select! {
         done = &mut worker => return done.and_then(|()| bail!("the worker and the gateway ended")),
-        done = &mut mail => done,
+        done = &mut pages => done,
         done = interrupted() => done,
         done = guide(args, &config, &mailbox) => done,
     };
@@ -171,7 +197,7 @@ async fn work(args: &Args, config: Config, mail: LocalMail, gateway: Listeners) 
     tokio::select! {
         stopped = worker => ended.and(stopped),
         () = sleep(PATIENCE) => ended,
-        _ = mail => ended,
+        _ = pages => ended,
     }
 }
 
@@ -248,6 +274,7 @@ fn say_where(args: &Args, config: &Config) {
         None => println!("\nInbox        {}", args.inbox_url()),
         Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
     }
+    println!("Workshop     {}: each template, shown again when a file changes", args.workshop_url());
     println!("Temporal UI  {}", args.temporal_ui_url());
     println!("Gateway      {}: the links at the end of each mail lead to it", args.gateway_url());
     println!("Api          {}", args.api_url());

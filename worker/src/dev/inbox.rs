@@ -1,14 +1,11 @@
 //! The inbox in the browser: lists the sink's mails and shows each as HTML, text, headers and raw.
-//!
-//! A mail is a stranger's document. Its HTML is served with a policy that sandboxes it wherever it is opened: no
-//! scripts, no forms, no frames, no origin.
 
 use std::{convert::Infallible, io, sync::Arc};
 
 use axum::{
     Json, Router,
     extract::{Path, State},
-    http::{HeaderName, StatusCode, header},
+    http::{StatusCode, header},
     middleware::map_response,
     response::{
         IntoResponse, Response, Sse,
@@ -23,16 +20,12 @@ use tokio::net::TcpListener;
 use super::{
     mail::{self, Content, Summary},
     mailbox::{Id, Mailbox},
+    sandbox::{self, Pictures, harden},
 };
 
 /// The policy of the page: its own files and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                            frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// The policy of a message: its own styles and pictures, and links in a new tab.
-const MAIL_POLICY: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
-                           style-src 'unsafe-inline'; img-src data: http: https:; base-uri 'none'; \
-                           form-action 'none'; frame-ancestors 'self'";
-
 /// The other addresses that the page shows.
 #[derive(Clone, Serialize)]
 pub(super) struct About {
@@ -78,20 +71,6 @@ fn page(body: &'static str, kind: &'static str) -> impl Fn() -> std::future::Rea
     }
 }
 
-/// Headers that every answer has.
-async fn harden(mut response: Response) -> Response {
-    let fixed: [(HeaderName, &str); 4] = [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ];
-    for (name, value) in fixed {
-        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
-    }
-    response
-}
-
 async fn list(State(inbox): State<Arc<Inbox>>) -> Json<Vec<Summary>> {
     Json(inbox.mailbox.list())
 }
@@ -101,9 +80,8 @@ async fn content(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<
 }
 
 async fn html(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
-    let html = mail::framed(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, MAIL_POLICY)];
-    Ok((headers, html).into_response())
+    let html = mail::html(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
+    Ok(sandbox::framed(&html, Pictures::Loaded))
 }
 
 async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {

@@ -75,17 +75,8 @@ impl Content {
     }
 }
 
-/// The HTML part, if there is one. Never show it outside of a sandbox. Links open in a new tab, since a sandboxed
-/// frame cannot go anywhere.
-pub(super) fn framed(mail: &[u8]) -> Option<String> {
-    const NEW_TAB: &str = "<base target=\"_blank\">";
-    let mut html = html(mail)?;
-    let head = html.to_ascii_lowercase().find("<head>").map_or(0, |start| start + "<head>".len());
-    html.insert_str(head, NEW_TAB);
-    Some(html)
-}
-
-fn html(mail: &[u8]) -> Option<String> {
+/// The HTML part, if there is one. Never show it outside of a sandbox.
+pub(super) fn html(mail: &[u8]) -> Option<String> {
     let message = MessageParser::default().parse(mail)?;
     message.html_bodies().find_map(|part| match &part.body {
         PartType::Html(html) => Some(html.clone().into_owned()),
@@ -144,13 +135,6 @@ mod tests {
         assert_eq!(content.text.as_deref().map(str::trim), Some("Three events."));
         assert_eq!(html(MAIL).as_deref().map(str::trim), Some("<p>Three events.</p>"));
         assert!(content.headers.contains(&("List-Id".to_owned(), "one two".to_owned())));
-    }
-
-    #[test]
-    fn links_of_a_framed_mail_open_in_a_new_tab() {
-        let mail = b"Content-Type: text/html\r\n\r\n<!doctype html><HEAD><title>x</title></HEAD>";
-        let framed = framed(mail).unwrap();
-        assert!(framed.starts_with("<!doctype html><HEAD><base target=\"_blank\">"), "{framed}");
     }
 
     #[test]

@@ -1,0 +1,157 @@
+//! The workshop of `tidings dev`: a page for each template, which shows its message and shows it again when a file changes.
+//!
+//! It reads a developer's files, so it listens on this machine only, and answers no other website. The message is in a
+//! sandbox of its own, because the data may be hostile.
+
+use std::{io, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Query, State},
+    http::{StatusCode, header},
+    middleware::{from_fn, map_response},
+    response::{IntoResponse as _, Redirect, Response},
+    routing::get,
+};
+use serde::Deserialize;
+use tidings_mail::render::Renderer;
+use tokio::{net::TcpListener, task::spawn_blocking};
+use url::form_urlencoded;
+
+use super::sandbox::{self, Pictures, harden};
+use crate::Config;
+
+mod bench;
+mod changes;
+mod fault;
+mod guard;
+mod kept;
+mod looks;
+mod making;
+mod page;
+mod spam;
+mod wanted;
+
+use bench::Bench;
+use changes::Files;
+use page::{Found, Parts};
+use wanted::{Images, Spam, Wanted};
+
+/// The query of the list.
+#[derive(Deserialize)]
+struct Listing {
+    /// Present: with the findings of `template check`.
+    check: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Waiting {
+    /// The state of the files that the page shows.
+    seen: String,
+}
+
+/// Serves until dropped. `inbox` is the address of the inbox.
+///
+/// # Errors
+/// When the listener breaks.
+pub(super) async fn serve(listener: TcpListener, config: Config, inbox: Option<String>) -> io::Result<()> {
+    axum::serve(listener, routes(Bench::new(config, inbox))).await
+}
+
+fn routes(bench: Bench) -> Router {
+    Router::new()
+        .route("/", get(list))
+        .route("/template", get(template).post(own_json))
+        .route("/message", get(message))
+        .route("/changes", get(changes))
+        .route(
+            "/page.css",
+            get(async || ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("workshop/page.css"))),
+        )
+        .route(
+            "/page.js",
+            get(async || {
+                ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("workshop/page.js"))
+            }),
+        )
+        .layer(DefaultBodyLimit::max(kept::MAX_BYTES))
+        .layer(from_fn(guard::guard))
+        .layer(map_response(harden))
+        .with_state(Arc::new(bench))
+}
+
+async fn list(State(bench): State<Arc<Bench>>, Query(listing): Query<Listing>) -> Response {
+    let files = Files::of(bench.folder());
+    let renderer = bench.renderer().await;
+    let found = match (&renderer, listing.check) {
+        (Ok(renderer), Some(_)) => {
+            let renderer = renderer.clone();
+            spawn_blocking(move || Found::everywhere(&renderer)).await.ok()
+        }
+        _ => None,
+    };
+    page::list(&bench, &files, renderer.as_deref(), found)
+}
+
+async fn template(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) -> Response {
+    let files = Files::of(bench.folder());
+    let (renderer, made) = match bench.renderer().await {
+        Ok(renderer) => {
+            let made = making::make(&bench, &renderer, &wanted).await;
+            (Some(renderer), made)
+        }
+        Err(fault) => (None, Err(fault)),
+    };
+    let found = match &renderer {
+        Some(renderer) => {
+            let (renderer, bench, name) = (renderer.clone(), bench.clone(), wanted.name.clone());
+            spawn_blocking(move || Found::about(&renderer, &name, bench.folder())).await.ok()
+        }
+        None => None,
+    };
+    let spam = match &made {
+        Ok(made) if wanted.spam == Spam::On => Some(spam::score(&bench, &made.mail).await),
+        _ => None,
+    };
+    let own = bench.kept.get(&wanted.data);
+    let renderer = renderer.as_deref();
+    let sample =
+        || renderer.and_then(|renderer: &Renderer| renderer.sample_json(&wanted.name).ok()).unwrap_or_default();
+    let json = own.as_deref().unwrap_or_else(sample);
+    page::template(&bench, &files, &wanted, Parts { renderer, made: made.as_ref(), found, spam, json })
+}
+
+/// Keeps a JSON, and leads to the page with the message of it. An empty one leads back to the sample.
+async fn own_json(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>, form: String) -> Redirect {
+    let json = form_urlencoded::parse(form.as_bytes()).find(|(name, _)| name == "json").map(|(_, json)| json);
+    let data = json.filter(|json| !json.trim().is_empty()).map(|json| bench.kept.put(&json).to_string());
+    let wanted = Wanted { data: data.unwrap_or_default(), key: String::new(), spam: Spam::Off, ..wanted };
+    Redirect::to(&page::address(&wanted))
+}
+
+/// The message alone, for the frame of the page.
+async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) -> Response {
+    let made = match bench.renderer().await {
+        Ok(renderer) => making::make(&bench, &renderer, &wanted).await,
+        Err(fault) => Err(fault),
+    };
+    let pictures = match wanted.images {
+        Images::On => Pictures::Loaded,
+        Images::Off => Pictures::Blocked,
+    };
+    match made {
+        Ok(made) => sandbox::framed(&looks::in_scheme(&made.mail.html, wanted.scheme), pictures),
+        Err(fault) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, format!("{}: {}\n", fault.place, fault.problem)).into_response()
+        }
+    }
+}
+
+/// Answers 200 as soon as a file is not as the page shows it, and 204 if nothing changes for a while.
+async fn changes(State(bench): State<Arc<Bench>>, Query(waiting): Query<Waiting>) -> StatusCode {
+    let folder = bench.folder().map(ToOwned::to_owned);
+    if changes::changed(folder, &waiting.seen).await { StatusCode::OK } else { StatusCode::NO_CONTENT }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The explanation on a page whose message cannot be made.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+use tidings_mail::render::Error;
+
+/// Lines of a file before and after the one with the fault.
+const AROUND: usize = 2;
+
+/// The reason why a message is missing, and what to do.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Fault {
+    /// The file with its line if known, or another place.
+    pub place: String,
+    pub problem: String,
+    pub remedy: &'static str,
+    /// The lines of the file around the fault.
+    pub lines: Vec<Line>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Line {
+    number: usize,
+    text: String,
+    has_fault: bool,
+}
+
+impl Fault {
+    /// A fault without a file.
+    pub fn new(place: &str, problem: impl ToString, remedy: &'static str) -> Self {
+        Self { place: place.to_owned(), problem: problem.to_string(), remedy, lines: Vec::new() }
+    }
+
+    /// A fault of templates. Lines are shown of files in `folder`.
+    pub fn of_templates(error: &Error, folder: Option<&Path>) -> Self {
+        match error {
+            Error::Read { path, source } => {
+                Self::new(&path.display().to_string(), source, "Let `tidings dev` read this file or folder.")
+            }
+            Error::Words(words) => {
+                Self::new("words", words, "Correct the file of words. The next change of a file is shown here.")
+            }
+            Error::Missing { file } => {
+                let problem = format!("there is no {file}");
+                Self::new(file, problem, "Add the file: a template has subject.txt, body.html and body.txt.")
+            }
+            Error::Template { place, problem } => {
+                let remedy = "Correct it there. The next change of a file is shown here.";
+                Self { lines: lines(place, folder), ..Self::new(place, problem, remedy) }
+            }
+            Error::Unknown { names, .. } => {
+                let problem = format!("there is no such template; there are: {}", names.join(", "));
+                Self::new("the address", problem, "Choose a template from the list, or add a folder of this name.")
+            }
+        }
+    }
+}
+
+/// The lines around a place such as `templates/reviews/body.html:12`, if it is in the folder.
+fn lines(place: &str, folder: Option<&Path>) -> Vec<Line> {
+    let found = || {
+        let (path, line) = place.rsplit_once(':')?;
+        let (path, line) = (PathBuf::from(path), line.parse::<usize>().ok()?);
+        let text = path.starts_with(folder?).then(|| fs::read_to_string(&path).ok())??;
+        let first = line.saturating_sub(AROUND).max(1);
+        let shown = text.lines().enumerate().map(|(at, text)| (at + 1, text));
+        let shown = shown.filter(|(number, _)| (first..=line + AROUND).contains(number));
+        let line = |(number, text): (usize, &str)| Line { number, text: text.to_owned(), has_fault: number == line };
+        Some(shown.map(line).collect())
+    };
+    found().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_in_a_file_shows_the_lines_around_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("body.html");
+        fs::write(&path, "1\n2\n3\n4\n5\n6\n").unwrap();
+        let place = format!("{}:2", path.display());
+        let fault = |folder| {
+            let error = Error::Template { place: place.clone(), problem: "x".into() };
+            Fault::of_templates(&error, folder)
+        };
+        let shown = fault(Some(folder.path())).lines;
+        assert_eq!(shown.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert!(shown.iter().all(|line| line.has_fault == (line.number == 2)), "{shown:?}");
+        assert_eq!(fault(None).lines, [], "no other file is read");
+        assert_eq!(fault(Some(Path::new("/elsewhere"))).lines, []);
+    }
+}

@@ -1,0 +1,121 @@
+//! SpamAssassin's score of the message on a page, without tests that ask the network.
+
+use std::{io, process::Stdio, time::Duration};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_mail::{
+    mime::{Draft, MessageKind, Party, Unsubscribe},
+    render::Rendered,
+};
+use tidings_model::settings::Sender;
+use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
+use uuid::Uuid;
+
+use super::bench::Bench;
+
+/// Time for one run. An idle laptop needs about two seconds.
+const LIMIT: Duration = Duration::from_secs(30);
+const PROGRAM: &str = "spamassassin";
+/// The line above the table of the rules.
+const TABLE: &str = "Content analysis details:";
+/// The address that the message unsubscribes at.
+const UNSUBSCRIBE: &str = "https://mail.example.com/u/sample";
+
+/// A score, or the reason why there is none.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(super) enum Score {
+    Scored {
+        /// As SpamAssassin writes it. From 5 on a message is spam.
+        score: String,
+        /// A table of the rules that were met.
+        rules: String,
+    },
+    NotInstalled,
+    Failed {
+        why: String,
+    },
+}
+
+/// Scores the message as it would leave, apart from the signature.
+pub(super) async fn score(bench: &Bench, mail: &Rendered) -> Score {
+    let bytes = match composed(&bench.config.streams.bulk.settings.sender, mail) {
+        Ok(bytes) => bytes,
+        Err(error) => return Score::Failed { why: error.to_string() },
+    };
+    let Ok(_alone) = bench.spam.acquire().await else { return Score::Failed { why: "it ends".to_owned() } };
+    match timeout(LIMIT, run(&bytes)).await {
+        Err(_) => Score::Failed { why: format!("it did not answer within {} s", LIMIT.as_secs()) },
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Score::NotInstalled,
+        Ok(Err(error)) => Score::Failed { why: error.to_string() },
+        Ok(Ok(report)) => read(&report),
+    }
+}
+
+fn composed(sender: &Sender, mail: &Rendered) -> Result<Vec<u8>, tidings_mail::Error> {
+    let draft = Draft {
+        from: Party { name: &sender.name, address: &sender.address },
+        to: Party { name: "Ann", address: "ann@example.com" },
+        reply_to: sender.reply_to.as_deref(),
+        subject: &mail.subject,
+        html: Some(&mail.html),
+        text: &mail.text,
+        id: Uuid::nil(),
+        of: MessageKind::Digest { tenant: "acme", digest_type: "sample", events: 1, list_host: &sender.domain },
+        date: Timestamp::now(),
+        message_domain: &sender.domain,
+        unsubscribe: Some(Unsubscribe { url: UNSUBSCRIBE, mailto: None }),
+        token: None,
+        attachments: &[],
+    };
+    Ok(draft.compose()?.bytes)
+}
+
+/// Returns the message with SpamAssassin's report.
+async fn run(message: &[u8]) -> io::Result<String> {
+    let mut child = Command::new(PROGRAM)
+        .args(["--local", "--test-mode"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut stdin = child.stdin.take();
+    let write = async {
+        if let Some(stdin) = &mut stdin {
+            stdin.write_all(message).await?;
+        }
+        drop(stdin.take());
+        Ok(())
+    };
+    // The program reads everything before it writes. A pipe that it closed early is an error of its own.
+    let ((), output) = tokio::try_join!(write, child.wait_with_output())?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(io::Error::other(format!("it ended with {}", output.status)))
+    }
+}
+
+fn read(report: &str) -> Score {
+    let status = report.lines().find_map(|line| line.strip_prefix("X-Spam-Status: "));
+    let score = status.and_then(|status| status.split_whitespace().find_map(|word| word.strip_prefix("score=")));
+    let Some(score) = score else { return Score::Failed { why: "its answer has no score".to_owned() } };
+    let rules = report.rsplit_once(TABLE).and_then(|(_, table)| table.split_once('\n')).unwrap_or_default().1;
+    Score::Scored { score: score.to_owned(), rules: rules.trim_matches(['\r', '\n']).trim_end().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_score_and_the_rules_are_those_of_the_report() {
+        let report = "X-Spam-Checker-Version: SpamAssassin 4\nX-Spam-Status: No, score=-0.1 required=5.0 tests=A,\n\tB\n\n\
+                      Body\nContent analysis details:   (-0.1 points, 5.0 required)\n\n pts rule\n---- ----\n-0.1 A\n\n";
+        let scored = Score::Scored { score: "-0.1".into(), rules: " pts rule\n---- ----\n-0.1 A".into() };
+        assert_eq!(read(report), scored);
+        assert_eq!(read("X-Spam-Status: x\n"), Score::Failed { why: "its answer has no score".into() });
+    }
+}
