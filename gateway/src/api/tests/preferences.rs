@@ -14,10 +14,10 @@ const BOTH: [Scope; 2] = [Scope::PreferencesWrite, Scope::PreferencesRead];
 const PATH: &str = "/v1/recipients/ann/preferences/activity";
 const CONSENT: &str = "/v1/recipients/ann/consent/activity";
 
-/// The digest type `activity`, which offers two cadences.
+/// The digest type `activity`, which offers three cadences.
 fn with_activity() -> Settings {
     let digest = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
-    let offered = ["daily 08:00", "weekly mon 08:00"].map(|cadence| cadence.parse::<Choice>().unwrap());
+    let offered = ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"].map(|cadence| cadence.parse::<Choice>().unwrap());
     let digest = DigestSettings { choices: Choices::new(offered.to_vec()), ..digest };
     Settings { digests: BTreeMap::from([("activity".to_owned(), digest)]), ..settings() }
 }
@@ -83,6 +83,22 @@ async fn preferences_change_only_in_the_version_that_was_seen() {
         env.audited().await,
         [format!("{by} PUT /v1/recipients/{{user}}/preferences/{{type}}"), format!("{by} ticket 812")]
     );
+}
+
+#[tokio::test]
+async fn a_day_of_the_month_is_a_choice_like_any_other() {
+    let (env, token) = started().await;
+    let monthly = json!({"cadence": "monthly 31 08:00"});
+    let put = env.put(PATH, &token, Some("*"), &monthly).await;
+    assert_eq!((put.status.as_u16(), &put.json()["in_force"]["cadence"]), (200, &json!("monthly 31 08:00")), "{put:?}");
+    for (cadence, problem) in [
+        ("monthly 32 08:00", "is not a day of the month; write 1 to 31"),
+        ("monthly 2 08:00", "is not offered; choose among"),
+    ] {
+        let wrong = env.put(PATH, &token, Some("*"), &json!({ "cadence": cadence })).await;
+        assert_eq!((wrong.status.as_u16(), wrong.problem().as_str()), (400, "wrong-body"), "{wrong:?}");
+        assert!(wrong.json()["errors"][0].to_string().contains(problem), "{wrong:?}");
+    }
 }
 
 #[tokio::test]
