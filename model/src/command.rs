@@ -119,6 +119,9 @@ pub struct Flushed {
     /// The key is on hold, and they go out when that ends.
     #[serde(default)]
     pub held: bool,
+    /// The digest in delivery waited, so that it could be taken back, and waits no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hurried: bool,
     /// An operator's pause covers the key, and they go out when that ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,

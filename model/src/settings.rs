@@ -190,6 +190,8 @@ pub struct DigestSettings {
     pub throttled: OverLimit,
     /// Time for which a run stays open after its last digest.
     pub linger: Option<Duration>,
+    /// Time for which a made message waits, so that an operator can take it back.
+    pub undo: Option<Duration>,
     /// Cadences that recipients may choose.
     pub choices: Choices,
     /// IANA zone of recipients without one of their own.
@@ -240,6 +242,7 @@ impl DigestSettings {
             throttle: None,
             throttled: OverLimit::default(),
             linger: None,
+            undo: None,
             choices: Choices::default(),
             zone: None,
             spread: None,

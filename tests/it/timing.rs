@@ -3,5 +3,6 @@
 mod calendar;
 mod edited_configuration;
 mod preferences;
+mod undo;
 mod waits;
 mod zoneinfo;

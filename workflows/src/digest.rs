@@ -34,6 +34,7 @@ mod commands;
 mod dead_letter;
 mod deadline;
 mod decide;
+mod delivering;
 mod pending;
 mod plan;
 mod render;
@@ -54,7 +55,7 @@ pub use status::{Delivery, Stage, Status};
 use activities::DigestActivities as Activities;
 use deadline::deadline;
 use decide::clear_finished_commands;
-use decide::{Decision, decide, treats_repetitions};
+use decide::{Decision, decide, treats_repetitions, waits_for_undo};
 use requests::Reopening;
 use state::Repetitions;
 pub(crate) use state::State;
@@ -79,6 +80,9 @@ const REPETITIONS: &str = "repetitions";
 
 /// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.
 const SPREAD_RELEASE: &str = "spread-release";
+
+/// The patch that lets a message wait, in which an operator can take it back. Earlier versions sent it at once.
+const UNDO: &str = "undo";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -151,6 +155,10 @@ impl Digest {
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
                 ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
+                continue;
+            }
+            if ctx.state(|w| waits_for_undo(&w.state, decision)) && !ctx.patched(UNDO) {
+                ctx.state_mut(|w| w.state.delivering.as_mut().map(delivering::Delivering::end_undo));
                 continue;
             }
             ctx.state_mut(|w| w.steps += 1);

@@ -41,6 +41,7 @@ pub fn due_after_change(
         follows: String::new(),
         basis: Some(Effective::new(settings, before).basis()),
         linger: None,
+        undo: None,
         limits: Some(limits),
         limited: Vec::new(),
         share: None,

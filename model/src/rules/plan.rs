@@ -51,6 +51,7 @@ pub fn plan(
         follows: effective.words(),
         basis: Some(effective.basis()),
         linger: settings.linger,
+        undo: settings.undo,
         limits: Some(limits),
         limited: Vec::new(),
         share: Some(spread::overdue_share(&input.key.workflow_id(), settings.spread)),

@@ -118,6 +118,9 @@ pub struct Plan {
     /// Time for which an idle run waits for another event before it completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,
+    /// The time for which the made message waits, so that an operator can take it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Duration>,
     /// The throttle, the cap and their effects, which the window keeps (rule 16). `None`: an older version made the plan, and
     /// those of today's configuration apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -89,6 +89,16 @@ impl CliEnv {
         Ok(fs::write(self.folder.path().join("tidings.toml"), config)?)
     }
 
+    /// Adds a line to the settings of `activity` in `tidings.toml`.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn add_setting(&self, line: &str) -> Result<()> {
+        let path = self.folder.path().join("tidings.toml");
+        let config = fs::read_to_string(&path)?;
+        Ok(fs::write(path, format!("{config}{line}\n"))?)
+    }
+
     /// The ledger's file.
     #[must_use]
     pub fn ledger(&self) -> PathBuf {

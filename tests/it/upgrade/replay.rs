@@ -75,7 +75,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 25, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 27, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -164,6 +164,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let (_throttling, throttled) = shapes::throttled().await?;
     let (_repeating, compared) = shapes::compared().await?;
     let (_subscribed, subscription) = shapes::subscription().await?;
+    let (_undoing, undo) = shapes::undo().await?;
     let windows = shapes::of_windows(&env, &types).await?;
     let windows = windows.iter().map(|(shape, key)| (*shape, env.run_handle(key, None)));
 
@@ -186,6 +187,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     ]
     .into_iter()
     .chain(windows)
+    .chain(undo)
     {
         let history = || handle.fetch_history(WorkflowFetchHistoryOptions::default());
         replay(history(), today()?).await.with_context(|| format!("{shape}, as recorded now"))?;

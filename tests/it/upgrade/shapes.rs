@@ -60,6 +60,27 @@ pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> 
     Ok((env, handle))
 }
 
+/// A message that waits in case an operator takes it back, and is sent, and one that is taken back.
+pub(super) async fn undo() -> Result<(Env, [(&'static str, UntypedWorkflowHandle<Client>); 2])> {
+    let mut settings = settings("after 1s", "after 1s");
+    for (digest_type, undo) in [("activity", Duration::from_secs(2)), ("alerts", Duration::from_hours(1))] {
+        settings.digests.get_mut(digest_type).context("no such type")?.undo = Some(undo);
+    }
+    let env = Env::start(settings).await?;
+    let (waited, taken_back) = (key("activity", "waited"), key("alerts", "taken_back"));
+    for key in [&waited, &taken_back] {
+        env.events.emit(event(key, "e1")).await?;
+        env.reaches(key, Stage::Undoable).await?;
+    }
+    env.update(&taken_back, Digest::discard, order()).await?;
+    for (key, outcome) in [(&waited, Outcome::Sent), (&taken_back, Outcome::Dropped)] {
+        let last = env.completed(key).await?.last.context("no digest")?;
+        ensure!(last.closed.outcome == outcome, "{:?}", last.closed);
+    }
+    let handles = [("waited", env.run_handle(&waited, None)), ("taken_back", env.run_handle(&taken_back, None))];
+    Ok((env, handles))
+}
+
 /// A window that events of an earlier digest do not fill, and that a new event fills.
 pub(super) async fn compared() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
     let mut settings = settings("after 1h", "after 1h");

@@ -225,6 +225,8 @@ struct DigestView<'a> {
     throttled: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     linger: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<String>,
     zone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<String>,
@@ -366,6 +368,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             throttle: digest.throttle.map(words::written),
             throttled: digest.throttle.map(|_| digest.throttled.name()),
             linger: digest.linger.map(words::written),
+            undo: digest.undo.map(words::written),
             zone: digest.zone.as_deref().unwrap_or("UTC"),
             spread: digest.spread.map(words::written),
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_model::{Key, command::Hold, pause::Paused};
-use tidings_workflows::Status;
+use tidings_workflows::{Stage, Status};
 
 use crate::{
     Config, client,
@@ -68,7 +68,8 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
             ),
         );
         if let Some(next) = digest.next_attempt_at {
-            line("again", &format!("{}: {}", at(next), digest.why));
+            let name = if status.state == Stage::Undoable { "undo" } else { "again" };
+            line(name, &format!("{}: {}", at(next), digest.why));
         }
     }
     if status.malformed > 0 {

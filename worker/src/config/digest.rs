@@ -24,6 +24,9 @@ use super::{
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_hours(12);
 
+/// The longest wait in which a message can be taken back. A message that waits longer is late.
+const LONGEST_UNDO: Duration = Duration::from_hours(1);
+
 /// The keys of `[digest.NAME]` and of `[tenant.NAME.digest.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +38,7 @@ pub(super) struct RawDigest {
     throttle: Option<Spanned<String>>,
     throttled: Option<Spanned<String>>,
     linger: Option<Spanned<String>>,
+    undo: Option<Spanned<String>>,
     choices: Option<SpannedList>,
     zone: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
@@ -71,6 +75,7 @@ impl RawDigest {
             throttle: self.throttle.or(base.throttle),
             throttled: self.throttled.or(base.throttled),
             linger: self.linger.or(base.linger),
+            undo: self.undo.or(base.undo),
             choices: self.choices.or(base.choices),
             zone: self.zone.or(base.zone),
             spread: self.spread.or(base.spread),
@@ -102,6 +107,7 @@ impl RawDigest {
         let first_now = duration("first_now", &self.first_now);
         let throttle = duration("throttle", &self.throttle);
         let linger = duration("linger", &self.linger);
+        let undo = checks.value(&key("undo"), self.undo.as_ref(), undo);
         let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), over_limit);
         let choices = self.choices.as_ref().map(|raw| choices(&key("choices"), raw, checks));
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
@@ -128,6 +134,7 @@ impl RawDigest {
             throttle,
             throttled: throttled.unwrap_or_default(),
             linger,
+            undo,
             choices: choices.unwrap_or_else(|| Some(Choices::default()))?,
             zone,
             spread,
@@ -203,6 +210,11 @@ fn cadence(text: &str) -> Result<Cadence, String> {
 fn spread(text: &str) -> Result<Duration, String> {
     let spread = words::duration(text)?;
     if spread > LONGEST_SPREAD { Err("is longer than 12h; write for example \"15m\"".to_owned()) } else { Ok(spread) }
+}
+
+fn undo(text: &str) -> Result<Duration, String> {
+    let undo = words::duration(text)?;
+    if undo > LONGEST_UNDO { Err("is longer than 1h; write for example \"2m\"".to_owned()) } else { Ok(undo) }
 }
 
 fn counted(text: &str) -> Result<Counted, String> {

@@ -1,12 +1,15 @@
 //! Step claim (`load` on the wire): the window is due. Its events become a digest, or admission says why not yet.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tidings_model::step::{ClaimAnswer, ClaimInput, Ending};
 
 use super::{
     deadline::{moved_due_at, planned},
+    delivering::Delivering,
     requests::Preferences,
-    state::{Delivering, State, count},
+    state::{State, count},
 };
 
 /// The input, if a planned window is open.
@@ -53,15 +56,22 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
         }
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
         ClaimAnswer::Claimed { items, groups, taken, rendered } => {
+            let undo = undo(state, asked);
             state.close_window(taken);
             let digest = Delivering::new(asked.due_window(), items, groups);
-            state.delivering = Some(Delivering { stored: rendered, ..digest });
+            state.delivering = Some(Delivering { stored: rendered, undo, ..digest });
         }
         ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
             state.close_window(taken);
             state.end(asked.window.digest_id, closed);
         }
     }
+}
+
+/// The time for which the message of the claimed window can be taken back. What is flushed or urgent goes out at once.
+fn undo(state: &State, asked: &ClaimInput) -> Option<Duration> {
+    let plan = state.open.as_ref()?.plan.as_ref()?;
+    plan.undo.filter(|_| !asked.flushed && !asked.urgent)
 }
 
 /// The largest number of events that the open window takes while none of them is stashed.

@@ -9,20 +9,23 @@ use tidings_model::{
 
 use super::{
     deadline::{deadline, moved, why},
+    delivering::Delivering,
     plan::spread_if_overdue,
     requests::{Drop, Preferences},
     state::State,
 };
 
-/// Makes the pending events due. A digest in delivery and a hold still come first.
+/// Makes the pending events due, and sends a message at once that could be taken back. A digest in delivery and a hold still
+/// come first.
 pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed {
     let events = state.waiting();
     state.flushed = events > 0;
-    if state.flushed {
+    let hurried = state.delivering.as_mut().is_some_and(Delivering::end_undo);
+    if state.flushed || hurried {
         state.note("flush", order, now);
     }
     let held = state.held_until(now).is_some();
-    Flushed { events, behind: state.delivering_id(), held, paused: paused(state, now) }
+    Flushed { events, behind: state.delivering_id(), held, hurried, paused: paused(state, now) }
 }
 
 /// Starts no claim and no attempt until the hold ends. Events still collect.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     rules::deadline::Deadline,
-    step::{Plan, Planned},
+    step::{Plan, Planned, THEN},
     words,
 };
 
@@ -19,10 +19,18 @@ pub(super) fn deadline(state: &State) -> Option<Timestamp> {
 /// The reason for [`deadline`], in words.
 pub(super) fn why(state: &State) -> String {
     let why = why_due(state);
-    match state.open.as_ref().and_then(|open| open.plan.as_ref()) {
-        Some(plan) => foreseen(state, plan, why).why,
+    let Some(plan) = state.open.as_ref().and_then(|open| open.plan.as_ref()) else { return why };
+    let why = foreseen(state, plan, why).why;
+    match undoable(state, plan) {
+        Some(step) => why + THEN + &step,
         None => why,
     }
+}
+
+/// The step after the claim in which the message can be taken back. What is flushed or urgent goes out at once.
+fn undoable(state: &State, plan: &Plan) -> Option<String> {
+    let undo = plan.undo.filter(|_| !state.flushed && !plan.urgent)?;
+    Some(format!("waits {}, in which tidings digest drop takes it back", words::written(undo)))
 }
 
 /// The due time, moved by pauses and by the limits that were exhausted at the plan. A flush goes past the limits.
@@ -56,7 +64,8 @@ pub(super) fn planned(state: &State) -> Option<Planned> {
     let full = full.map(|most| format!("full with {most} event{}", if most == 1 { "" } else { "s" }));
     let flushed = if state.flushed { "an operator flushed it" } else { "" };
     let why = why_due(state);
-    let last = [why.as_str(), full.as_deref().unwrap_or_default(), flushed];
+    let undo = undoable(state, plan);
+    let last = [why.as_str(), full.as_deref().unwrap_or_default(), flushed, undo.as_deref().unwrap_or_default()];
     let later: Vec<&str> = open.deferrals.iter().map(String::as_str).chain(last).collect();
     Some(Planned::new(plan, &later))
 }

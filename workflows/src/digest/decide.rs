@@ -80,7 +80,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     match (&state.delivering, &state.open) {
         (Some(digest), _) if !digest.rendered && digest.too_large.is_some() => Decision::Shorten,
         (Some(digest), _) if !digest.rendered => Decision::Render,
-        (Some(digest), _) => digest.not_before.filter(|at| *at > now).map_or(Decision::Send, Decision::Wait),
+        (Some(digest), _) => digest.waits_until(now).map_or(Decision::Send, Decision::Wait),
         (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => {
             Decision::Wait(wait_until(state, plan, now))
         }
@@ -146,6 +146,12 @@ pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
         Decision::Compare | Decision::Stash => state.repetitions != Repetitions::Counted,
         _ => false,
     }
+}
+
+/// Reports a wait in which the message can be taken back. Earlier versions did not wait.
+pub(super) fn waits_for_undo(state: &State, decision: Decision) -> bool {
+    let digest = state.delivering.as_ref();
+    matches!(decision, Decision::Wait(_)) && digest.is_some_and(|digest| digest.undo_until.is_some())
 }
 
 fn must_plan(state: &State) -> bool {

@@ -20,10 +20,10 @@ pub(super) fn leave_to_attempt(state: &mut State) {
 }
 
 /// Makes the digest ready to send, or ends it.
-pub(super) fn apply(state: &mut State, _: &RenderInput, answer: Rendered, _: Timestamp) {
+pub(super) fn apply(state: &mut State, _: &RenderInput, answer: Rendered, now: Timestamp) {
     let Some(digest) = &mut state.delivering else { return };
     match answer {
-        Rendered::Stored => digest.rendered = true,
+        Rendered::Stored => digest.note_rendered(now),
         Rendered::Nothing(closed) => state.end_delivery(closed),
     }
 }

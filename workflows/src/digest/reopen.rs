@@ -6,7 +6,7 @@ use tidings_model::{
     step::{ReopenInput, Resumed},
 };
 
-use super::state::{Delivering, State};
+use super::{delivering::Delivering, state::State};
 
 /// The input, if an operator asked for it.
 pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {

@@ -15,6 +15,7 @@ use crate::driver::after;
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
     let digest = state.delivering.as_mut()?;
     digest.signalled = false;
+    digest.end_undo();
     Some(SendInput {
         asked_at,
         window: digest.window.clone(),

@@ -12,6 +12,7 @@ mod pauses;
 mod releases;
 mod returned;
 mod step;
+mod undo;
 mod world;
 
 use step::{Step, step};
@@ -25,10 +26,11 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200),
         max_events in prop_oneof![2 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(7))],
         slides in any::<bool>(),
+        undoes in any::<bool>(),
         counts_known in prop::bool::weighted(0.2),
         cancel in any::<bool>(),
     ) {
-        let mut world = World::new(Model { max_events, slides });
+        let mut world = World::new(Model { max_events, slides, undoes });
         if counts_known {
             world.state.repetitions = Repetitions::Counted;
         }

@@ -12,15 +12,15 @@ use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
     rules::spread,
-    step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, TooLarge, Window},
+    step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, Window},
 };
 use uuid::Uuid;
 
 use super::{
+    delivering::Delivering,
     pending::{Arrival, Pending},
     requests::{Drop, Preferences, Reopening, drop_fields},
 };
-use crate::driver::after;
 
 /// Bytes of pending events that a run hands to the next run. Above that, the run hands over a pointer to its own history.
 const CARRY_BYTES: usize = 512 * 1024;
@@ -43,7 +43,7 @@ pub(crate) struct State {
     /// Events in the ledger that failed digests returned. The next claim takes them (rule 25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
-    /// The pending events waited for a digest whose first attempt failed.
+    /// The pending events waited for a digest whose first attempt failed, or that could be taken back for a while.
     #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
     pub queued_behind_delivery: bool,
     /// An operator wants the pending events sent now.
@@ -217,68 +217,6 @@ impl Open {
     }
 }
 
-/// The digest in delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Delivering {
-    pub window: Window,
-    pub items: u64,
-    pub groups: u64,
-    /// The claim stored the message.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stored: bool,
-    /// The outbox has the message. After a relay found it too large: the outbox has the shorter one.
-    pub rendered: bool,
-    /// The attempt that found the message too large. A message is made shorter once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub too_large: Option<TooLarge>,
-    /// Number of failed attempts.
-    pub attempts: u32,
-    pub not_before: Option<Timestamp>,
-    pub why: String,
-    /// The last attempt found this pause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<PauseWait>,
-    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub signalled: bool,
-}
-
-impl Delivering {
-    pub const fn new(window: Window, items: u64, groups: u64) -> Self {
-        Self {
-            window,
-            items,
-            groups,
-            stored: false,
-            rendered: false,
-            too_large: None,
-            attempts: 0,
-            not_before: None,
-            why: String::new(),
-            pause: None,
-            signalled: false,
-        }
-    }
-
-    /// Lets an attempt that is due wait for the key's share of the spread.
-    pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
-        let at = after(now, share);
-        if self.not_before.is_none_or(|not_before| not_before < at) {
-            self.not_before = Some(at);
-            self.why = format!("{why}; spread -> {at:.0}");
-        }
-    }
-
-    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over.
-    pub fn look_again(&mut self, now: Timestamp) {
-        self.signalled = true;
-        if let Some(pause) = &self.pause {
-            let at = after(now, pause.share);
-            self.not_before = self.not_before.map(|not_before| not_before.min(at));
-        }
-    }
-}
-
 impl State {
     pub fn new(key: Option<Key>, first_run_id: String) -> Self {
         Self {
@@ -381,7 +319,7 @@ impl State {
     /// The pause that the digest in delivery or the open window waits for.
     pub fn pause(&self, now: Timestamp) -> Option<&PauseWait> {
         match &self.delivering {
-            Some(digest) => digest.pause.as_ref().filter(|_| digest.not_before.is_some_and(|at| at > now)),
+            Some(digest) => digest.pause.as_ref().filter(|_| digest.waits_until(now).is_some()),
             None => self.open.as_ref()?.plan.as_ref()?.pause.as_ref().filter(|pause| pause.look_at > now),
         }
     }
@@ -448,7 +386,7 @@ impl State {
     /// Ends the digest in delivery.
     pub fn end_delivery(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
-            self.queued_behind_delivery = digest.not_before.is_some();
+            self.queued_behind_delivery = digest.not_before.is_some() || digest.undo.is_some();
             self.end(digest.window.digest_id, closed);
         }
     }

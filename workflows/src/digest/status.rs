@@ -68,6 +68,8 @@ pub enum Stage {
     Rendering,
     /// An attempt is under way.
     Sending,
+    /// The message waits for a while, in which an operator's drop takes it back.
+    Undoable,
     /// The next attempt waits for its time.
     Retrying,
     /// An operator's drop ends everything without a message.
@@ -89,7 +91,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// The start of the next attempt. `None`: now.
     pub next_attempt_at: Option<Timestamp>,
-    /// The result of the last attempt.
+    /// The result of the last attempt, or the wait before the first one.
     pub why: String,
 }
 
@@ -111,7 +113,7 @@ impl Status {
                 items: digest.items,
                 groups: digest.groups,
                 attempts: digest.attempts,
-                next_attempt_at: digest.not_before.filter(|at| *at > now),
+                next_attempt_at: digest.waits_until(now),
                 why: digest.why.clone(),
             }),
             malformed: state.malformed,
@@ -133,6 +135,7 @@ impl Stage {
         }
         match decide(state, now) {
             Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
+            Decision::Wait(_) if is_undoable(state, now) => Self::Undoable,
             Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
             Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
             Decision::Wait(_)
@@ -162,11 +165,16 @@ impl Stage {
             Self::Claiming => "claiming",
             Self::Rendering => "rendering",
             Self::Sending => "sending",
+            Self::Undoable => "undoable",
             Self::Retrying => "retrying",
             Self::Dropping => "dropping",
             Self::Cancelling => "cancelling",
         }
     }
+}
+
+fn is_undoable(state: &State, now: Timestamp) -> bool {
+    state.delivering.as_ref().is_some_and(|digest| digest.undo_until.is_some_and(|at| at > now))
 }
 
 impl fmt::Display for Stage {

@@ -17,7 +17,8 @@ const CONSENT: &str = "/v1/recipients/ann/consent/activity";
 /// The digest type `activity`, which offers three cadences.
 fn with_activity() -> Settings {
     let digest = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
-    let offered = ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"].map(|cadence| cadence.parse::<Choice>().unwrap());
+    let offered =
+        ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"].map(|cadence| cadence.parse::<Choice>().unwrap());
     let digest = DigestSettings { choices: Choices::new(offered.to_vec()), ..digest };
     Settings { digests: BTreeMap::from([("activity".to_owned(), digest)]), ..settings() }
 }

@@ -26,6 +26,9 @@ fn flushed(key: &Key, flushed: &Flushed) -> String {
     let events = counted(flushed.events, "event");
     match flushed {
         Flushed { events: 0, behind: None, .. } => nothing_pending(key),
+        Flushed { events: 0, behind: Some(digest), hurried: true, held: false, paused: None } => {
+            format!("{key}: sending digest {digest} now")
+        }
         Flushed { events: 0, behind: Some(digest), .. } => {
             format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
         }
@@ -112,7 +115,7 @@ mod tests {
             (1, None, true, "on hold; 1 event will be sent when that ends"),
             (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
         ] {
-            let words = flushed(&key(), &Flushed { events, behind, held, paused: None });
+            let words = flushed(&key(), &Flushed { events, behind, held, ..Flushed::default() });
             assert!(words.contains(said), "{words}");
         }
     }
@@ -135,6 +138,10 @@ mod tests {
             (
                 flushed(&key(), &Flushed { events: 1, paused: Some(paused()), ..Flushed::default() }),
                 "paused by ann since 1970-01-01T00:00:00Z: wrong prices; 1 event will be sent when that ends",
+            ),
+            (
+                flushed(&key(), &Flushed { behind: digest, hurried: true, ..Flushed::default() }),
+                "acme/activity/ann: sending digest 00000000-0000-0000-0000-000000000000 now",
             ),
             (dropped(&key(), &Dropped::default()), "nothing pending"),
             (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),

@@ -18,7 +18,7 @@ use crate::digest::{
 
 /// A world whose ledger knows the first events from a digest that was sent.
 fn knows(events: u16, max_events: u32) -> World {
-    let mut world = World::new(Model { max_events: None, slides: false });
+    let mut world = World::new(Model::default());
     for id in 0..events {
         world.add(id, 0);
     }
@@ -99,7 +99,7 @@ fn the_status_counts_a_repetition_apart_until_a_plan_finds_it_known() {
 
 #[test]
 fn a_repetition_of_an_event_in_the_open_window_fills_nothing() {
-    let mut world = World::new(Model { max_events: Some(700), slides: false });
+    let mut world = World::new(Model { max_events: Some(700), ..Model::default() });
     for id in 0..600 {
         world.add(id, 0);
     }

@@ -106,7 +106,7 @@ fn a_known_event_changes_nothing_about_the_window() {
 
 #[test]
 fn returned_events_do_not_fill_a_window() {
-    let mut world = World::new(Model { max_events: Some(2), slides: false });
+    let mut world = World::new(Model { max_events: Some(2), ..Model::default() });
     world.add(1, 0);
     fail(&mut world);
     world.waits();

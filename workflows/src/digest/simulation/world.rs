@@ -55,12 +55,17 @@ pub(super) struct World {
 pub(super) struct Model {
     pub(super) max_events: Option<u32>,
     pub(super) slides: bool,
+    /// A message waits for [`UNDO`].
+    pub(super) undoes: bool,
 }
 
-pub(super) const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false };
-pub(super) const SLIDING: Model = Model { max_events: None, slides: true };
+pub(super) const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false, undoes: false };
+pub(super) const SLIDING: Model = Model { max_events: None, slides: true, undoes: false };
 /// The key's share of the spread.
 pub(super) const SHARE: Duration = Duration::from_secs(40);
+
+/// The time for which a message can be taken back.
+pub(super) const UNDO: Duration = Duration::from_mins(2);
 
 pub(super) fn order() -> Order {
     Order { by: "ann".into(), why: "because".into() }
@@ -317,6 +322,8 @@ impl World {
             Decision::Send => {
                 // A remote activity starts when its workflow task has ended.
                 self.commit();
+                let undo_until = self.state.delivering.as_ref().and_then(|digest| digest.undo_until);
+                assert!(undo_until.is_none_or(|at| at <= now), "an attempt while the message can be taken back");
                 let input = send::begin(&mut self.state, now).unwrap();
                 assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
                 self.check_silence();
@@ -386,6 +393,7 @@ impl World {
             follows: String::new(),
             basis: None,
             linger: None,
+            undo: self.cadence.undoes.then_some(UNDO),
             limits: None,
             share: Some(SHARE),
             limited: Vec::new(),

@@ -1,0 +1,105 @@
+//! The digest in delivery, as part of the state.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tidings_model::step::{PauseWait, TooLarge, Window};
+
+use crate::driver::after;
+
+/// The digest in delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Delivering {
+    pub window: Window,
+    pub items: u64,
+    pub groups: u64,
+    /// The claim stored the message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
+    /// The outbox has the message. After a relay found it too large: the outbox has the shorter one.
+    pub rendered: bool,
+    /// The attempt that found the message too large. A message is made shorter once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_large: Option<TooLarge>,
+    /// Number of failed attempts.
+    pub attempts: u32,
+    pub not_before: Option<Timestamp>,
+    pub why: String,
+    /// The time for which the made message waits, so that an operator can take it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Duration>,
+    /// The end of that wait, from the message's making to the first attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_until: Option<Timestamp>,
+    /// The last attempt found this pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseWait>,
+    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signalled: bool,
+}
+
+impl Delivering {
+    pub const fn new(window: Window, items: u64, groups: u64) -> Self {
+        Self {
+            window,
+            items,
+            groups,
+            stored: false,
+            rendered: false,
+            too_large: None,
+            attempts: 0,
+            not_before: None,
+            why: String::new(),
+            undo: None,
+            undo_until: None,
+            pause: None,
+            signalled: false,
+        }
+    }
+
+    /// The time until which no attempt starts: after a failed one, or while the message can be taken back.
+    pub fn waits_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.not_before.max(self.undo_until).filter(|at| *at > now)
+    }
+
+    /// Makes the digest ready to be sent. Its first message waits for `undo`.
+    pub fn note_rendered(&mut self, now: Timestamp) {
+        self.rendered = true;
+        if self.too_large.is_none()
+            && let Some(undo) = self.undo
+        {
+            let at = after(now, undo);
+            self.undo_until = Some(at);
+            self.why = format!("waits until {at:.0}; tidings digest drop takes it back");
+        }
+    }
+
+    /// Ends the wait for `undo`. `false`: there was none.
+    pub fn end_undo(&mut self) -> bool {
+        let waited = self.undo_until.take().is_some();
+        if waited {
+            self.why.clear();
+        }
+        waited
+    }
+
+    /// Lets an attempt that is due wait for the key's share of the spread.
+    pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
+        let at = after(now, share);
+        if self.not_before.is_none_or(|not_before| not_before < at) {
+            self.not_before = Some(at);
+            self.why = format!("{why}; spread -> {at:.0}");
+        }
+    }
+
+    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over.
+    pub fn look_again(&mut self, now: Timestamp) {
+        self.signalled = true;
+        if let Some(pause) = &self.pause {
+            let at = after(now, pause.share);
+            self.not_before = self.not_before.map(|not_before| not_before.min(at));
+        }
+    }
+}
