@@ -39,7 +39,7 @@ impl Fault {
     pub fn of_templates(error: &Error, folder: Option<&Path>) -> Self {
         match error {
             Error::Read { path, source } => {
-                Self::new(&path.display().to_string(), source, "Let `tidings dev` read this file or folder.")
+                Self::new(&path.display().to_string(), source, "Let tidings dev read this file or folder.")
             }
             Error::Words(words) => {
                 Self::new("words", words, "Correct the file of words. The next change of a file is shown here.")

@@ -43,7 +43,7 @@ pub(super) async fn make(bench: &Bench, renderer: &Arc<Renderer>, wanted: &Wante
 fn own_data(bench: &Bench, wanted: &Wanted) -> Result<Option<Arc<str>>, Fault> {
     let Some(id) = given(&wanted.data) else { return Ok(None) };
     let gone = || {
-        let problem = "it is no longer kept: `tidings dev` keeps the latest 50 until it ends";
+        let problem = "it is no longer kept: tidings dev keeps the latest 50 until it ends";
         Fault::new("your JSON", problem, "Paste it again below.")
     };
     bench.kept.get(id).map(Some).ok_or_else(gone)
@@ -60,10 +60,14 @@ async fn of_key(bench: &Bench, renderer: Arc<Renderer>, wanted: &Wanted, key: &s
     let instead = Instead { template: Some(&wanted.name), locale, zone };
     let shown = preview(&commands, &deps, &parsed, &instead).await.map_err(|error| failed(error.into()))?;
     let nothing =
-        |problem: &str| Fault::new(key, problem, "Emit an event for this key, for example with `tidings emit`.");
+        |problem: &str| Fault::new(key, problem, "Emit an event for this key, for example with tidings emit.");
     let Some((due, preview)) = shown else { return Err(nothing("no window is open")) };
-    let notes = notes(&preview, due.more);
+    let mut notes = notes(&preview, due.more);
     let Some(mail) = preview.mail else { return Err(nothing(&notes.join("; "))) };
+    if let Some(other) = deps.settings.digest(&parsed).map(|digest| &digest.template).filter(|own| **own != wanted.name)
+    {
+        notes.push(format!("its messages go out in the template {other}"));
+    }
     match &mail.fallback {
         None => Ok(Made { mail, notes }),
         Some(problem) => Err(broken(&renderer, &wanted.name, problem, bench)),
