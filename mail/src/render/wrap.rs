@@ -1,15 +1,24 @@
 //! Breaks the lines of the text part. RFC 5322, 2.1.1, asks for at most 78 columns; quoting in an answer takes some of them.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::bidi::ISOLATE;
 
 /// Limit of a line in columns.
 const COLUMNS: usize = 72;
 
-/// Breaks longer lines at spaces, and indents what follows like the text before it. A longer word stays whole, because a cut link
-/// leads somewhere else.
+/// Characters that no line begins with: closing brackets, stops, marks of repetition and length, small kana (JIS X 4051), and what
+/// would look like the bullet of a line.
+const NEVER_FIRST: &str = "、。，．・：；？！‼⁇⁈⁉）］｝｠」』】〕〉》〙〗〟’”»ー‐–〜～ゝゞヽヾ々〻ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ％‰℃…‥\u{3000})]}>,.:;!?%\"'-*/";
+/// Characters that no line ends with: opening brackets, and signs before a number.
+const NEVER_LAST: &str = "（［｛｟「『【〔〈《〘〖〝‘“«＃￥＄№([{<\"'#$";
+
+/// Breaks longer lines at spaces and between ideographs, and indents what follows like the text before it. A longer word stays
+/// whole, because a cut link leads somewhere else.
 pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
+        // No character takes more columns than bytes.
         if line.len() <= COLUMNS { out.push_str(line) } else { wrap(line, &mut out) }
     }
     out
@@ -21,32 +30,74 @@ fn wrap(line: &str, out: &mut String) {
     let (prefix, words) = line.split_at(spaces + bullet);
     out.push_str(prefix);
     let (mut column, mut open) = (prefix.len(), 0_usize);
-    for (at, word) in words.split(' ').enumerate() {
-        let width = word.chars().filter(|c| ![ISOLATE.0, ISOLATE.1, '\n'].contains(c)).count();
+    let pieces = words.split(' ').enumerate().flat_map(|(word, text)| {
+        pieces(text).enumerate().map(move |(piece, text)| (word > 0 || piece > 0, piece == 0, text))
+    });
+    for (has_before, is_word, piece) in pieces {
+        let width = piece.trim_end_matches('\n').width();
+        let gap = usize::from(has_before && is_word);
         // A value must not look like a line of its own.
-        let may_begin = !["*", "-"].contains(&word);
-        if at > 0 && may_begin && column + 1 + width > COLUMNS {
+        let may_begin = !["*", "-"].contains(&piece);
+        if has_before && may_begin && column + gap + width > COLUMNS {
             // A line is a paragraph, and each one ends its isolates.
             out.extend(std::iter::repeat_n(ISOLATE.1, open));
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', prefix.len()));
             out.extend(std::iter::repeat_n(ISOLATE.0, open));
             column = prefix.len();
-        } else if at > 0 {
-            out.push(' ');
-            column += 1;
+        } else {
+            out.extend(std::iter::repeat_n(' ', gap));
+            column += gap;
         }
-        out.push_str(word);
+        out.push_str(piece);
         column += width;
-        open = (open + word.matches(ISOLATE.0).count()).saturating_sub(word.matches(ISOLATE.1).count());
+        open = (open + piece.matches(ISOLATE.0).count()).saturating_sub(piece.matches(ISOLATE.1).count());
     }
+}
+
+/// The parts of a word between which a line may break.
+fn pieces(word: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(word);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (piece, after) = match first_break(text) {
+            Some(at) => (&text[..at], Some(&text[at..])),
+            None => (text, None),
+        };
+        rest = after;
+        Some(piece)
+    })
+}
+
+fn first_break(word: &str) -> Option<usize> {
+    if word.is_ascii() {
+        return None;
+    }
+    let mut pairs = word.char_indices().zip(word.char_indices().skip(1));
+    pairs.find(|((_, before), (_, after))| may_break(*before, *after)).map(|(_, (at, _))| at)
+}
+
+/// Reports if a line may end between two characters of a word. A character without width belongs to the one before it.
+fn may_break(before: char, after: char) -> bool {
+    let is_visible = |c: char| c.width().is_some_and(|width| width > 0);
+    (is_ideographic(before) || is_ideographic(after))
+        && is_visible(before)
+        && is_visible(after)
+        && !NEVER_LAST.contains(before)
+        && !NEVER_FIRST.contains(after)
+}
+
+/// Recognises Han, kana and their punctuation. Korean has spaces between its words.
+const fn is_ideographic(c: char) -> bool {
+    matches!(c, '\u{2e80}'..='\u{312f}' | '\u{3190}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe4f}' | '\u{ff00}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffe6}' | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::renderer::Renderer, *};
 
     #[test]
     fn a_long_line_goes_on_below_its_own_text() {
@@ -75,7 +126,52 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        let sentence = "変更".repeat(20);
+        let (first, rest) = ("変更".repeat(17) + "変", "更変更変更");
+        assert_eq!(wrapped(&format!("* {sentence}\n")), format!("* {first}\n  {rest}\n"));
+        assert_eq!(wrapped(&"ｱ".repeat(72)), "ｱ".repeat(72));
+        assert_eq!(wrapped(&"각".repeat(40)), "각".repeat(40));
+    }
+
+    #[test]
+    fn no_line_begins_with_a_stop_or_ends_with_an_opening_bracket() {
+        let ends = |before: usize, mark: &str| wrapped(&format!("{}{mark}{}", "字".repeat(before), "字".repeat(9)));
+        for mark in ["、", "。」", "ー", "ょ", "％", ")", "-", "*"] {
+            assert_eq!(ends(36, mark), format!("{}\n字{mark}{}", "字".repeat(35), "字".repeat(9)), "{mark}");
+        }
+        for mark in ["「", "（", "(", "￥"] {
+            assert_eq!(ends(35, mark), format!("{}\n{mark}{}", "字".repeat(35), "字".repeat(9)), "{mark}");
+        }
+    }
+
+    #[test]
+    fn a_link_behind_ideographs_stays_whole() {
+        let link = format!("https://example.com/{}", "x".repeat(60));
+        assert_eq!(wrapped(&format!("詳細：{link}。")), format!("詳細：\n{link}。"));
+    }
+
+    #[test]
+    fn text_fits_in_72_columns_apart_from_links() {
+        let renderer = Renderer::new(None).unwrap();
+        for language in renderer.words.catalogues().map(|catalogue| catalogue.tag.to_string()) {
+            for name in renderer.names() {
+                let text = renderer.preview(&name, Some(&language)).unwrap().text;
+                let long = |line: &&str| line.width() > 72 && !line.contains("https://");
+                assert_eq!(text.lines().find(long), None, "{name} in {language}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn breaking_ideographs_keeps_every_character(text in "(( |  |\\* )?[字かょ、。「」a1\u{301}-]{1,60}\n?){0,20}") {
+            let wrapped = wrapped(&text);
+            let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(visible(&wrapped), visible(&text));
+        }
+
         #[test]
         fn breaking_lines_changes_white_space_only(text in "(( |  |\\* )?[a-z*-]{1,30}\n?){0,60}") {
             let wrapped = wrapped(&text);
