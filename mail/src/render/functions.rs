@@ -49,10 +49,21 @@ fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
 /// Says the message `id` with the other arguments as its variables.
 fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     let id: &str = kwargs.must_get("id")?;
+    if let Some(said) = only_count(kwargs).and_then(|count| phrases.counted(id, count)) {
+        return Ok(said);
+    }
     let given = kwargs.iter().filter_map(|(name, value)| Some((name.as_str()?, value)));
     let variables = given.filter(|(name, _)| *name != "id").map(|(name, value)| (name, variable(value)));
     let problem = || if phrases.has(id) { "needs other variables" } else { "is in no file of words" };
     phrases.find(id, variables).ok_or_else(|| tera::Error::message(format!("the message `{id}` {}", problem())))
+}
+
+/// The count, if it is the only variable and a whole number.
+fn only_count(kwargs: &Kwargs) -> Option<i128> {
+    let mut variables = kwargs.iter().filter(|(name, _)| name.as_str() != Some("id"));
+    let (name, value) = variables.next()?;
+    let is_only = name.as_str() == Some("count") && variables.next().is_none();
+    value.as_u64().filter(|_| is_only).map(i128::from)
 }
 
 /// Writes a number with its unit, which stays on the number's line.

@@ -1,7 +1,8 @@
 //! One language: its messages and its formats.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
+use elsa::sync::FrozenMap;
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 use intl_memoizer::concurrent::IntlLangMemoizer;
 use unic_langid::{CharacterDirection, LanguageIdentifier};
@@ -12,12 +13,17 @@ use crate::bidi;
 /// The language that has every message.
 pub(crate) const ENGLISH: &str = "en";
 
+/// Messages with a smaller count are made once. Most lines of an email say one of a few: "and 6 more".
+const KEPT: u64 = 200;
+
 pub(super) struct Language {
     /// As HTML's `lang` has it.
     pub tag: String,
     pub right_to_left: bool,
     pub formats: Formats,
     bundle: FluentBundle<Arc<FluentResource>>,
+    /// Messages that have been said with a count and no other variable, by id and count.
+    counted: FrozenMap<String, Box<FrozenMap<u64, Box<str>>>>,
 }
 
 impl Language {
@@ -37,7 +43,7 @@ impl Language {
         bundle.set_use_isolating(right_to_left);
         bundle.set_formatter(Some(number));
         resources.for_each(|resource| bundle.add_resource_overriding(resource));
-        Ok(Self { tag: name, right_to_left, formats, bundle })
+        Ok(Self { tag: name, right_to_left, formats, bundle, counted: FrozenMap::new() })
     }
 
     /// Says a message. `None`: the language lacks it, or one of its variables is missing.
@@ -46,6 +52,23 @@ impl Language {
         let mut errors = Vec::new();
         let said = self.bundle.format_pattern(pattern, Some(arguments), &mut errors).into_owned();
         errors.is_empty().then_some(said)
+    }
+
+    /// Says a message that needs only a count. `None`: the language lacks it, or it needs more.
+    pub fn counted(&self, id: &str, count: i128) -> Option<Cow<'_, str>> {
+        let small = u64::try_from(count).ok().filter(|count| *count < KEPT);
+        if let Some(said) = small.and_then(|count| self.counted.get(id)?.get(&count)) {
+            return Some(said.into());
+        }
+        let said = self.say(id, &[("count", count)].into_iter().collect())?;
+        Some(match small {
+            Some(count) => {
+                let of_id = self.counted.get(id);
+                let of_id = of_id.unwrap_or_else(|| self.counted.insert(id.to_owned(), Box::default()));
+                of_id.insert(count, said.into()).into()
+            }
+            None => said.into(),
+        })
     }
 
     pub fn has(&self, id: &str) -> bool {

@@ -1,5 +1,7 @@
 //! The sentences of one language.
 
+use std::borrow::Cow;
+
 use fluent_bundle::{FluentArgs, FluentValue};
 use jiff::civil;
 
@@ -56,7 +58,12 @@ impl<'a> Phrases<'a> {
 
     /// Says a message of this language that needs only a count. `None`: the language lacks it.
     pub(crate) fn own(&self, id: &str, count: i128) -> Option<String> {
-        self.language.say(id, &[("count", count)].into_iter().collect())
+        self.language.counted(id, count).map(Cow::into_owned)
+    }
+
+    /// Says a message that needs only a count, in English if this language lacks it.
+    pub(crate) fn counted(&self, id: &str, count: i128) -> Option<String> {
+        self.own(id, count).or_else(|| self.english.counted(id, count).map(Cow::into_owned))
     }
 
     /// Reports if there is a message.

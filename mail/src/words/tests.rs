@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::*;
 
@@ -23,6 +23,14 @@ fn every_language_has_the_messages_and_variables_of_english() {
                 let value = |name: &str| if name == "count" { count } else { VALUE };
                 let arguments = variables.iter().map(|name| (*name, value(name))).collect();
                 let said = language.say(id, &arguments);
+                if variables.iter().eq(&["count"]) {
+                    let twice = [(); 2].map(|()| language.counted(id, count.into()));
+                    assert_eq!(
+                        twice.map(|counted| counted.map(Cow::into_owned)),
+                        [said.clone(), said.clone()],
+                        "{name}: {id}"
+                    );
+                }
                 assert!(said.is_some_and(|said| !said.contains("  ") && !said.contains('$')), "{name}: {id}");
             }
         }

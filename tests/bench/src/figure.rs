@@ -102,7 +102,7 @@ impl Figure {
     }
 
     /// The median of what the rounds have above their baselines.
-    fn above(&self) -> Option<f64> {
+    pub fn above(&self) -> Option<f64> {
         let Baseline { rounds, .. } = self.baseline.as_ref()?;
         let above: Vec<_> = self.rounds.iter().zip(rounds).map(|(value, baseline)| value - baseline).collect();
         Some(median(&above))

@@ -42,7 +42,10 @@ fn row(figure: &Figure) -> Vec<String> {
             Target::AtLeast(least) => format!("at least {}", number(least)),
             Target::AtMost(most) => format!("at most {}", number(most)),
             Target::Times(times) => format!("at least {} times", number(times)),
-            Target::Above(most) => format!("at most {} more", number(most)),
+            Target::Above(most) => {
+                let above = figure.above().map(number).unwrap_or_default();
+                format!("at most {} more, has {above}", number(most))
+            }
         };
         format!("{bound}: {}", if figure.met() == Some(true) { "kept" } else { "NOT KEPT" })
     });
