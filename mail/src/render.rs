@@ -13,6 +13,7 @@ mod error;
 mod escape;
 mod functions;
 mod html;
+mod inline;
 mod item;
 mod line;
 mod local;

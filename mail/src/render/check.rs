@@ -89,10 +89,11 @@ impl Renderer {
         problems.into_iter().map(|problem| Problem { place: template.to_owned(), problem }).collect()
     }
 
-    /// Finds what large email clients do not support of the team's own templates. The place is a file with its line.
+    /// Finds what large email clients do not support of the team's own templates, and the styles that cannot be inlined. The place
+    /// is a file with its line.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
-        self.sources.unsupported().map(|(place, problem)| Problem { place, problem }).collect()
+        self.sources.remarks().map(|(place, problem)| Problem { place, problem }).collect()
     }
 
     /// Renders `template` with its sample, in the language `locale` or in English.

@@ -50,6 +50,17 @@ fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
                 }
                 (start, empty) = (input.position(), true);
             }
+            Ok(Token::Function(_) | Token::ParenthesisBlock | Token::SquareBracketBlock) => {
+                empty = false;
+                // Reads on to the end of the brackets, which are a part of the item.
+                let nested = input.parse_nested_block(|input| {
+                    while input.next_including_whitespace_and_comments().is_ok() {}
+                    Ok::<_, ParseError<()>>(())
+                });
+                if nested.is_err() {
+                    return;
+                }
+            }
             Ok(_) => empty = false,
             Err(_) => {
                 parts.extend(item(input.slice(start..end), start.byte_index()));
@@ -113,6 +124,8 @@ mod tests {
         let found: Vec<_> = parts("color:red;; width: 1px").into_iter().map(|part| part.kind).collect();
         let declaration = |property, value| Kind::Declaration { property, value };
         assert_eq!(found, [declaration("color", "red"), declaration("width", "1px")]);
+        let found: Vec<_> = parts("color:rgb(1, 2);width:calc(1px + 2px)").into_iter().map(|part| part.kind).collect();
+        assert_eq!(found, [declaration("color", "rgb(1, 2)"), declaration("width", "calc(1px + 2px)")]);
         for css in ["", "}", "a {", "a { b: ", ";;", "@", "'", "/*", "{}{}", "a{{}}"] {
             parts(css);
         }

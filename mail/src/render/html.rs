@@ -10,7 +10,7 @@ const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "
 /// The last letters of these attributes, a quick test that excludes nearly all others.
 const LINK_ENDS: &[u8] = b"fcndr";
 /// Elements without an end tag (HTML, 13.1.2).
-const VOID: [&str; 13] =
+pub(super) const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
 
 /// Replaces every link that is not http, https or mailto by `#` (rule 22).

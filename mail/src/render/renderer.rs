@@ -191,7 +191,8 @@ pub(super) fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Erro
     let (place, problem) = match error.kind() {
         ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
             let (file, span) = (report.filename(), report.span());
-            let words = sources.get(file).and_then(|source| source.text.get(span.range.clone())).unwrap_or_default();
+            let words =
+                sources.get(file).and_then(|source| source.loaded().get(span.range.clone())).unwrap_or_default();
             (format!("{}:{}", path(file), span.start_line), format!("{} (at `{words}`)", report.message()))
         }
         // The report names several problems, or one without a place.

@@ -8,7 +8,11 @@ use std::{
 
 use include_dir::{Dir, include_dir};
 
-use super::{error::Error, support};
+use super::{
+    error::Error,
+    inline::{File, Inlined, inlined},
+    support::{self, Remark},
+};
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
@@ -24,6 +28,21 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     /// The file comes from the team's folder.
     own: bool,
+    /// The text with inline styles, if it differs.
+    inlined: Option<String>,
+    /// Remarks on styles that stay in `<style>`.
+    styles: Vec<Remark>,
+}
+
+impl Source {
+    fn new(text: String, path: PathBuf, own: bool) -> Self {
+        Self { text, path, own, inlined: None, styles: Vec::new() }
+    }
+
+    /// The text that templates are made of. Its lines are those of the file.
+    pub(super) fn loaded(&self) -> &str {
+        self.inlined.as_deref().unwrap_or(&self.text)
+    }
 }
 
 /// Every file by its name, for example `layout.html` or `activity/body.html`.
@@ -37,10 +56,11 @@ impl Sources {
         if let Some(folder) = folder {
             sources.add_folder(folder, "").map_err(|(path, source)| Error::Read { path, source })?;
         }
-        match sources.incomplete() {
-            Some(file) => Err(Error::Missing { file }),
-            None => Ok(sources),
+        if let Some(file) = sources.incomplete() {
+            return Err(Error::Missing { file });
         }
+        sources.inline()?;
+        Ok(sources)
     }
 
     /// The digest types that have templates, in order.
@@ -55,18 +75,17 @@ impl Sources {
 
     /// The files that hold templates.
     pub(super) fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .filter(|(name, _)| !name.ends_with(SAMPLE))
-            .map(|(name, source)| (name.as_str(), source.text.as_str()))
+        self.0.iter().filter(|(name, _)| !name.ends_with(SAMPLE)).map(|(name, source)| (name.as_str(), source.loaded()))
     }
 
-    /// Finds the features of the team's own files that large email clients do not support, each with its path and line.
-    pub(super) fn unsupported(&self) -> impl Iterator<Item = (String, String)> {
-        let is_html = |name: &str| Path::new(name).extension().is_some_and(|end| end == "html");
-        let own = self.0.iter().filter(move |(name, source)| source.own && is_html(name));
-        own.flat_map(|(_, Source { text, path, .. })| {
-            support::unsupported(text).into_iter().map(move |remark| {
+    /// Finds the features of the team's own files that large email clients do not support, and the styles that cannot be inlined,
+    /// each with its path and line.
+    pub(super) fn remarks(&self) -> impl Iterator<Item = (String, String)> {
+        let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
+        own.flat_map(|(_, Source { text, path, styles, .. })| {
+            let mut remarks: Vec<_> = support::unsupported(text).into_iter().chain(styles.iter().cloned()).collect();
+            remarks.sort_by_key(|remark| remark.at);
+            remarks.into_iter().map(move |remark| {
                 let line = 1 + text[..remark.at].matches('\n').count();
                 (format!("{}:{line}", path.display()), remark.text)
             })
@@ -80,7 +99,7 @@ impl Sources {
     fn embed(&mut self, folder: &Dir<'_>) {
         for file in folder.files().filter(|file| is_read(file.path())) {
             if let (Some(name), Some(text)) = (file.path().to_str(), file.contents_utf8()) {
-                let source = Source { text: text.to_owned(), path: Path::new("embedded").join(name), own: false };
+                let source = Source::new(text.to_owned(), Path::new("embedded").join(name), false);
                 self.0.insert(name.replace('\\', "/"), source);
             }
         }
@@ -99,7 +118,26 @@ impl Sources {
                 self.add_folder(&path, &format!("{file}/"))?;
             } else if is_read(&path) {
                 let text = fs::read_to_string(&path).map_err(failed(&path))?;
-                self.0.insert(format!("{prefix}{file}"), Source { text, path: path.clone(), own: true });
+                self.0.insert(format!("{prefix}{file}"), Source::new(text, path.clone(), true));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the styles of the team's own files into `style` attributes.
+    fn inline(&mut self) -> Result<(), Error> {
+        let html = self.0.iter().filter(|(name, _)| is_html(name));
+        let files: Vec<_> = html.map(|(name, source)| File::new(name, &source.text, source.own)).collect();
+        let problem = |error| Error::Template { place: "<style>".into(), problem: format!("{error}") };
+        let Inlined { sources, remarks } = inlined(&files).map_err(problem)?;
+        for (name, text) in sources {
+            if let Some(source) = self.0.get_mut(&name) {
+                source.inlined = Some(text);
+            }
+        }
+        for (name, remark) in remarks {
+            if let Some(source) = self.0.get_mut(&name) {
+                source.styles.push(remark);
             }
         }
         Ok(())
@@ -109,6 +147,10 @@ impl Sources {
         let mut wanted = self.names().into_iter().flat_map(|name| PARTS.map(|part| format!("{name}/{part}")));
         wanted.find(|file| !self.0.contains_key(file))
     }
+}
+
+fn is_html(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "html")
 }
 
 /// Reports if a file is of a template. The folder `words` has other files.

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// A place of a source, and what its author should know about it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remark {
     /// The byte.
     pub at: usize,

@@ -1,4 +1,4 @@
-//! The start tags of HTML, with the places of their attributes. The HTML may be the blank source of a template.
+//! The tags of HTML, with the places of their attributes. The HTML may be the blank source of a template.
 
 use std::ops::Range;
 
@@ -26,6 +26,12 @@ pub(super) struct Attribute<'h> {
     pub quote: Option<char>,
 }
 
+/// A start or an end of an element.
+pub(super) enum Mark<'h> {
+    Start(Tag<'h>),
+    End { name: &'h str, at: usize },
+}
+
 /// Elements whose content is text up to their end tag (HTML, 13.1.2).
 const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
@@ -41,25 +47,39 @@ impl Tag<'_> {
 
 /// Finds the start tags, in order.
 pub(super) fn tags(html: &str) -> Vec<Tag<'_>> {
-    let mut tags = Vec::new();
+    let start = |mark| match mark {
+        Mark::Start(tag) => Some(tag),
+        Mark::End { .. } => None,
+    };
+    marks(html).into_iter().filter_map(start).collect()
+}
+
+/// Finds the start and end tags, in order.
+pub(super) fn marks(html: &str) -> Vec<Mark<'_>> {
+    let mut marks = Vec::new();
     let mut from = 0;
     while let Some(open) = html[from..].find('<').map(|at| from + at) {
         let rest = &html[open..];
+        let is_named = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
         from = if rest.starts_with("<!--") {
             rest.find("-->").map_or(html.len(), |end| open + end + 3)
-        } else if rest[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+        } else if is_named(&rest[1..]) {
             let Some(mut tag) = tag(html, open) else { break };
             if TEXT.iter().any(|name| tag.is(name)) {
                 tag.text = tag.place.end..end_of_text(html, tag.name, tag.place.end);
             }
             let end = tag.place.end.max(tag.text.end);
-            tags.push(tag);
+            marks.push(Mark::Start(tag));
             end
+        } else if let Some(name) = rest.strip_prefix("</").filter(|rest| is_named(rest)) {
+            let end = name.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(name.len());
+            marks.push(Mark::End { name: &name[..end], at: open });
+            open + 2 + end
         } else {
             open + 1
         };
     }
-    tags
+    marks
 }
 
 fn end_of_text(html: &str, name: &str, from: usize) -> usize {
