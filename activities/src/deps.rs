@@ -27,7 +27,7 @@ pub struct Deps {
     pub directory: Option<Arc<TeamDirectory>>,
     /// Templates of digests and messages.
     pub renderer: Arc<Renderer>,
-    /// DKIM keys of the streams.
+    /// DKIM keys of the streams and of tenants.
     pub signers: Signers,
     /// Connections to the relays of this worker's stream.
     pub relays: Arc<Relays>,

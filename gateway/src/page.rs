@@ -10,7 +10,7 @@ use axum::{
 use serde::Serialize;
 use tera::{Context, Tera};
 use tidings_mail::words::Phrases;
-use tidings_model::settings::Colour;
+use tidings_model::settings::{Colour, InForce, StreamName};
 use url::Url;
 
 use crate::{State, problem::Problem};
@@ -66,14 +66,13 @@ struct Page<'a, V> {
 impl Frame {
     /// The frame of a tenant's pages in this language.
     pub fn new(state: &State, tenant: &str, phrases: Phrases<'_>) -> Self {
-        let brand = state.settings.brands.get(tenant);
-        let sender = brand.and_then(|brand| brand.name.clone());
+        let InForce { brand, stream } = state.settings.for_tenant(tenant, StreamName::Bulk);
         Self {
             lang: phrases.tag().to_owned(),
             dir: phrases.direction(),
-            sender: sender.unwrap_or_else(|| state.settings.streams.bulk.sender.name.clone()),
-            logo_url: brand.and_then(|brand| brand.logo_url.clone()),
-            colour: brand.and_then(|brand| brand.colour).map(|colour| colour.to_string().replace('#', "")),
+            sender: brand.name.clone().unwrap_or_else(|| stream.sender.name.clone()),
+            logo_url: brand.logo_url.clone(),
+            colour: brand.colour.map(|colour| colour.to_string().replace('#', "")),
         }
     }
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
 use self::key::Key;
-pub use self::signers::Signers;
+pub use self::signers::{Signers, StreamSigners};
 use crate::Error;
 
 /// Headers that are signed if present, in addition to all of `List-*` (RFC 8058 requires those). `Content-Type` is missing

@@ -22,6 +22,7 @@ pub(crate) mod frequency;
 mod pages;
 mod service;
 pub(crate) mod streams;
+mod tenant;
 mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
@@ -32,6 +33,7 @@ pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use service::{SeenService, ServiceUrl};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
+pub use tenant::{InForce, TenantSettings};
 pub use track::{Counted, Track};
 
 /// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
@@ -43,10 +45,8 @@ const BULK_MESSAGES: f64 = 0.25;
 pub struct Settings {
     /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// By tenant and digest type: settings that replace those of `digests`.
-    pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
-    /// The looks of recipients' pages, by tenant.
-    pub brands: BTreeMap<String, Brand>,
+    /// The tenants with a table of their own.
+    pub tenants: BTreeMap<String, TenantSettings>,
     /// Limit on a recipient's digests over all digest types (rule 13).
     pub cap: Option<Cap>,
     /// Treatment of a window that the cap holds back.
@@ -72,7 +72,6 @@ impl Settings {
         Self {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
-            brands: BTreeMap::new(),
             cap: None,
             capped: OverLimit::default(),
             soft_bounces: Self::SOFT_BOUNCES,
@@ -94,7 +93,8 @@ impl Settings {
         let own = unsubscribe.as_ref().map(|page| page.filled(link, user, &token));
         let ours = || Some(format!("{}/u/{token}", public_url.as_ref()?));
         let unsubscribe_url = own.or_else(ours).filter(|url| url.len() <= pages::HEADER_CHARS);
-        let return_path = self.streams.get(stream).return_path.as_ref().filter(|_| unsubscribe_url.is_some());
+        let InForce { stream, .. } = self.for_tenant(link.tenant(), stream);
+        let return_path = stream.return_path.as_ref().filter(|_| unsubscribe_url.is_some());
         let unsubscribe_mailto = return_path.map(|path| {
             let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
             format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
@@ -118,13 +118,13 @@ impl Settings {
     /// Returns the key's digest type, as its tenant has it; `None` if the type is not configured.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
-        let own = self.tenants.get(&key.tenant).and_then(|digests| digests.get(&key.digest_type));
+        let own = self.tenants.get(&key.tenant).and_then(|tenant| tenant.digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
     }
 
     /// Returns the languages of a recipient, the preferred one first: the recipient's own, then the tenant's. `own` may be empty.
     pub fn locales<'a>(&'a self, tenant: &str, own: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_tenant = self.brands.get(tenant).and_then(|brand| brand.locale.as_deref());
+        let of_tenant = self.tenants.get(tenant).and_then(|tenant| tenant.brand.locale.as_deref());
         [own].into_iter().chain(of_tenant)
     }
 
@@ -137,22 +137,23 @@ impl Settings {
     /// Returns the digest types that a tenant has.
     #[must_use]
     pub fn digest_types(&self, tenant: &str) -> BTreeSet<String> {
-        let own = self.tenants.get(tenant).into_iter().flat_map(BTreeMap::keys);
+        let own = self.tenants.get(tenant).into_iter().flat_map(|tenant| tenant.digests.keys());
         self.digests.keys().chain(own).cloned().collect()
     }
 
     /// Returns the longest time for which a run stays open after its last digest.
     #[must_use]
     pub fn longest_linger(&self) -> Duration {
-        let digests = self.digests.values().chain(self.tenants.values().flat_map(BTreeMap::values));
+        let digests = self.digests.values().chain(self.tenants.values().flat_map(|tenant| tenant.digests.values()));
         digests.filter_map(|digest| digest.linger).max().unwrap_or_default()
     }
 
     /// Returns the attempts per second that the task queues of a stream may hand out, over all workers: the lowest rate of
-    /// its relays. `None`: no limit.
+    /// its relays, those of tenants included. `None`: no limit.
     #[must_use]
-    pub fn rate(&self, stream: &Stream) -> Option<f64> {
-        let relays = stream.relays.iter().filter_map(|name| self.relays.get(name));
+    pub fn rate(&self, stream: StreamName) -> Option<f64> {
+        let names = self.every(stream).flat_map(|(_, stream)| &stream.relays);
+        let relays = names.filter_map(|name| self.relays.get(name));
         relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
     }
 
@@ -165,13 +166,13 @@ impl Settings {
     /// Returns the rate of the digests: the part of the stream's rate that its single messages leave.
     #[must_use]
     pub fn digest_rate(&self) -> Option<f64> {
-        self.rate(&self.streams.bulk).map(|rate| rate * (1.0 - BULK_MESSAGES))
+        self.rate(StreamName::Bulk).map(|rate| rate * (1.0 - BULK_MESSAGES))
     }
 
     /// Returns the rate of the single messages of the stream `bulk`.
     #[must_use]
     pub fn bulk_message_rate(&self) -> Option<f64> {
-        self.rate(&self.streams.bulk).map(|rate| rate * BULK_MESSAGES)
+        self.rate(StreamName::Bulk).map(|rate| rate * BULK_MESSAGES)
     }
 }
 

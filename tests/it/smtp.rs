@@ -7,3 +7,4 @@ mod pool;
 mod privacy;
 mod relays;
 mod spam_score;
+mod tenants;

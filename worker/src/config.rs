@@ -12,10 +12,10 @@ use std::{
 
 use tidings_activities::TeamDirectory;
 use tidings_gateway::webhooks::Hook;
-use tidings_mail::dkim::Signers;
+use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
     inbox::Limits,
-    settings::{self, Brand, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
+    settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
 };
 use tidings_store::WrongQuery;
@@ -28,11 +28,13 @@ mod dkim;
 mod file;
 mod gateway;
 mod inbox;
+mod layer;
 mod link_keys;
 mod list;
 mod listen;
 mod mail;
 mod oidc;
+mod origin;
 mod problem;
 mod relay;
 mod retention;
@@ -54,12 +56,14 @@ pub use dkim::DkimConfig;
 use file::RawConfig;
 pub use gateway::Gateway;
 pub use link_keys::LinkKeysConfig;
+pub use origin::{Origin, Origins};
 pub use problem::{Environment, Problem};
 pub use relay::Relay;
 pub use retention::{Retention, age_text};
 pub use secret::SecretUrl;
 pub use stream::{Stream, Streams};
 pub use temporal::{Temporal, Unreachable};
+pub use tenant::Tenant;
 
 /// The default path of the configuration.
 pub const DEFAULT_PATH: &str = "tidings.toml";
@@ -85,10 +89,8 @@ pub struct Config {
     pub dkim: Option<DkimConfig>,
     /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// The digest types that differ for a tenant, by tenant.
-    pub tenants: BTreeMap<String, BTreeMap<String, DigestSettings>>,
-    /// The looks of recipients' pages, by tenant.
-    pub brands: BTreeMap<String, Brand>,
+    /// The tenants with a table of their own.
+    pub tenants: BTreeMap<String, Tenant>,
     /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
     /// The treatment of a window that the cap holds back.
@@ -144,20 +146,52 @@ impl Config {
         }
     }
 
-    /// Reads the DKIM keys of both streams.
+    /// Reads the DKIM keys of both streams, for everybody and for each tenant whose keys differ.
     ///
     /// # Errors
     /// Each key that cannot be read, or cannot sign. The error never shows the key.
     pub fn signers(&self) -> Result<Signers, Error> {
         let mut problems = Vec::new();
-        let mut signer = |stream: &Stream| {
+        let mut signer = |stream: &Stream| -> Option<Dkim> {
             let signer = stream.dkim.as_ref().map(DkimConfig::signer).transpose();
             signer.map_err(|problem| problems.push(problem)).ok().flatten()
         };
-        let signers = Signers { bulk: signer(&self.streams.bulk), transactional: signer(&self.streams.transactional) };
-        // The streams may share a key.
-        problems.dedup();
-        if problems.is_empty() { Ok(signers) } else { Err(Error::Wrong(problems)) }
+        let mut both = |streams: &Streams| {
+            let (bulk, transactional) = (signer(&streams.bulk), signer(&streams.transactional));
+            StreamSigners { bulk, transactional }
+        };
+        let keys = |streams: &Streams| streams.both().map(|stream| stream.dkim.clone());
+        let differs = |tenant: &Tenant| keys(&tenant.streams) != keys(&self.streams);
+        let general = both(&self.streams);
+        let tenants = self.tenants.iter().filter(|(_, tenant)| differs(tenant));
+        let tenants = tenants.map(|(name, tenant)| (name.clone(), both(&tenant.streams))).collect();
+        if problems.is_empty() {
+            Ok(Signers { general, tenants })
+        } else {
+            Err(Error::Wrong(problem::distinct(problems)))
+        }
+    }
+
+    /// Returns the name and the settings of a tenant with a table.
+    ///
+    /// # Errors
+    /// Says that there is no such table, and which ones there are.
+    pub fn tenant(&self, name: &str) -> Result<(&String, &Tenant), String> {
+        self.tenants.get_key_value(name).ok_or_else(|| {
+            let names: Vec<_> = self.tenants.keys().map(String::as_str).collect();
+            let there = if names.is_empty() {
+                "no tenant has one".to_owned()
+            } else {
+                format!("there are: {}", names.join(", "))
+            };
+            format!("there is no [tenant.{name}], so that the general settings apply; {there}")
+        })
+    }
+
+    /// The streams of everybody, then those of each tenant with a table.
+    fn every_stream(&self) -> impl Iterator<Item = &Stream> {
+        let tenants = self.tenants.values().map(|tenant| &tenant.streams);
+        [&self.streams].into_iter().chain(tenants).flat_map(Streams::both)
     }
 
     /// Returns the settings for commands that send nothing: without relays that lack an address.
@@ -166,16 +200,12 @@ impl Config {
         let relays = self.named_relays().filter_map(|(name, relay)| Some((name.clone(), relay.settings().ok()?)));
         Settings {
             digests: self.digests.clone(),
-            tenants: self.tenants.clone(),
-            brands: self.brands.clone(),
+            tenants: self.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.settings())).collect(),
             cap: self.cap,
             capped: self.capped,
             soft_bounces: self.soft_bounces,
             relays: relays.collect(),
-            streams: settings::Streams {
-                bulk: self.streams.bulk.settings.clone(),
-                transactional: self.streams.transactional.settings.clone(),
-            },
+            streams: self.streams.settings(),
             pages: self.gateway.pages.clone(),
             link_keys: self.link_keys.keys().cloned(),
             unknown_recipients: UnknownRecipients::Wait,
@@ -205,19 +235,15 @@ impl Config {
         if let Some(unreadable) = self.link_keys.problem() {
             return vec![unreadable];
         }
-        let streams = [&self.streams.bulk, &self.streams.transactional];
-        let return_paths = streams.into_iter().filter_map(|stream| stream.return_path_problem(self.link_keys.keys()));
-        return_paths.chain(self.gateway.key_problems(self.link_keys.keys().is_some())).collect()
+        let return_paths = self.every_stream().filter_map(|stream| stream.return_path_problem(self.link_keys.keys()));
+        problem::distinct(return_paths.chain(self.gateway.key_problems(self.link_keys.keys().is_some())))
     }
 
     /// Returns the problems of services that know what was seen, and cannot be asked: the environment lacks their secrets.
     #[must_use]
     pub fn seen_problems(&self) -> Vec<Problem> {
-        let digests = self.digests.values().chain(self.tenants.values().flat_map(BTreeMap::values));
-        let mut problems: Vec<_> =
-            digests.filter_map(|digest| digest.seen.as_ref()).filter_map(seen::problem).collect();
-        problems.dedup();
-        problems
+        let digests = self.digests.values().chain(self.tenants.values().flat_map(|tenant| tenant.digests.values()));
+        problem::distinct(digests.filter_map(|digest| digest.seen.as_ref()).filter_map(seen::problem))
     }
 
     /// Returns the problem of a directory that cannot be asked: the environment lacks its secret or its address.
@@ -264,9 +290,8 @@ impl Config {
     /// Returns the problems that do not stop Tidings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
-        let signatures = [&self.dkim, &self.streams.bulk.dkim, &self.streams.transactional.dkim];
-        let mut warnings: Vec<_> = signatures.into_iter().flatten().filter_map(DkimConfig::warning).collect();
-        warnings.dedup();
+        let signatures = self.dkim.iter().chain(self.every_stream().filter_map(|stream| stream.dkim.as_ref()));
+        let mut warnings = problem::distinct(signatures.filter_map(DkimConfig::warning));
         warnings.extend(self.link_keys.warning());
         warnings.extend(self.retention.warning());
         warnings.extend(self.streams.warning());
@@ -281,16 +306,19 @@ impl Config {
         };
         self.relays.insert(relay::DEFAULT.to_owned(), relay);
         self.dkim = None;
-        for stream in [&mut self.streams.bulk, &mut self.streams.transactional] {
-            stream.settings.relays = vec![relay::DEFAULT.to_owned()];
-            stream.dkim = None;
+        let tenants = self.tenants.values_mut().map(|tenant| &mut tenant.streams);
+        for Streams { bulk, transactional } in [&mut self.streams].into_iter().chain(tenants) {
+            for stream in [bulk, transactional] {
+                stream.settings.relays = vec![relay::DEFAULT.to_owned()];
+                stream.dkim = None;
+            }
         }
     }
 
-    /// Returns the relays that a stream uses.
+    /// Returns the relays that a stream uses, for everybody or for a tenant.
     pub fn named_relays(&self) -> impl Iterator<Item = (&String, &Relay)> {
-        let streams = [&self.streams.bulk, &self.streams.transactional];
-        self.relays.iter().filter(move |(name, _)| streams.iter().any(|stream| stream.settings.relays.contains(name)))
+        let used = |name: &String| self.every_stream().any(|stream| stream.settings.relays.contains(name));
+        self.relays.iter().filter(move |(name, _)| used(name))
     }
 
     /// Returns the webhooks by the names of their relays.
@@ -332,18 +360,14 @@ impl Config {
     /// # Errors
     /// The sender or the address of a relay is missing.
     pub fn ready_to_send(self) -> Result<Self, Error> {
-        let streams = [&self.streams.bulk.settings, &self.streams.transactional.settings];
+        let streams = self.every_stream().map(|stream| &stream.settings);
         let relays: BTreeMap<_, _> = self.named_relays().map(|(name, relay)| (name, relay.settings())).collect();
-        let mut problems: Vec<_> = relays.values().filter_map(|relay| relay.clone().err()).collect();
+        let missing = relays.values().filter_map(|relay| relay.clone().err());
         let senders = |stream: &settings::Stream| {
             let relays = stream.relays.iter().filter_map(|name| relays.get(name)?.as_ref().ok());
             relays.filter_map(|relay| mail::default_sender_problem(&stream.sender, relay)).collect::<Vec<_>>()
         };
-        for problem in streams.into_iter().flat_map(senders) {
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
+        let problems = problem::distinct(missing.chain(streams.flat_map(senders)));
         if problems.is_empty() { Ok(self) } else { Err(Error::Wrong(problems)) }
     }
 

@@ -9,7 +9,7 @@ use tidings_model::{
     Alert, Link,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
-    settings::{RecipientLinks, StreamName},
+    settings::{InForce, RecipientLinks, StreamName},
     step::Window,
 };
 
@@ -48,7 +48,7 @@ impl Email<'_> {
             // The reason may quote an event. `tidings template check` gives it for the sample.
             tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
         }
-        let stream = &deps.settings.streams.bulk;
+        let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
         let sender = &stream.sender;
         let token = deps.settings.report_token(&window.key.tenant, window.digest_id);
         let draft = Draft {
@@ -79,7 +79,7 @@ impl Email<'_> {
             }
             Err(error) => return Err(Error::Render(error.to_string())),
         };
-        let signed = deps.signers.sign(StreamName::Bulk, composed.bytes, date);
+        let signed = deps.signers.sign(&window.key.tenant, StreamName::Bulk, composed.bytes, date);
         let message = Message {
             id: window.digest_id,
             origin: Origin::Digest(window.key.clone()),

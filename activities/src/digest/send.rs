@@ -6,7 +6,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, Closing, Facts, Origin, Unattempted},
     rules::{effective::consent_or_suppression_block, pause},
-    settings::StreamName,
+    settings::{InForce, StreamName},
     step::{Closed, Outcome, Returned, SendInput, Sent, Window},
 };
 
@@ -63,7 +63,7 @@ async fn attempt(
     if let Some(waiting) = paused(deps, window, &facts, now) {
         return Ok(Cancellable::Done(waiting));
     }
-    let stream = &deps.settings.streams.bulk;
+    let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
     let again_in = stream.retry_delay(failed.saturating_add(1));
     let outgoing = Outgoing::new(deps, stream, window.digest_id, again_in.is_none(), now);
     // A message can be made shorter while its attempt is under way only if the ledger has the attempt.

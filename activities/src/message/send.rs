@@ -5,6 +5,7 @@ use tidings_model::{
     message::contract::{Attempted, SendInput},
     records::{Actor, MessageRecord},
     rules::pause,
+    settings::InForce,
     step::{Closed, Outcome, Sent},
 };
 
@@ -30,8 +31,7 @@ pub async fn run(
         return Ok(Cancellable::Done(Attempted { sent: Sent::closed(super::close::missing()), delays: Vec::new() }));
     };
     let now = now(input.asked_at);
-    let streams = &deps.settings.streams;
-    let stream = streams.get(message.stream);
+    let InForce { stream, .. } = deps.settings.for_tenant(&input.key.tenant, message.stream);
     let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
     if let Some(closed) = suppressed(deps, input, &message, now).await? {
         return Ok(Cancellable::Done(Attempted { sent: Sent::closed(closed), delays }));

@@ -192,7 +192,7 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams};
+    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams, TenantSettings};
 
     use super::*;
 
@@ -202,10 +202,11 @@ mod tests {
         let sender = Sender { name, address: format!("digest@{domain}"), reply_to: None, domain };
         let (bulk, transactional) = (Stream::new(&["default"], sender.clone()), Stream::new(&["default"], sender));
         let alerts = DigestSettings::new("alerts", "instant".parse().unwrap());
+        let streams = Streams { bulk, transactional };
         Settings {
             digests: BTreeMap::from([("alerts".to_owned(), alerts)]),
-            tenants: BTreeMap::from([("acme".to_owned(), BTreeMap::new())]),
-            ..Settings::new(Streams { bulk, transactional })
+            tenants: BTreeMap::from([("acme".to_owned(), TenantSettings::new(streams.clone()))]),
+            ..Settings::new(streams)
         }
     }
 

@@ -19,7 +19,7 @@ use tidings_model::{
     limits::Invalid,
     names,
     records::{Facts, Message, MessageRecord, Origin, Reason, Recipient},
-    settings::{RecipientLinks, Settings, StreamName, UnknownRecipients},
+    settings::{InForce, RecipientLinks, Settings, StreamName, UnknownRecipients},
 };
 use tidings_store::Store;
 use tracing::instrument;
@@ -227,7 +227,7 @@ impl Making<'_> {
     async fn message(&self, key: MessageKey, content_sha256: String) -> Result<Message, Refused> {
         let Submission { stream: name, reply_to, .. } = self.submission;
         let name = *name;
-        let stream = self.settings.streams.get(name);
+        let InForce { stream, .. } = self.settings.for_tenant(&key.tenant, name);
         let (recipient, user) = self.recipient().await?;
         let links = self.links(&key, &recipient);
         let attachments = self.attachments()?;
@@ -265,7 +265,7 @@ impl Making<'_> {
             subject: composed.subject,
             bytes: self
                 .signers
-                .sign(name, composed.bytes, date)
+                .sign(&self.submission.tenant, name, composed.bytes, date)
                 .map_err(|error| Refused::Unsigned(error.to_string()))?,
             template: parts.template,
             created_at: date,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_model::{
     breaker::Breaker,
-    settings::{StreamName, Streams},
+    settings::{Settings, StreamName},
 };
 use uuid::Uuid;
 
@@ -52,12 +52,11 @@ enum State {
 impl<'a> RelayView<'a> {
     /// `url` is the address without its password, or says why there is none.
     #[must_use]
-    pub fn new(name: &'a str, url: String, streams: &Streams, breaker: Breaker, now: Timestamp) -> Self {
-        let by_it = |stream: &StreamName| streams.get(*stream).relays.iter().any(|relay| relay == name);
+    pub fn new(name: &'a str, url: String, settings: &Settings, breaker: Breaker, now: Timestamp) -> Self {
         Self {
             name,
             url,
-            streams: [StreamName::Bulk, StreamName::Transactional].into_iter().filter(by_it).collect(),
+            streams: settings.streams_by(name).collect(),
             failures: breaker.failures,
             sent: breaker.sent,
             bounced: breaker.bounced,

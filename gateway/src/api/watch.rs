@@ -110,7 +110,7 @@ pub(super) async fn relays(
     let mut breakers = api.state.store.breakers().await?;
     let rows = settings.relays.iter().map(|(name, relay)| {
         let breaker = breakers.remove(name).unwrap_or_default().breaker;
-        RelayView::new(name, relay.relay.to_string(), &settings.streams, breaker, now)
+        RelayView::new(name, relay.relay.to_string(), settings, breaker, now)
     });
     Ok(Json(Relays { rows: rows.collect() }).into_response())
 }

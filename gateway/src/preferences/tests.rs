@@ -13,7 +13,7 @@ use tidings_model::{
     Link,
     link_keys::LinkKeys,
     records::{Facts, Page, Part, Preferences, Recipient},
-    settings::{Brand, DigestSettings, Settings},
+    settings::{Brand, DigestSettings, Settings, TenantSettings},
 };
 use tidings_store::{Sqlite, Store, prelude::*};
 use tower::ServiceExt as _;
@@ -45,13 +45,15 @@ fn configured() -> Settings {
         name: Some("Acme".into()),
         logo_url: Some("https://cdn.acme.example/logo.png".into()),
         colour: Some("#8a1c4a".parse().unwrap()),
-        locale: None,
+        ..Brand::default()
     };
+    let general = settings();
+    let acme = TenantSettings { brand, ..TenantSettings::new(general.streams.clone()) };
     Settings {
         digests: [("activity".to_owned(), activity), ("alerts".to_owned(), digest("alerts", "instant"))].into(),
-        brands: [("acme".to_owned(), brand)].into(),
+        tenants: [("acme".to_owned(), acme)].into(),
         link_keys: Some(KEY.parse().unwrap()),
-        ..settings()
+        ..general
     }
 }
 

@@ -1,4 +1,6 @@
-//! The keys of both streams, ready to sign.
+//! The keys of both streams and of tenants, ready to sign.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use tidings_model::settings::StreamName;
@@ -6,22 +8,33 @@ use tidings_model::settings::StreamName;
 use super::Dkim;
 use crate::Error;
 
-/// Signs each stream's messages, unless the stream's relay does.
+/// Signs messages, unless the relay does.
 #[derive(Clone, Debug, Default)]
 pub struct Signers {
+    /// The keys for everybody.
+    pub general: StreamSigners,
+    /// By tenant: keys that replace the general ones.
+    pub tenants: BTreeMap<String, StreamSigners>,
+}
+
+/// The keys of both streams. Without a key a stream's messages stay unsigned.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSigners {
     pub bulk: Option<Dkim>,
     pub transactional: Option<Dkim>,
 }
 
 impl Signers {
-    /// The message as it goes out. A message without its signature does not go out: receivers would take it for forged.
+    /// The message of a tenant as it goes out. A message without its signature does not go out: receivers would take it for
+    /// forged.
     ///
     /// # Errors
     /// The key cannot sign.
-    pub fn sign(&self, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
+    pub fn sign(&self, tenant: &str, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
+        let StreamSigners { bulk, transactional } = self.tenants.get(tenant).unwrap_or(&self.general);
         let dkim = match stream {
-            StreamName::Transactional => &self.transactional,
-            StreamName::Bulk => &self.bulk,
+            StreamName::Transactional => transactional,
+            StreamName::Bulk => bulk,
         };
         match dkim {
             Some(dkim) => dkim.sign(&bytes, at),

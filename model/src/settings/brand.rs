@@ -1,16 +1,18 @@
-//! The looks of a tenant's pages.
+//! The looks of a tenant's messages and pages.
 
 use std::{fmt, str::FromStr};
 
-/// The parts of a tenant's pages that show the tenant. Each may be missing.
+/// The parts of a tenant's messages and pages that show the tenant. Each may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brand {
-    /// The name that recipients know.
+    /// The name that recipients know. A brand with a picture has one.
     pub name: Option<String>,
     /// An https address of a picture.
     pub logo_url: Option<String>,
     /// The colour of buttons, under white text.
     pub colour: Option<Colour>,
+    /// The sender's postal address or the like, in one line below messages.
+    pub address_line: Option<String>,
     /// BCP 47 tag of recipients without a language of their own.
     pub locale: Option<String>,
 }

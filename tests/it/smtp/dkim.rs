@@ -43,7 +43,7 @@ fn with_links() -> Result<Settings> {
 /// The mail of one event, as the relay got it.
 async fn digest(dkim: Dkim) -> Result<String> {
     let mut env = Env::without_worker(with_links()?).await?;
-    env.signers.bulk = Some(dkim);
+    env.signers.general.bulk = Some(dkim);
     env.start_worker()?;
     let ann = key("activity", "ann");
     env.events.emit(event(&ann, "event-1")).await?;

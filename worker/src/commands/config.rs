@@ -5,31 +5,31 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_mail::{
-    dkim::Dkim,
-    render::{self, Renderer},
-};
-use tidings_model::{
-    ParseError,
-    settings::{CategorySettings, Counted, DigestSettings, Sender},
-    words,
-};
+use tidings_mail::render::{self, Renderer};
+use tidings_model::ParseError;
 
 use crate::{
     Config,
-    config::{self, DkimConfig, Problem},
+    config::{self, Problem, Tenant},
     error::Usage,
 };
 
+mod digests;
 mod directory;
 mod gateway;
+mod in_force;
+mod mail;
 mod next_slots;
 mod retention;
 mod seen;
 mod streams;
 mod subscriptions;
+mod tenants;
 mod webhooks;
 
+use digests::{DigestsView, digest_views};
+use in_force::InForce;
+use mail::{DkimView, MailView};
 use next_slots::NextSlots;
 
 /// The commands about the configuration.
@@ -38,6 +38,7 @@ pub enum Command {
     /// Checks tidings.toml, the environment and the templates, and prints the effective settings
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
+        tidings config check --tenant acme\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
         Passwords and keys are shown as ***. The command connects to nothing but the database of [directory].")]
     Check {
@@ -47,6 +48,9 @@ pub enum Command {
         /// The IANA time zone of the slots
         #[arg(long, requires = "cadence", default_value = "UTC")]
         zone: String,
+        /// Print what is in force for this tenant, and where each setting comes from
+        #[arg(long, value_name = "NAME", conflicts_with = "cadence")]
+        tenant: Option<String>,
         /// Answer in JSON
         #[arg(long)]
         json: bool,
@@ -57,14 +61,14 @@ pub enum Command {
 ///
 /// # Errors
 /// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
-/// sign; [`Usage`] when the words are not a cadence, or the zone does not exist.
+/// sign; [`Usage`] when the words are not a cadence, the zone does not exist, or the tenant has no table.
 pub(crate) async fn run(
-    Command::Check { cadence, zone, json }: &Command,
+    Command::Check { cadence, zone, tenant, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
 ) -> anyhow::Result<bool> {
     match cadence {
         Some(words) => check_cadence(words, zone, *json)?,
-        None => check(&config()?.ready_to_send()?, *json).await?,
+        None => check(&config()?.ready_to_send()?, tenant.as_deref(), *json).await?,
     }
     Ok(true)
 }
@@ -78,9 +82,9 @@ fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
-    let names = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?.names();
-    let mut problems = missing_templates(config, &names);
+async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Result<()> {
+    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+    let mut problems = missing_templates(config, &renderer.names());
     let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
         Ok(dkim) => Some((signing, dkim)),
         Err(problem) => {
@@ -88,8 +92,10 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
             None
         }
     });
-    let (streams, unsigned) = streams::streams(config);
+    let (streams, unsigned) = streams::streams(&config.streams, config);
     problems.extend(unsigned);
+    let (tenants, unsigned) = tenants::tenants(config);
+    problems.extend(unsigned.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
     problems.extend(config.key_problems());
     problems.extend(config.gateway_problem());
     problems.extend(config.seen_problems());
@@ -98,8 +104,14 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
-    let shown = ConfigView::new(config, streams, dkim.as_ref().map(|(signing, dkim)| DkimView::new(signing, dkim)));
-    let shown = if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? };
+    let shown = if let Some(name) = tenant {
+        let shown = InForce::new(config, name)?;
+        if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() }
+    } else {
+        let dkim = dkim.as_ref().map(|(signing, dkim)| DkimView::new(signing, dkim));
+        let shown = ConfigView::new(config, streams, tenants, dkim);
+        if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? }
+    };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
@@ -112,7 +124,7 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<()> {
 
 fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
     let everybodys = config.digests.iter().map(|(name, digest)| (format!("digest.{name}.template"), digest));
-    let tenants = config.tenants.iter().flat_map(|(tenant, digests)| {
+    let tenants = config.tenants.iter().flat_map(|(tenant, Tenant { digests, .. })| {
         digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}.template"), digest))
     });
     let missing = everybodys.chain(tenants).filter(|(_, digest)| !names.contains(&digest.template));
@@ -154,13 +166,11 @@ struct ConfigView<'a> {
     retention: retention::RetentionView<'a>,
     digest: DigestsView<'a>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tenant: BTreeMap<&'a str, TenantView<'a>>,
+    tenant: BTreeMap<&'a str, tenants::TenantView<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     subscribe: Vec<subscriptions::SubscriptionView<'a>>,
     temporal: TemporalView<'a>,
 }
-
-type DigestsView<'a> = BTreeMap<&'a str, DigestView<'a>>;
 
 #[derive(Serialize)]
 struct RecipientsView {
@@ -169,102 +179,6 @@ struct RecipientsView {
     #[serde(skip_serializing_if = "Option::is_none")]
     capped: Option<&'static str>,
     soft_bounces: u32,
-}
-
-/// The looks of a tenant's pages, and all that is in force for its digest types, taken over or not.
-#[derive(Serialize)]
-struct TenantView<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logo_url: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    colour: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    locale: Option<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    digest: DigestsView<'a>,
-}
-
-#[derive(Serialize)]
-struct MailView<'a> {
-    from: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reply_to: Option<&'a str>,
-    domain: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dkim: Option<DkimView<'a>>,
-}
-
-#[derive(Serialize)]
-struct DkimView<'a> {
-    selector: &'a str,
-    domain: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_file: Option<&'a Path>,
-    algorithm: &'static str,
-    dns: Record,
-}
-
-/// The DNS record with which receivers verify the signature.
-#[derive(Serialize)]
-struct Record {
-    name: String,
-    r#type: &'static str,
-    value: String,
-}
-
-#[derive(Serialize)]
-struct DigestView<'a> {
-    cadence: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_now: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttle: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttled: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    linger: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    undo: Option<String>,
-    zone: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spread: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    quiet: Vec<String>,
-    template: &'a str,
-    max_items: u32,
-    max_lines: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_events: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    more_url: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    track: Vec<&'static str>,
-    #[serde(flatten)]
-    seen: Option<seen::SeenView<'a>>,
-    choices: Vec<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    delay: BTreeMap<&'a str, String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    categories: BTreeMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    category: BTreeMap<&'a str, CategoryView<'a>>,
-}
-
-/// A category with the heading of its section.
-#[derive(Serialize)]
-struct CategoryView<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
-    priority: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min_count: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_age: Option<String>,
 }
 
 /// Not of `tidings.toml`, but of Temporal's environment variables and file.
@@ -278,7 +192,12 @@ struct TemporalView<'a> {
 }
 
 impl<'a> ConfigView<'a> {
-    fn new(config: &'a Config, stream: streams::StreamsView<'a>, dkim: Option<DkimView<'a>>) -> Self {
+    fn new(
+        config: &'a Config,
+        stream: streams::StreamsView<'a>,
+        tenant: BTreeMap<&'a str, tenants::TenantView<'a>>,
+        dkim: Option<DkimView<'a>>,
+    ) -> Self {
         Self {
             database_url: config.database_url.to_string(),
             templates: config.templates.as_deref(),
@@ -298,7 +217,7 @@ impl<'a> ConfigView<'a> {
             directory: config.directory.as_ref().map(directory::DirectoryView::new),
             retention: retention::RetentionView::new(&config.retention),
             digest: digest_views(&config.digests),
-            tenant: tenant_views(config),
+            tenant,
             subscribe: config.subscriptions.iter().map(subscriptions::SubscriptionView::new).collect(),
             temporal: TemporalView {
                 address: config.temporal.address(),
@@ -306,85 +225,6 @@ impl<'a> ConfigView<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
-        }
-    }
-}
-
-fn tenant_views(config: &Config) -> BTreeMap<&str, TenantView<'_>> {
-    let names = config.tenants.keys().chain(config.brands.keys());
-    names
-        .map(|name| {
-            let brand = config.brands.get(name);
-            let view = TenantView {
-                name: brand.and_then(|brand| brand.name.as_deref()),
-                logo_url: brand.and_then(|brand| brand.logo_url.as_deref()),
-                colour: brand.and_then(|brand| brand.colour).map(|colour| colour.to_string()),
-                locale: brand.and_then(|brand| brand.locale.as_deref()),
-                digest: config.tenants.get(name).map(digest_views).unwrap_or_default(),
-            };
-            (name.as_str(), view)
-        })
-        .collect()
-}
-
-fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> DigestsView<'_> {
-    digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
-}
-
-impl<'a> MailView<'a> {
-    fn new(sender: &'a Sender, dkim: Option<DkimView<'a>>) -> Self {
-        Self { from: from(sender), reply_to: sender.reply_to.as_deref(), domain: &sender.domain, dkim }
-    }
-}
-
-fn from(Sender { name, address, .. }: &Sender) -> String {
-    if name.is_empty() { address.clone() } else { format!("{name} <{address}>") }
-}
-
-impl<'a> DkimView<'a> {
-    fn new(signing: &'a DkimConfig, dkim: &Dkim) -> Self {
-        Self {
-            selector: &signing.selector,
-            domain: &signing.domain,
-            key_file: signing.key_file(),
-            algorithm: dkim.algorithm(),
-            dns: Record { name: dkim.record_name(), r#type: "TXT", value: dkim.record() },
-        }
-    }
-}
-
-impl<'a> From<&'a CategorySettings> for CategoryView<'a> {
-    fn from(CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings) -> Self {
-        let max_age = max_age.map(words::written);
-        Self { title: section.as_deref(), priority: *priority, min_count: *min_count, max_age }
-    }
-}
-
-impl<'a> From<&'a DigestSettings> for DigestView<'a> {
-    fn from(digest: &'a DigestSettings) -> Self {
-        Self {
-            cadence: digest.cadence.to_string(),
-            first_now: digest.first_now.map(words::written),
-            throttle: digest.throttle.map(words::written),
-            throttled: digest.throttle.map(|_| digest.throttled.name()),
-            linger: digest.linger.map(words::written),
-            undo: digest.undo.map(words::written),
-            zone: digest.zone.as_deref().unwrap_or("UTC"),
-            spread: digest.spread.map(words::written),
-            quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
-            template: &digest.template,
-            max_items: digest.max_items,
-            max_lines: digest.max_lines,
-            max_events: digest.max_events,
-            more_url: digest.more_url.as_deref(),
-            title: digest.title.as_deref(),
-            description: digest.description.as_deref(),
-            track: digest.track.counted().map(Counted::name).collect(),
-            seen: digest.seen.as_ref().map(seen::SeenView::new),
-            choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
-            delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
-            categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
-            category: digest.category.iter().map(|(category, settings)| (category.as_str(), settings.into())).collect(),
         }
     }
 }

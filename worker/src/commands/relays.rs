@@ -113,7 +113,7 @@ fn view<'a>(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config) -> 
         Ok(settings) => settings.relay.to_string(),
         Err(problem) => format!("{} {}", problem.value, problem.problem),
     };
-    RelayView::new(name, url, &config.unsigned().streams, breaker, Timestamp::now())
+    RelayView::new(name, url, &config.unsigned(), breaker, Timestamp::now())
 }
 
 async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {

@@ -25,6 +25,15 @@ pub(super) struct RawCategory {
     max_age: Option<Spanned<String>>,
 }
 
+impl RawCategory {
+    /// The place of one of the keys; `None` without keys.
+    pub fn place(&self, checks: &Checks<'_>) -> Option<String> {
+        let text = [&self.title, &self.section, &self.max_age].into_iter().flatten().next();
+        let number = || [&self.priority, &self.min_count].into_iter().flatten().next();
+        text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw)))
+    }
+}
+
 /// Checks the tables of all categories of a digest type. `None` if one is wrong.
 pub(super) fn check(
     table: &str,

@@ -21,6 +21,8 @@ use super::{
     tenant::RawDigests,
 };
 
+mod origins;
+
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_hours(12);
 

@@ -1,4 +1,4 @@
-//! DKIM signatures, as `[mail.dkim]` and `[stream.NAME.dkim]` describe them.
+//! DKIM signatures, as `[mail.dkim]`, `[stream.NAME.dkim]` and the same tables of a tenant describe them.
 //!
 //! The configuration only names the key. Commands that send read the key later; other commands run without it.
 
@@ -17,34 +17,31 @@ use super::problem::{Checks, Problem};
 
 mod names;
 
-/// A table that describes a signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A table that describes a signature, applied to a sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DkimTable {
     /// The name of the table without `.dkim`.
-    parent: &'static str,
-    /// The environment variable with the key itself, which overrides `key_file`.
-    pub variable: &'static str,
+    pub parent: String,
+    /// The environment variable with the key itself, which overrides `key_file`. A tenant has none.
+    pub variable: Option<&'static str>,
     /// The configuration key of the sender's address.
-    from: &'static str,
+    pub from: String,
 }
 
-pub(super) const MAIL: DkimTable = DkimTable { parent: "mail", variable: "TIDINGS_DKIM_KEY", from: "mail.from" };
-pub(super) const BULK: DkimTable =
-    DkimTable { parent: "stream.bulk", variable: "TIDINGS_BULK_DKIM_KEY", from: "stream.bulk.from" };
-pub(super) const TRANSACTIONAL: DkimTable = DkimTable {
-    parent: "stream.transactional",
-    variable: "TIDINGS_TRANSACTIONAL_DKIM_KEY",
-    from: "stream.transactional.from",
-};
-
 impl DkimTable {
-    /// Returns the table `[mail.dkim]`, applied to this stream's sender.
-    pub const fn inherited(self) -> Self {
-        Self { from: self.from, ..MAIL }
+    fn key(&self, name: &str) -> String {
+        format!("{}.dkim.{name}", self.parent)
     }
 
-    fn key(self, name: &str) -> String {
-        format!("{}.dkim.{name}", self.parent)
+    /// `, or add [stream.bulk.dkim]`, where the sender's table has no signature of its own.
+    fn or_own(&self) -> String {
+        let own = self.from.strip_suffix(".from").filter(|own| *own != self.parent);
+        own.map(|own| format!(", or add [{own}.dkim]")).unwrap_or_default()
+    }
+
+    /// `, or set VARIABLE to the PEM`, for a table with a variable.
+    fn or_set(&self, to: &str) -> String {
+        self.variable.map(|variable| format!(", or set {variable} to {to}")).unwrap_or_default()
     }
 }
 
@@ -52,7 +49,7 @@ impl DkimTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDkim {
-    selector: Spanned<String>,
+    pub selector: Spanned<String>,
     key_file: Option<Spanned<String>>,
     domain: Option<Spanned<String>>,
 }
@@ -83,10 +80,10 @@ pub(super) fn check(
     sender: &Sender,
     checks: &mut Checks<'_>,
 ) -> Option<DkimConfig> {
-    let DkimTable { parent, variable, .. } = table;
-    let pem = checks.variable(variable);
+    let pem = table.variable.and_then(|variable| Some((variable, checks.variable(variable)?)));
     let Some(raw) = raw else {
-        if pem.is_some() {
+        if let Some((variable, _)) = pem {
+            let parent = &table.parent;
             checks.report(Problem {
                 place: "environment".to_owned(),
                 key: variable.to_owned(),
@@ -97,16 +94,16 @@ pub(super) fn check(
         return None;
     };
     let selector = checks.value(&table.key("selector"), Some(&raw.selector), names::selector);
-    let domain = signing_domain(table, raw, sender, checks);
+    let domain = signing_domain(&table, raw, sender, checks);
     let (key, line) = match (pem, &raw.key_file) {
-        (Some(pem), _) => (PrivateKey::Pem(pem), "environment".to_owned()),
-        (None, Some(file)) => (PrivateKey::File(key_file(table, file, checks)?), checks.place_of(file)),
+        (Some((_, pem)), _) => (PrivateKey::Pem(pem), "environment".to_owned()),
+        (None, Some(file)) => (PrivateKey::File(key_file(&table, file, checks)?), checks.place_of(file)),
         (None, None) => {
             checks.report(Problem {
                 place: checks.place_of(&raw.selector),
                 key: table.key("key_file"),
                 value: String::new(),
-                problem: format!("is missing; name a file with a private key in PEM, or set {variable} to the PEM"),
+                problem: format!("is missing; name a file with a private key in PEM{}", table.or_set("the PEM")),
             });
             return None;
         }
@@ -115,7 +112,7 @@ pub(super) fn check(
 }
 
 /// Parses the name of the key file. A value that may hold the key itself is never shown.
-fn key_file(table: DkimTable, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
+fn key_file(table: &DkimTable, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
     let text = file.as_ref();
     if !(checks.spans_lines(file) || text.contains('\n') || text.contains("-----") || is_base64(text)) {
         return Some(text.into());
@@ -124,10 +121,7 @@ fn key_file(table: DkimTable, file: &Spanned<String>, checks: &mut Checks<'_>) -
         place: checks.place_of(file),
         key: table.key("key_file"),
         value: "***".to_owned(),
-        problem: format!(
-            "is not the name of a file; write the name on one line, or set {} to the key itself",
-            table.variable
-        ),
+        problem: format!("is not the name of a file; write the name on one line{}", table.or_set("the key itself")),
     });
     None
 }
@@ -139,12 +133,14 @@ fn is_base64(text: &str) -> bool {
     text.len() >= 40 && !text.starts_with('/') && text.bytes().all(fits)
 }
 
-fn signing_domain(table: DkimTable, raw: &RawDkim, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
+fn signing_domain(table: &DkimTable, raw: &RawDkim, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
     let key = table.key("domain");
     let from = sender.address.rsplit_once('@').map_or("", |(_, domain)| domain);
     let from = url::Host::parse(from).map_or_else(|_| from.to_owned(), |host| host.to_string());
     if raw.domain.is_some() {
-        return checks.value(&key, raw.domain.as_ref(), |text| names::domain(text, &from, table.from));
+        return checks.value(&key, raw.domain.as_ref(), |text| {
+            names::domain(text, &from, &table.from).map_err(|fault| fault + &table.or_own())
+        });
     }
     let problem = |_| Problem {
         place: checks.place_of(&raw.selector),
@@ -152,7 +148,7 @@ fn signing_domain(table: DkimTable, raw: &RawDkim, sender: &Sender, checks: &mut
         value: from.clone(),
         problem: format!("is the domain of {0}, but not a domain in DNS; set {0} to an address of yours", table.from),
     };
-    let result = names::domain(&from, &from, table.from).map_err(problem);
+    let result = names::domain(&from, &from, &table.from).map_err(problem);
     checks.accept(result)
 }
 
@@ -190,7 +186,7 @@ impl DkimConfig {
     fn problem(&self, problem: String) -> Problem {
         let (key, value) = match &self.key {
             PrivateKey::File(path) => (self.table.key("key_file"), path.display().to_string()),
-            PrivateKey::Pem(_) => (self.table.variable.to_owned(), "***".to_owned()),
+            PrivateKey::Pem(_) => (self.table.variable.unwrap_or_default().to_owned(), "***".to_owned()),
         };
         Problem { place: self.line.clone(), key, value, problem }
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use tidings_model::{
     names,
-    settings::{Brand, Cap, Settings},
+    settings::{Cap, Settings},
     words,
 };
 use toml::Spanned;
@@ -13,9 +13,9 @@ use toml::Spanned;
 use super::{
     Config, digest,
     directory::{self, RawDirectory},
-    dkim,
     gateway::RawGateway,
     inbox::RawInbox,
+    layer::{Layer, Layers},
     link_keys,
     listen::listen,
     mail::RawMail,
@@ -23,11 +23,14 @@ use super::{
     relay::{self, RawRelay},
     retention::RawRetention,
     secret::database_url,
-    stream::{self, RawStreams},
+    stream::{self, RawStreams, Streams},
     subscribe::{self, RawSubscribe},
     temporal::Temporal,
-    tenant::{RawDigests, RawTenant},
+    tenant::{self, General, RawDigests, RawTenant},
 };
+
+/// The environment variable with the key of `[mail.dkim]`.
+const DKIM_KEY: &str = "TIDINGS_DKIM_KEY";
 
 const DATABASE: Overridable =
     Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
@@ -62,7 +65,7 @@ pub(super) struct RawConfig {
     #[serde(default)]
     digest: RawDigests,
     #[serde(default)]
-    tenant: BTreeMap<String, RawTenant>,
+    tenant: BTreeMap<String, Spanned<RawTenant>>,
 }
 
 /// The keys of `[recipients]`, which apply to all digest types together.
@@ -82,27 +85,19 @@ impl RawConfig {
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
         let metrics_listen = checks.value("metrics_listen", self.metrics_listen.as_ref(), listen);
-        let sender = self.mail.check(checks);
-        let dkim = sender.as_ref().map(|sender| dkim::check(dkim::MAIL, self.mail.dkim.as_ref(), sender, checks));
-        let streams = sender.as_ref().and_then(|sender| {
-            let dkim = dkim.as_ref().and_then(Option::as_ref);
-            let defaults = stream::Defaults {
-                mail: &self.mail,
-                sender,
-                dkim,
-                relays: &self.relay,
-                smtp_url: self.smtp_url.as_ref(),
-            };
-            self.stream.check(&defaults, checks)
-        });
+        let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
+        let sender = Layers::new([mail.clone()]).sender(checks);
+        let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));
+        let streams = Streams::check(bulk, transactional, &self.relay, checks);
         // `collect` comes last, so that every type is checked even after a wrong one.
         let digests: Vec<_> =
             self.digest.iter().map(|(name, raw)| Some((name.clone(), digest::check(name, raw, checks)?))).collect();
-        let tenants =
-            self.tenant.iter().map(|(name, raw)| Some((name.clone(), raw.check(name, &self.digest, checks)?)));
-        let tenants: Vec<_> = tenants.collect();
-        let brands = self.tenant.iter().map(|(name, raw)| (name.clone(), raw.brand(name, checks)));
-        let brands = brands.filter(|(_, brand)| *brand != Brand::default()).collect();
+        let general = General { digests: &self.digest, mail, streams: &self.stream, relays: &self.relay };
+        let tenants = tenant::check(&self.tenant, &general, checks);
+        if let (Some(streams), Some(tenants)) = (&streams, &tenants) {
+            let all: Vec<_> = [streams].into_iter().chain(tenants.values().map(|tenant| &tenant.streams)).collect();
+            stream::check_relays(&all, &self.relay, self.smtp_url.as_ref(), checks);
+        }
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
@@ -113,12 +108,13 @@ impl RawConfig {
         if gateway.as_ref().is_some_and(|gateway| gateway.pages.public_url.is_none()) {
             digest::report_uncounted("digest.", &self.digest, checks);
             for (name, tenant) in &self.tenant {
-                digest::report_uncounted(&format!("tenant.{name}.digest."), tenant.digests(), checks);
+                digest::report_uncounted(&format!("tenant.{name}.digest."), tenant.as_ref().digests(), checks);
             }
         }
         let subscriptions = subscribe::check(&self.subscribe, checks);
         let temporal = checks.accept(temporal);
         let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
+        let (sender, dkim) = sender?;
         Some(Config {
             database_url: database_url?,
             relays: relays?,
@@ -126,11 +122,10 @@ impl RawConfig {
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
             metrics_listen,
-            sender: sender?,
-            dkim: dkim?,
+            sender,
+            dkim,
             digests: digests.into_iter().collect::<Option<_>>()?,
-            tenants: tenants.into_iter().collect::<Option<_>>()?,
-            brands,
+            tenants: tenants?,
             cap,
             capped: capped.unwrap_or_default(),
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),

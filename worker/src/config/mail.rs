@@ -1,41 +1,24 @@
-//! The sender, as `[mail]` names it.
+//! The sender, as `[mail]` and `[tenant.NAME.mail]` name it.
 
 use lettre::message::Mailbox;
 use serde::Deserialize;
-use tidings_mail::address;
 use tidings_model::settings::{RelaySettings, Sender};
 use toml::Spanned;
 
-use super::{
-    dkim,
-    problem::{Checks, Problem},
-};
+use super::{dkim, problem::Problem};
 
 /// The default sender, which is only good for trying Tidings.
-const NAME: &str = "Tidings";
+pub(super) const NAME: &str = "Tidings";
 pub(super) const ADDRESS: &str = "digest@localhost";
 
-/// The keys of `[mail]`.
+/// The keys of `[mail]` and `[tenant.NAME.mail]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMail {
-    from: Option<Spanned<String>>,
-    reply_to: Option<Spanned<String>>,
-    domain: Option<Spanned<String>>,
+    pub from: Option<Spanned<String>>,
+    pub reply_to: Option<Spanned<String>>,
+    pub domain: Option<Spanned<String>>,
     pub dkim: Option<dkim::RawDkim>,
-}
-
-impl RawMail {
-    pub fn check(&self, checks: &mut Checks<'_>) -> Option<Sender> {
-        let (name, sender) = match &self.from {
-            Some(_) => checks.value("mail.from", self.from.as_ref(), from)?,
-            None => (NAME.to_owned(), ADDRESS.to_owned()),
-        };
-        let reply_to = checks.value("mail.reply_to", self.reply_to.as_ref(), address);
-        let domain = checks.value("mail.domain", self.domain.as_ref(), host);
-        let domain = domain.or_else(|| sender.rsplit_once('@').map(|(_, domain)| domain.to_owned()))?;
-        Some(Sender { name, address: sender, reply_to, domain })
-    }
 }
 
 /// Refuses the default sender for a relay on another machine. Replies would go nowhere, and relays refuse such messages

@@ -41,6 +41,16 @@ impl Problem {
     }
 }
 
+/// Returns each problem once. Streams share keys, and tenants inherit settings with their problems.
+pub(super) fn distinct(problems: impl IntoIterator<Item = Problem>) -> Vec<Problem> {
+    problems.into_iter().fold(Vec::new(), |mut distinct, problem| {
+        if !distinct.contains(&problem) {
+            distinct.push(problem);
+        }
+        distinct
+    })
+}
+
 /// Formats the problems, one a line.
 pub(super) fn lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

@@ -12,6 +12,7 @@ mod retention;
 mod seen;
 mod streams;
 mod subscribe;
+mod tenants;
 mod webhooks;
 
 fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
@@ -260,7 +261,7 @@ fn dkim(rest: &str) -> String {
 #[test]
 fn a_signature_defaults_to_the_senders_domain_and_hides_its_key() {
     let config = read(&dkim(""), &[("TIDINGS_DKIM_KEY", KEY)]).unwrap();
-    let signer = config.signers().unwrap().bulk.unwrap();
+    let signer = config.signers().unwrap().general.bulk.unwrap();
     assert_eq!((signer.record_name().as_str(), signer.algorithm()), ("s1._domainkey.mail.acme.example", "rsa-sha256"));
     let shown = format!("{config:?} {signer:?}");
     assert!(KEY.lines().skip(1).all(|line| !shown.contains(line)), "{shown}");

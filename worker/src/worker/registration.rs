@@ -7,7 +7,7 @@ use temporalio_sdk::{
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
 use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
-use tidings_model::names;
+use tidings_model::{names, settings::StreamName};
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
 use super::failures::Failures;
@@ -89,7 +89,7 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
 /// # Errors
 /// Never in practice: the SDK refuses a workflow that is registered twice.
 pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
-    let rate = deps.settings.rate(&deps.settings.streams.transactional);
+    let rate = deps.settings.rate(StreamName::Transactional);
     messages(names::transactional(task_queue), rate, deps)
 }
 

@@ -147,6 +147,44 @@ fn an_unusable_dkim_key_is_reported_and_stops_the_worker() {
 }
 
 #[test]
+fn a_tenants_settings_are_shown_with_their_origins() {
+    let text = "[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n[digest.activity]\ncadence = \"daily 08:00\"\n\
+                [tenant.acme]\nname = \"Acme\"\ncolour = \"#1f56c8\"\n[tenant.acme.mail]\n\
+                from = \"Acme <news@acme.example>\"\n[tenant.acme.digest.activity]\ncategories.comment = \"Comments\"";
+    let folder = folder_with("tidings.toml", text);
+    let (code, out, error) = run(folder.path(), &["config", "check", "--tenant", "acme"], "");
+    assert_eq!(code, 0, "{error}");
+    for line in [
+        "\n[brand]\ncolour = \"#1f56c8\"  # tenant.acme.colour, tidings.toml:7\n",
+        "\n[stream.bulk]\ndomain = \"acme.example\"  # tenant.acme.mail.from, tidings.toml:9\n",
+        "\nfrom = \"Acme <news@acme.example>\"  # tenant.acme.mail.from, tidings.toml:9\n",
+        "\nrelays = [\"default\"]  # default\n",
+        "\ncadence = \"daily 08:00\"  # digest.activity.cadence, tidings.toml:4\n",
+        "\ncategories.comment = \"Comments\"  # tenant.acme.digest.activity.categories.comment, tidings.toml:11\n",
+    ] {
+        assert!(out.contains(line), "{line}\n{out}");
+    }
+
+    let (code, out, _) = run(folder.path(), &["config", "check", "--tenant", "acme", "--json"], "");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let from = serde_json::json!({
+        "value": "Acme <news@acme.example>", "key": "tenant.acme.mail.from", "place": "tidings.toml:9",
+    });
+    assert_eq!((code, &json["tenant"], &json["stream"]["bulk"]["from"]), (0, &"acme".into(), &from));
+    assert_eq!(json["digest"]["activity"]["max_items"], serde_json::json!({"value": 50}));
+
+    let (code, out, error) = run(folder.path(), &["config", "check", "--tenant", "acne"], "");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        error.contains("there is no [tenant.acne], so that the general settings apply; there are: acme"),
+        "{error}"
+    );
+
+    let (_, out, _) = run(folder.path(), &["config", "check"], "");
+    assert!(out.contains("[tenant.acme.stream.bulk]\nrelays = [\"default\"]\n"), "{out}");
+}
+
+#[test]
 fn a_file_that_was_named_must_exist() {
     let folder = TempDir::new().unwrap();
     let (code, _, error) = run(folder.path(), &["--config", "other.toml", "config", "check"], "");

@@ -8,10 +8,10 @@ use tidings_model::{
     words,
 };
 
-use super::{DkimView, from};
+use super::mail::{DkimView, from};
 use crate::{
     Config,
-    config::{DkimConfig, Problem, Stream},
+    config::{DkimConfig, Problem, Stream, Streams},
 };
 
 #[derive(Serialize)]
@@ -62,12 +62,11 @@ struct StreamView<'a> {
     dkim: Option<DkimView<'a>>,
 }
 
-/// The streams, and which of their keys do not serve.
-pub(super) fn streams(config: &Config) -> (StreamsView<'_>, Vec<Problem>) {
+/// The streams of everybody or of a tenant, and which of their keys do not serve.
+pub(super) fn streams<'a>(streams: &'a Streams, config: &'a Config) -> (StreamsView<'a>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut shown = |stream| StreamView::new(stream, config, &mut problems);
-    let streams =
-        StreamsView { bulk: shown(&config.streams.bulk), transactional: shown(&config.streams.transactional) };
+    let streams = StreamsView { bulk: shown(&streams.bulk), transactional: shown(&streams.transactional) };
     (streams, problems)
 }
 

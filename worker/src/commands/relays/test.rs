@@ -11,7 +11,7 @@ use tidings_mail::{
 };
 use tidings_model::{
     attempt::{AttemptClass, Phase},
-    settings::{Stream, StreamName, Streams, UnknownRecipients},
+    settings::{Stream, StreamName, UnknownRecipients},
 };
 use uuid::Uuid;
 
@@ -96,12 +96,14 @@ async fn mail(
     relay: &str,
     config: &Config,
 ) -> anyhow::Result<AttemptOutcome> {
-    let Streams { bulk, transactional } = config.settings(UnknownRecipients::Wait)?.streams;
+    let settings = config.settings(UnknownRecipients::Wait)?;
     let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
-    let (name, stream) = match (serves(&bulk), serves(&transactional)) {
-        (false, true) => (StreamName::Transactional, &transactional),
-        _ => (StreamName::Bulk, &bulk),
-    };
+    let streams = [StreamName::Bulk, StreamName::Transactional].into_iter();
+    let streams = streams.flat_map(|name| settings.every(name).map(move |(tenant, stream)| (tenant, name, stream)));
+    // A relay of everybody sends as everybody.
+    let user = streams.filter(|(_, _, stream)| serves(stream)).min_by_key(|(tenant, ..)| tenant.is_some());
+    let (tenant, name, stream) = user.ok_or_else(|| anyhow::anyhow!("no stream uses the relay {relay}"))?;
+    let tenant = tenant.unwrap_or_default();
     let sender = &stream.sender;
     let now = Timestamp::now();
     let text = format!("This is a test of the relay {relay:?} by `tidings relays test`.\n");
@@ -121,7 +123,7 @@ async fn mail(
         attachments: &[],
     };
     let composed = draft.compose()?;
-    let bytes = config.signers()?.sign(name, composed.bytes, now)?;
+    let bytes = config.signers()?.sign(tenant, name, composed.bytes, now)?;
     Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,

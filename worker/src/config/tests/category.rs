@@ -58,6 +58,6 @@ fn a_mistake_is_reported_with_its_remedy() {
 fn a_tenant_replaces_the_categories_that_it_names() {
     let lines = "category.x.title = \"X\"\ncategory.y.title = \"Y\"\n[tenant.acme.digest.a]\ncategory.x.title = \"Z\"";
     let config = read(&with(lines), &[]).unwrap();
-    let titles = config.tenants["acme"]["a"].category.values().map(|category| category.section.clone());
+    let titles = config.tenants["acme"].digests["a"].category.values().map(|category| category.section.clone());
     assert_eq!(titles.collect::<Vec<_>>(), [Some("Z".to_owned()), Some("Y".to_owned())]);
 }

@@ -55,5 +55,5 @@ fn a_worker_does_not_start_without_the_secret() {
     assert!(unset.len() == 1 && unset[0].starts_with("environment: A_SEEN: is not set; set it to what"), "{unset:?}");
     assert!(problems(&[("A_SEEN", SECRET)]).is_empty());
     let config = read(text, &[("A_SEEN", SECRET)]).unwrap();
-    assert!(config.tenants["acme"]["a"].seen.is_some() && !format!("{config:?}").contains("c3MgdGVz"));
+    assert!(config.tenants["acme"].digests["a"].seen.is_some() && !format!("{config:?}").contains("c3MgdGVz"));
 }

@@ -1,0 +1,126 @@
+//! The settings of a tenant with a table of its own in `tidings.toml`.
+
+use std::collections::BTreeMap;
+
+use super::{Brand, DigestSettings, Settings, Stream, StreamName, Streams};
+
+/// The brand of a tenant without a table.
+static NO_BRAND: Brand = Brand { name: None, logo_url: None, colour: None, address_line: None, locale: None };
+
+/// The settings that are in force for a tenant. What its table does not name is as for everybody.
+#[derive(Clone, Debug)]
+pub struct TenantSettings {
+    /// By digest type: settings that replace the general ones.
+    pub digests: BTreeMap<String, DigestSettings>,
+    /// The looks of its messages and pages.
+    pub brand: Brand,
+    /// Delivery settings of both streams, complete.
+    pub streams: Streams,
+}
+
+impl TenantSettings {
+    /// The settings of a tenant whose table names nothing else.
+    #[must_use]
+    pub fn new(streams: Streams) -> Self {
+        Self { digests: BTreeMap::new(), brand: Brand::default(), streams }
+    }
+}
+
+/// The settings that are in force for a message of a tenant.
+#[derive(Clone, Copy, Debug)]
+pub struct InForce<'a> {
+    /// Sender, relays, retries and guarantee.
+    pub stream: &'a Stream,
+    /// The looks.
+    pub brand: &'a Brand,
+}
+
+impl Settings {
+    /// Returns what is in force for the messages of a tenant in a stream.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: &str, stream: StreamName) -> InForce<'_> {
+        match self.tenants.get(tenant) {
+            Some(own) => InForce { stream: own.streams.get(stream), brand: &own.brand },
+            None => InForce { stream: self.streams.get(stream), brand: &NO_BRAND },
+        }
+    }
+
+    /// Returns the tenant's name if it has a table of its own. Its bounces and complaints then count apart from everybody's.
+    #[must_use]
+    pub fn with_table(&self, tenant: &str) -> Option<&str> {
+        self.tenants.get_key_value(tenant).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the streams of this name, those of everybody first, then those of each tenant with a table.
+    pub fn every(&self, stream: StreamName) -> impl Iterator<Item = (Option<&str>, &Stream)> {
+        let own = self.tenants.iter().map(move |(name, tenant)| (Some(name.as_str()), tenant.streams.get(stream)));
+        [(None, self.streams.get(stream))].into_iter().chain(own)
+    }
+
+    /// Returns the streams that use a relay, for everybody or for a tenant.
+    pub fn streams_by(&self, relay: &str) -> impl Iterator<Item = StreamName> {
+        let uses = move |stream: &Stream| stream.relays.iter().any(|name| name == relay);
+        let by_it = move |name: &StreamName| self.every(*name).any(|(_, stream)| uses(stream));
+        [StreamName::Bulk, StreamName::Transactional].into_iter().filter(by_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::{RelaySettings, Sender};
+
+    fn streams(domain: &str, relay: &str) -> Streams {
+        let (name, address) = (domain.to_owned(), format!("digest@{domain}"));
+        let stream = Stream::new(&[relay], Sender { name, address, reply_to: None, domain: domain.to_owned() });
+        Streams { bulk: stream.clone(), transactional: stream }
+    }
+
+    /// Everybody's relay is `ours`. The tenant acme has its own for digests.
+    fn settings() -> Settings {
+        let Streams { bulk, .. } = streams("acme.example", "acme");
+        let own = Streams { bulk, ..streams("tidings.example", "ours") };
+        let brand = Brand { name: Some("Acme".into()), ..Brand::default() };
+        let acme = TenantSettings { brand, ..TenantSettings::new(own) };
+        let mut settings = Settings::new(streams("tidings.example", "ours"));
+        settings.tenants.insert("acme".to_owned(), acme);
+        settings
+    }
+
+    #[test]
+    fn a_tenant_has_its_own_settings_and_everybody_else_the_general_ones() {
+        let settings = settings();
+        let of = |tenant: &str, stream| {
+            let InForce { stream, brand } = settings.for_tenant(tenant, stream);
+            (stream.sender.domain.as_str(), stream.relays[0].as_str(), brand.name.as_deref())
+        };
+        assert_eq!(of("acme", StreamName::Bulk), ("acme.example", "acme", Some("Acme")));
+        assert_eq!(of("acme", StreamName::Transactional), ("tidings.example", "ours", Some("Acme")));
+        assert_eq!(of("bolt", StreamName::Bulk), ("tidings.example", "ours", None));
+        assert_eq!(of("ACME", StreamName::Bulk), ("tidings.example", "ours", None), "names are exact");
+    }
+
+    #[test]
+    fn the_streams_of_a_relay_are_those_of_every_tenant() {
+        let settings = settings();
+        let of = |relay: &str| settings.streams_by(relay).collect::<Vec<_>>();
+        assert_eq!(of("ours"), [StreamName::Bulk, StreamName::Transactional]);
+        assert_eq!(of("acme"), [StreamName::Bulk]);
+        assert_eq!(of("none"), []);
+    }
+
+    #[test]
+    fn a_queue_is_as_slow_as_the_slowest_relay_of_any_tenant() {
+        let mut settings = settings();
+        for (name, mails) in [("ours", 20), ("acme", 5)] {
+            let relay = RelaySettings::new("smtp://127.0.0.1".parse().unwrap());
+            let rate = Some(crate::settings::Rate { mails, per: crate::settings::Per::Second });
+            settings.relays.insert(name.to_owned(), RelaySettings { rate, ..relay });
+        }
+        let rate = |stream| settings.rate(stream).map(Duration::from_secs_f64);
+        assert_eq!(rate(StreamName::Bulk), Some(Duration::from_secs(5)));
+        assert_eq!(rate(StreamName::Transactional), Some(Duration::from_secs(20)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Digest types, as `tidings.toml` would say them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidings_model::{
+    settings::{CategorySettings, Counted, DigestSettings},
+    words,
+};
+
+use super::seen;
+
+pub(super) type DigestsView<'a> = BTreeMap<&'a str, DigestView<'a>>;
+
+#[derive(Serialize)]
+pub(super) struct DigestView<'a> {
+    cadence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_now: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttled: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linger: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<String>,
+    zone: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quiet: Vec<String>,
+    template: &'a str,
+    max_items: u32,
+    max_lines: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_events: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    track: Vec<&'static str>,
+    #[serde(flatten)]
+    seen: Option<seen::SeenView<'a>>,
+    choices: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    delay: BTreeMap<&'a str, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    categories: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    category: BTreeMap<&'a str, CategoryView<'a>>,
+}
+
+/// A category with the heading of its section.
+#[derive(Serialize)]
+struct CategoryView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    priority: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_age: Option<String>,
+}
+
+pub(super) fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> DigestsView<'_> {
+    digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
+}
+
+impl<'a> From<&'a CategorySettings> for CategoryView<'a> {
+    fn from(CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings) -> Self {
+        let max_age = max_age.map(words::written);
+        Self { title: section.as_deref(), priority: *priority, min_count: *min_count, max_age }
+    }
+}
+
+impl<'a> From<&'a DigestSettings> for DigestView<'a> {
+    fn from(digest: &'a DigestSettings) -> Self {
+        Self {
+            cadence: digest.cadence.to_string(),
+            first_now: digest.first_now.map(words::written),
+            throttle: digest.throttle.map(words::written),
+            throttled: digest.throttle.map(|_| digest.throttled.name()),
+            linger: digest.linger.map(words::written),
+            undo: digest.undo.map(words::written),
+            zone: digest.zone.as_deref().unwrap_or("UTC"),
+            spread: digest.spread.map(words::written),
+            quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
+            template: &digest.template,
+            max_items: digest.max_items,
+            max_lines: digest.max_lines,
+            max_events: digest.max_events,
+            more_url: digest.more_url.as_deref(),
+            title: digest.title.as_deref(),
+            description: digest.description.as_deref(),
+            track: digest.track.counted().map(Counted::name).collect(),
+            seen: digest.seen.as_ref().map(seen::SeenView::new),
+            choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
+            delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
+            categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
+            category: digest.category.iter().map(|(category, settings)| (category.as_str(), settings.into())).collect(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `tidings config check --tenant`: all that is in force for a tenant, each setting with the key that it comes from.
+
+use std::{collections::BTreeMap, fmt};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tidings_model::words;
+
+use super::{
+    digests::DigestView,
+    mail::{DkimView, from},
+};
+use crate::{
+    Config,
+    config::{self, Origin, Origins, Stream, Tenant},
+    error::Usage,
+};
+
+/// The tables of a digest type whose entries have an origin each.
+const TABLES: [&str; 3] = ["delay", "categories", "category"];
+
+/// All that is in force for a tenant.
+#[derive(Serialize)]
+pub(super) struct InForce<'a> {
+    tenant: &'a str,
+    brand: Section,
+    stream: BTreeMap<&'static str, Section>,
+    digest: BTreeMap<&'a str, Section>,
+}
+
+/// Settings by name.
+type Section = BTreeMap<String, Setting>;
+
+/// A setting. One without an origin is a default.
+#[derive(Serialize)]
+struct Setting {
+    value: Value,
+    #[serde(flatten)]
+    origin: Option<Origin>,
+}
+
+impl<'a> InForce<'a> {
+    /// Collects the settings of the tenant `name`.
+    ///
+    /// # Errors
+    /// [`Usage`] where the tenant has no table; a DKIM key cannot be read.
+    pub fn new(config: &'a Config, name: &str) -> anyhow::Result<Self> {
+        let found = config.tenant(name).map_err(|problem| Usage(format!("--tenant {name:?}: {problem}")));
+        let (name, tenant) = found?;
+        let Tenant { brand, brand_origins, streams, digest_origins, .. } = tenant;
+        let texts = [
+            ("name", brand.name.clone()),
+            ("logo_url", brand.logo_url.clone()),
+            ("colour", brand.colour.map(|colour| colour.to_string())),
+            ("address_line", brand.address_line.clone()),
+            ("locale", brand.locale.clone()),
+        ];
+        let texts = texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?))));
+        let digest = config.digests.iter().map(|(name, general)| {
+            let digest = tenant.digests.get(name).unwrap_or(general);
+            let settings = entries(serde_json::to_value(DigestView::from(digest))?);
+            let origins = digest_origins.get(name).context("a digest type lacks its origins")?;
+            anyhow::Ok((name.as_str(), section(settings, origins)))
+        });
+        Ok(Self {
+            tenant: name,
+            brand: section(texts.collect(), brand_origins),
+            stream: [("bulk", of_stream(&streams.bulk)?), ("transactional", of_stream(&streams.transactional)?)].into(),
+            digest: digest.collect::<anyhow::Result<_>>()?,
+        })
+    }
+}
+
+fn of_stream(stream: &Stream) -> anyhow::Result<Section> {
+    let Stream { settings, dkim, origins, .. } = stream;
+    let delays: Vec<_> = settings.retry_delays.iter().map(|wait| words::written(*wait)).collect();
+    let dkim = dkim.as_ref().map(|signing| {
+        let key = signing.signer().map_err(|problem| config::Error::Wrong(vec![problem]))?;
+        anyhow::Ok(serde_json::to_value(DkimView::new(signing, &key))?)
+    });
+    let values = [
+        ("relays", Some(settings.relays.clone().into())),
+        ("retry_delays", Some(delays.into())),
+        ("guarantee", Some(settings.guarantee.name().into())),
+        ("from", Some(from(&settings.sender).into())),
+        ("reply_to", settings.sender.reply_to.clone().map(Value::from)),
+        ("domain", Some(settings.sender.domain.clone().into())),
+        ("return_path", settings.return_path.as_ref().map(|path| path.to_string().into())),
+        ("dkim", dkim.transpose()?),
+    ];
+    let values = values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Ok(section(values.collect(), origins))
+}
+
+/// The settings of a table, with those of its tables by `TABLE.NAME`.
+fn entries(table: Value) -> Map<String, Value> {
+    let Value::Object(table) = table else { return Map::new() };
+    let entries = table.into_iter().flat_map(|(name, value)| match value {
+        Value::Object(inner) if TABLES.contains(&name.as_str()) => {
+            inner.into_iter().map(|(entry, value)| (format!("{name}.{entry}"), value)).collect()
+        }
+        value => vec![(name, value)],
+    });
+    entries.collect()
+}
+
+fn section(values: Map<String, Value>, origins: &Origins) -> Section {
+    values
+        .into_iter()
+        .map(|(name, value)| (name.clone(), Setting { value, origin: origins.get(&name).cloned() }))
+        .collect()
+}
+
+/// In the words of `tidings.toml`, with the origin behind each setting.
+impl fmt::Display for InForce<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tenant, brand, stream, digest } = self;
+        writeln!(f, "# In force for the tenant {tenant:?}. Behind each setting is the key that it comes from.")?;
+        let streams = stream.iter().map(|(name, section)| (format!("stream.{name}"), section));
+        let digests = digest.iter().map(|(name, section)| (format!("digest.{name}"), section));
+        let sections = [("brand".to_owned(), brand)].into_iter().chain(streams).chain(digests);
+        for (title, section) in sections.filter(|(_, section)| !section.is_empty()) {
+            write!(f, "\n[{title}]\n")?;
+            for (name, Setting { value, origin }) in section {
+                let value = toml::Value::try_from(value).map_err(|_| fmt::Error)?;
+                match origin {
+                    Some(Origin { key, place }) => writeln!(f, "{name} = {value}  # {key}, {place}")?,
+                    None => writeln!(f, "{name} = {value}  # default")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
