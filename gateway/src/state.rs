@@ -45,8 +45,8 @@ impl State {
         self.temporal.borrow().clone()
     }
 
-    /// Returns the words for a recipient of a tenant: in the recipient's language, else in the tenant's, else in English.
+    /// Returns the tenant's words for a recipient: in the recipient's language, else in the tenant's, else in English.
     pub(crate) fn phrases(&self, tenant: &str, locale: &str) -> Phrases<'_> {
-        self.words.choose(self.settings.locales(tenant, locale))
+        self.words.choose_for(tenant, self.settings.locales(tenant, locale))
     }
 }

@@ -2,6 +2,7 @@
 //! bytes. A renderer reads files only when it is created.
 
 mod age;
+mod brand;
 mod chart;
 mod check;
 mod check_words;
@@ -31,6 +32,7 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
+pub use brand::Brand;
 pub use check::{Problem, Trial};
 pub use error::Error;
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS};

@@ -3,7 +3,7 @@
 //!
 //! A language is chosen by BCP 47 lookup (RFC 4647, 3.4): `de-AT` is `de` where there is no `de-AT`, and its dates are Austrian
 //! all the same. A language without a file of its own is that of the same script: `zh-CN` is `zh-Hans`. What a language does not
-//! say is said in English.
+//! say is said in English. A tenant with a folder of its own says its messages instead of everybody's.
 
 use std::{
     collections::BTreeMap,
@@ -12,29 +12,27 @@ use std::{
     sync::Arc,
 };
 
-use elsa::sync::FrozenMap;
 use fluent_bundle::FluentResource;
 use include_dir::{Dir, include_dir};
-use unic_langid::LanguageIdentifier;
 
 mod cadence;
 mod catalogue;
 mod formats;
 mod language;
+mod languages;
 mod phrases;
+mod tag;
 
 pub use cadence::cadence;
-pub(crate) use catalogue::{Catalogue, Files};
+pub(crate) use catalogue::{Catalogue, Catalogues, Files};
 use formats::Unreadable;
 pub(crate) use language::ENGLISH;
-use language::Language;
+use languages::Languages;
 pub use phrases::Phrases;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates/words");
 /// The folder of words, inside the folder of templates.
 const FOLDER: &str = "words";
-/// The most languages with a region that are kept ready. More regions than CLDR knows are mistakes in a directory.
-const READY: usize = 500;
 
 /// Words that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,143 +51,115 @@ pub enum Error {
     Formats(#[from] Unreadable),
 }
 
-/// The words of all languages.
+/// The words of all languages, of everybody and of tenants.
 pub struct Words {
-    /// By tag in lower case.
-    catalogues: BTreeMap<String, Catalogue>,
-    /// The languages in use, by tag.
-    ready: FrozenMap<String, Box<Language>>,
-    english: Language,
+    general: Languages,
+    tenants: BTreeMap<String, TenantWords>,
+}
+
+/// The words of a tenant with a folder of its own.
+struct TenantWords {
+    /// The tenant's files.
+    own: Catalogues,
+    /// Everybody's languages with the tenant's files over them.
+    languages: Languages,
 }
 
 impl Words {
     /// Reads the embedded languages, and those of the folder `words` in `templates`. A message of the folder overrides the embedded
-    /// one, and a new file adds a language.
+    /// one, and a new file adds a language. A folder in it does the same for the tenant of its name.
     ///
     /// # Errors
     /// A file cannot be read, breaks the syntax of Fluent, or is not named after a language.
     pub fn new(templates: Option<&Path>) -> Result<Self, Error> {
-        let mut catalogues = BTreeMap::new();
+        let (mut general, mut own) = (Catalogues::new(), BTreeMap::new());
         for file in EMBEDDED.files() {
             let name = file.path().file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            add(&mut catalogues, name, file.contents_utf8().unwrap_or_default().to_owned(), None)?;
+            add(&mut general, name, name, file.contents_utf8().unwrap_or_default().to_owned(), None)?;
         }
         if let Some(folder) = templates.map(|templates| templates.join(FOLDER)).filter(|folder| folder.is_dir()) {
-            add_folder(&mut catalogues, &folder)?;
+            add_folder(&mut general, &folder, "")?;
+            for tenant in folders(&folder)? {
+                let mut files = Catalogues::new();
+                add_folder(&mut files, &folder.join(&tenant), &format!("{tenant}/"))?;
+                own.insert(tenant, files);
+            }
         }
-        let english = language_of(&catalogues, ENGLISH, parsed(ENGLISH).unwrap_or_default())?;
-        Ok(Self { catalogues, ready: FrozenMap::new(), english })
+        let tenants = own.into_iter().map(|(tenant, own)| {
+            let languages = Languages::new(over(&own, general.clone()));
+            languages.map(|languages| (tenant, TenantWords { own, languages }))
+        });
+        let tenants = tenants.collect::<Result<_, Unreadable>>()?;
+        Ok(Self { general: Languages::new(general)?, tenants })
     }
 
-    /// Returns the words of the first wanted language that there is, or English.
+    /// Returns everybody's words of the first wanted language that there is, or English.
     #[must_use]
     pub fn choose<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
-        let language = wanted.into_iter().find_map(|tag| self.language(tag)).unwrap_or(&self.english);
-        Phrases { language, english: &self.english }
+        self.general.choose(wanted)
     }
 
-    /// The languages that have a file, in order.
+    /// Returns a tenant's words of the first wanted language that there is, or English.
+    #[must_use]
+    pub fn choose_for<'w>(&self, tenant: &str, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        self.tenants.get(tenant).map_or(&self.general, |own| &own.languages).choose(wanted)
+    }
+
+    /// Everybody's languages that have a file, in order.
     pub(crate) fn catalogues(&self) -> impl Iterator<Item = &Catalogue> {
-        self.catalogues.values()
+        self.general.catalogues.values()
     }
 
-    fn language(&self, wanted: &str) -> Option<&Language> {
-        if wanted == ENGLISH {
-            return Some(&self.english);
-        }
-        if let Some(ready) = self.ready.get(wanted) {
-            return Some(ready);
-        }
-        let wanted = understood(wanted)?;
-        let (name, catalogue) = self.look_up(&wanted)?;
-        let own = &catalogue.tag;
-        let region = own.region.or(wanted.region).filter(|_| self.ready.len() < READY).or(own.region);
-        let mut tag = own.clone();
-        tag.region = region;
-        let key = tag.to_string();
-        if key == ENGLISH {
-            return Some(&self.english);
-        }
-        if let Some(ready) = self.ready.get(&key) {
-            return Some(ready);
-        }
-        let language = language_of(&self.catalogues, name, tag).ok()?;
-        Some(self.ready.insert(key, Box::new(language)))
-    }
-
-    /// Finds the language with the longest prefix of the wanted tag, else one of the same language and script.
-    fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &Catalogue)> {
-        let tag = wanted.to_string().to_ascii_lowercase();
-        let prefixes = tag.match_indices('-').map(|(end, _)| &tag[..end]).chain([tag.as_str()]).collect::<Vec<_>>();
-        let found = prefixes.into_iter().rev().find_map(|prefix| self.catalogues.get_key_value(prefix));
-        let script = completed(wanted);
-        let found = found.or_else(|| self.catalogues.iter().find(|(_, catalogue)| completed(&catalogue.tag) == script));
-        found.map(|(name, catalogue)| (name.as_str(), catalogue))
+    /// The tenants with words of their own, each with its files.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&str, &Catalogues)> {
+        self.tenants.iter().map(|(tenant, words)| (tenant.as_str(), &words.own))
     }
 }
 
-fn add_folder(catalogues: &mut BTreeMap<String, Catalogue>, folder: &Path) -> Result<(), Error> {
+/// Puts a tenant's files behind everybody's, so that they override them.
+fn over(own: &Catalogues, mut general: Catalogues) -> Catalogues {
+    for (name, catalogue) in own {
+        general.entry(name.clone()).or_insert_with(|| Catalogue::new(catalogue.tag.clone())).extend(catalogue);
+    }
+    general
+}
+
+/// The names of the folders in `folder`. A name that is not UTF-8 is left out.
+fn folders(folder: &Path) -> Result<Vec<String>, Error> {
+    let failed = |source| Error::Read { path: folder.to_owned(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.'));
+        names.extend(name.filter(|_| path.is_dir()).map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// Adds the files of a folder. `prefix` stands before their names in errors.
+fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Result<(), Error> {
     let failed = |source| Error::Read { path: folder.to_owned(), source };
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         if path.extension().is_some_and(|end| end == "ftl") {
             let text = fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-            add(catalogues, name, text, Some(&path))?;
+            add(catalogues, name, &format!("{prefix}{name}"), text, Some(&path))?;
         }
     }
     Ok(())
 }
 
-/// Adds a file. `path` is that of a team's own file.
-fn add(
-    catalogues: &mut BTreeMap<String, Catalogue>,
-    name: &str,
-    text: String,
-    path: Option<&Path>,
-) -> Result<(), Error> {
-    let tag = parsed(name).ok_or_else(|| Error::Language(name.to_owned()))?;
+/// Adds the file of the language `name`, which errors call `file`. `path` is that of a team's own file.
+fn add(catalogues: &mut Catalogues, name: &str, file: &str, text: String, path: Option<&Path>) -> Result<(), Error> {
+    let tag = tag::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
     let resource = FluentResource::try_new(text).map_err(|(_, errors)| Error::Syntax {
-        file: format!("{name}.ftl"),
+        file: format!("{file}.ftl"),
         problem: errors.first().map(ToString::to_string).unwrap_or_default(),
     })?;
     let catalogue = catalogues.entry(name.to_ascii_lowercase()).or_insert_with(|| Catalogue::new(tag));
     catalogue.add(Arc::new(resource), path);
     Ok(())
-}
-
-/// Makes a language of the file `name`, over those of its prefixes: `de-at` has what `de` says and it does not.
-fn language_of(
-    catalogues: &BTreeMap<String, Catalogue>,
-    name: &str,
-    tag: LanguageIdentifier,
-) -> Result<Language, Unreadable> {
-    let prefixes = name.match_indices('-').map(|(end, _)| &name[..end]).chain([name]);
-    let resources = prefixes.filter_map(|prefix| catalogues.get(prefix)).flat_map(Catalogue::resources);
-    Language::new(tag, resources)
-}
-
-fn parsed(tag: &str) -> Option<LanguageIdentifier> {
-    tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
-}
-
-/// Reads the longest part of a tag that is a language, a script, a region and variants.
-fn understood(tag: &str) -> Option<LanguageIdentifier> {
-    let tag = tag.trim().replace('_', "-");
-    let mut range = tag.as_str();
-    loop {
-        if let Some(understood) = parsed(range) {
-            return Some(understood);
-        }
-        range = range.rsplit_once('-')?.0;
-    }
-}
-
-/// Returns the language and its script, which is the likely one if the tag has none.
-fn completed(tag: &LanguageIdentifier) -> (String, String) {
-    let mut tag = tag.clone();
-    tag.maximize();
-    (tag.language.to_string(), tag.script.map(|script| script.to_string()).unwrap_or_default())
 }
 
 #[cfg(test)]

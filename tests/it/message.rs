@@ -1,6 +1,7 @@
 //! Single messages, and the reports of providers about them.
 
 mod bounces;
+mod brands;
 mod commands;
 mod delivery;
 mod delivery_events;

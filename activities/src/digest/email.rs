@@ -129,8 +129,10 @@ impl Email<'_> {
         let cadence = cadence.to_string();
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
         let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
-        let phrases = deps.renderer.phrases(deps.settings.locales(&window.key.tenant, &recipient.locale));
+        let tenant = &window.key.tenant;
+        let phrases = deps.renderer.phrases_for(tenant, deps.settings.locales(tenant, &recipient.locale));
+        let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let (zone, cadence, links) = (&zone, &cadence, &links);
-        Ok(View::new(&Input { contents, window, recipient, zone, cadence, links, phrases }))
+        Ok(View::new(&Input { contents, window, recipient, zone, cadence, links, brand, phrases }))
     }
 }

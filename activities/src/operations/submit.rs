@@ -12,7 +12,7 @@ use tidings_client::{message_search_attributes, message_task_queue};
 use tidings_mail::{
     dkim::Signers,
     mime::{Attachment, Draft, MessageKind, Party, Unsubscribe},
-    render::{self, Links, Renderer},
+    render::{self, Brand, Links, Renderer},
 };
 use tidings_model::{
     Key, Link, MessageKey,
@@ -325,8 +325,10 @@ impl Making<'_> {
                 at_most("variables", Value::Object(variables.clone()).to_string().len(), VARIABLES_BYTES)?;
                 let RecipientLinks { unsubscribe_url, view_url, .. } = links.clone();
                 let links = Links { unsubscribe_url, view_url, ..Links::default() };
-                let phrases = self.renderer.phrases(self.settings.locales(&recipient.tenant, &recipient.locale));
-                let mail = self.renderer.message(name, variables, recipient, &links, phrases)?;
+                let tenant = &recipient.tenant;
+                let phrases = self.renderer.phrases_for(tenant, self.settings.locales(tenant, &recipient.locale));
+                let brand = Brand::new(self.settings.for_tenant(tenant, self.submission.stream).brand);
+                let mail = self.renderer.message(name, variables, recipient, &links, brand, phrases)?;
                 Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
             }
             Content::Parts { subject, text, html } => {

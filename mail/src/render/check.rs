@@ -8,11 +8,13 @@ use tera::{Map, Value};
 use tidings_model::{
     Key,
     records::{Contents, Recipient},
+    settings,
     step::Window,
 };
 use uuid::Uuid;
 
 use super::{
+    brand::Brand,
     check_words, clean,
     error::Error,
     html, message,
@@ -118,7 +120,7 @@ impl Renderer {
         let phrases = self.phrases(trial.locale);
         if self.single(template).is_some() {
             let sample = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
-            return self.sample_message(template, &sample, phrases);
+            return self.sample_message(template, &sample, "", Brand::default(), phrases);
         }
         let view = view_of(json, template, trial.zone, phrases).map_err(wrong)?;
         self.render_strictly(template, &view, &Tracker::NONE)
@@ -159,14 +161,17 @@ impl Renderer {
     /// Finds the faults of one template. Returns an error if the template renders nothing.
     fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
-        for tag in self.words.catalogues().map(|catalogue| catalogue.tag.to_string()) {
-            let phrases = self.phrases([tag.as_str()]);
+        let everybodys = self.words.catalogues().map(|catalogue| ("", catalogue.tag.to_string()));
+        let tenants = self.words.tenants();
+        let tenants = tenants.flat_map(|(tenant, own)| own.values().map(move |own| (tenant, own.tag.to_string())));
+        for (tenant, tag) in everybodys.chain(tenants) {
+            let phrases = self.phrases_for(tenant, [tag.as_str()]);
             let found = match self.single(template) {
                 Some(sample) => {
-                    let html = self.sample_message(template, &sample, phrases)?.html;
+                    let html = self.sample_message(template, &sample, tenant, Brand::default(), phrases)?.html;
                     html::unbalanced(&html).map(|problem| unbalanced(template, &problem)).into_iter().collect()
                 }
-                None => self.problems_in(template, phrases)?,
+                None => self.problems_in(template, tenant, phrases)?,
             };
             // A fault that does not depend on the language is one fault.
             problems.extend(found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
@@ -174,8 +179,8 @@ impl Renderer {
         Ok(problems)
     }
 
-    fn problems_in(&self, template: &str, phrases: Phrases<'_>) -> Result<Vec<String>, Error> {
-        let full = self.sample(template, phrases)?;
+    fn problems_in(&self, template: &str, tenant: &str, phrases: Phrases<'_>) -> Result<Vec<String>, Error> {
+        let full = View { tenant: tenant.to_owned(), ..self.sample(template, phrases)? };
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
         let Page { html, context, .. } = self.page(template, &full, &Tracker::NONE)?;
@@ -193,9 +198,10 @@ impl Renderer {
                 full.lang
             ));
         }
-        // A template must also work without the optional values.
+        // A template must also work for a tenant with looks of its own, and without the optional values.
         let bare = bare(full.clone());
-        for view in [bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
+        let branded = View { brand: Brand::sample(), ..full.clone() };
+        for view in [branded, bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
             problems.extend(self.render_strictly(template, &view, &Tracker::NONE).err().map(|error| error.to_string()));
         }
         Ok(problems)
@@ -269,6 +275,7 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
         zone: &zone,
         cadence: &sample.cadence,
         links: &sample.links,
+        brand: &settings::Brand::default(),
         phrases,
     }))
 }

@@ -1,6 +1,6 @@
 //! Finds the faults of a catalogue: what a language lacks, what nothing says, and variables that no message is given.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::Sources;
 use crate::words::{Catalogue, ENGLISH, Files, Words};
@@ -14,7 +14,7 @@ pub(super) struct Fault {
 /// The beginnings of messages for the names of a team's own categories, entity types and counts. Such a message gets `count`.
 const NAMED: [&str; 2] = ["noun_", "count_"];
 
-/// Finds the faults of all languages and of what the templates say.
+/// Finds the faults of all languages, of what tenants say instead, and of what the templates say.
 pub(super) fn faults(words: &Words, sources: &Sources) -> Vec<Fault> {
     let said: Vec<_> = sources.templates().flat_map(|(file, text)| said(text).map(move |id| (file, id))).collect();
     let catalogues: Vec<_> = words.catalogues().collect();
@@ -28,35 +28,65 @@ pub(super) fn faults(words: &Words, sources: &Sources) -> Vec<Fault> {
     });
     let shipped = english.messages(Files::Shipped);
     let used: BTreeSet<_> = said.iter().map(|(_, id)| *id).chain(shipped.keys().copied()).collect();
-    let of_language = |catalogue: &&Catalogue| {
-        let place = format!("words/{}.ftl", catalogue.tag);
+    let general = catalogues.iter().flat_map(|catalogue| {
         let all = catalogue.messages(Files::All);
-        let has_parent = catalogues.iter().any(|other| {
-            let (own, other) = (catalogue.tag.to_string(), other.tag.to_string());
-            own.strip_prefix(&other).is_some_and(|rest| rest.starts_with('-'))
-        });
-        let lacking = reference.keys().filter(|id| !has_parent && !all.contains_key(*id) && !is_named(id));
-        let lacking: Vec<_> = lacking.copied().collect();
-        let lacking = (!lacking.is_empty())
-            .then(|| format!("it lacks {} messages, which are said in English: {}", lacking.len(), lacking.join(", ")));
-        let variables = all.iter().filter_map(|(id, variables)| {
-            let offered = match reference.get(id) {
-                Some(offered) => offered.clone(),
-                None if is_named(id) => ["count"].into(),
-                None => variables.clone(),
-            };
-            let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
-            let offered: Vec<_> = offered.iter().map(|name| format!("${name}")).collect();
-            let offered = if offered.is_empty() { "no variable".to_owned() } else { offered.join(", ") };
-            (!wrong.is_empty()).then(|| format!("`{id}` has {}, and is given {offered}", wrong.join(", ")))
-        });
-        let own = catalogue.messages(Files::Own);
-        let unused = own.keys().filter(|id| !used.contains(*id) && !is_named(id));
-        let unused = unused.map(|id| format!("`{id}` is said nowhere"));
-        let problems: Vec<_> = lacking.into_iter().chain(variables).chain(unused).collect();
-        problems.into_iter().map(move |problem| Fault { place: place.clone(), problem })
-    };
-    nowhere.chain(catalogues.iter().flat_map(of_language)).collect()
+        let lacking = lacking(catalogue, &all, &reference, &catalogues);
+        let found = lacking.into_iter().chain(wrong_variables(&all, &reference));
+        let found: Vec<_> = found.chain(unused(&catalogue.messages(Files::Own), &used)).collect();
+        at(format!("words/{}.ftl", catalogue.tag), found)
+    });
+    let of_tenants = words.tenants().flat_map(|(tenant, own)| own.values().map(move |catalogue| (tenant, catalogue)));
+    let of_tenants = of_tenants.flat_map(|(tenant, catalogue)| {
+        let own = catalogue.messages(Files::All);
+        // What a tenant's file does not say, everybody's file of the language says.
+        let is_new = !catalogues.iter().any(|general| general.tag == catalogue.tag);
+        let lacking = is_new.then(|| lacking(catalogue, &own, &reference, &catalogues)).flatten();
+        let found = lacking.into_iter().chain(wrong_variables(&own, &reference)).chain(unused(&own, &used)).collect();
+        at(format!("words/{tenant}/{}.ftl", catalogue.tag), found)
+    });
+    nowhere.chain(general).chain(of_tenants).collect()
+}
+
+/// Messages with their variables.
+type Messages<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn at(place: String, problems: Vec<String>) -> impl Iterator<Item = Fault> {
+    problems.into_iter().map(move |problem| Fault { place: place.clone(), problem })
+}
+
+/// The messages that a language does not say, unless it only refines another one of `others`.
+fn lacking(
+    catalogue: &Catalogue,
+    all: &Messages<'_>,
+    reference: &Messages<'_>,
+    others: &[&Catalogue],
+) -> Option<String> {
+    let has_parent = others.iter().any(|other| {
+        let (own, other) = (catalogue.tag.to_string(), other.tag.to_string());
+        own.strip_prefix(&other).is_some_and(|rest| rest.starts_with('-'))
+    });
+    let lacking = reference.keys().filter(|id| !has_parent && !all.contains_key(*id) && !is_named(id));
+    let lacking: Vec<_> = lacking.copied().collect();
+    (!lacking.is_empty())
+        .then(|| format!("it lacks {} messages, which are said in English: {}", lacking.len(), lacking.join(", ")))
+}
+
+fn wrong_variables<'a>(all: &'a Messages<'_>, reference: &'a Messages<'_>) -> impl Iterator<Item = String> + 'a {
+    all.iter().filter_map(|(id, variables)| {
+        let offered = match reference.get(id) {
+            Some(offered) => offered.clone(),
+            None if is_named(id) => ["count"].into(),
+            None => variables.clone(),
+        };
+        let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
+        let offered: Vec<_> = offered.iter().map(|name| format!("${name}")).collect();
+        let offered = if offered.is_empty() { "no variable".to_owned() } else { offered.join(", ") };
+        (!wrong.is_empty()).then(|| format!("`{id}` has {}, and is given {offered}", wrong.join(", ")))
+    })
+}
+
+fn unused<'a>(own: &'a Messages<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
+    own.keys().filter(|id| !used.contains(*id) && !is_named(id)).map(|id| format!("`{id}` is said nowhere"))
 }
 
 fn is_named(id: &str) -> bool {
@@ -120,6 +150,15 @@ mod tests {
         assert!(found[5].starts_with("words/he.ftl: it lacks ") && found[5].contains(" about, "), "{}", found[5]);
         assert_eq!(found.len(), 6, "{found:?}");
         file("words/en.ftl", "own = Own\nnothing = -\n");
-        assert!(!self::found(folder.path()).iter().any(|fault| fault.starts_with("layout.txt")));
+        fs::create_dir(folder.path().join("words/acme")).unwrap();
+        file("words/acme/de.ftl", "save = Merken\nnext = { $wann }\nsaev = Merken\nnoun_review = { $count }\n");
+        file("words/acme/fi.ftl", "save = Tallenna\n");
+        let found = self::found(folder.path());
+        assert!(!found.iter().any(|fault| fault.starts_with("layout.txt")));
+        let of_tenant: Vec<_> = found.iter().filter(|fault| fault.starts_with("words/acme/")).collect();
+        assert_eq!(of_tenant[0], "words/acme/de.ftl: `next` has $wann, and is given $when");
+        assert_eq!(of_tenant[1], "words/acme/de.ftl: `saev` is said nowhere");
+        assert!(of_tenant[2].starts_with("words/acme/fi.ftl: it lacks "), "{}", of_tenant[2]);
+        assert_eq!(of_tenant.len(), 3, "{of_tenant:?}");
     }
 }

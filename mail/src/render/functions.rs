@@ -40,10 +40,15 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
     });
 }
 
-/// The words of the recipient. A component sees no variables, and speaks English.
+/// The words of the recipient, as the tenant says them. A component sees no variables, and speaks English.
 fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
-    let lang = state.get::<Value>("lang").ok().flatten();
-    words.choose(lang.as_ref().and_then(Value::as_str).or(Some(ENGLISH)))
+    let variable = |name: &str| state.get::<Value>(name).ok().flatten();
+    let lang = variable("lang");
+    let lang = lang.as_ref().and_then(Value::as_str).unwrap_or(ENGLISH);
+    match words.tenants().next().and_then(|_| variable("tenant")) {
+        Some(tenant) => words.choose_for(tenant.as_str().unwrap_or_default(), [lang]),
+        None => words.choose([lang]),
+    }
 }
 
 /// Says the message `id` with the other arguments as its variables.

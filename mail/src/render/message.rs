@@ -7,6 +7,7 @@ use tera::Context;
 use tidings_model::records::Recipient;
 
 use super::{
+    brand::Brand,
     clean,
     error::Error,
     html,
@@ -20,6 +21,8 @@ use crate::words::Phrases;
 struct View<'a> {
     lang: &'a str,
     dir: &'static str,
+    tenant: &'a str,
+    brand: Brand,
     message: clean::Payload<'a>,
     recipient: Reader,
     links: Links,
@@ -53,12 +56,14 @@ impl Renderer {
         variables: &Map<String, Value>,
         recipient: &Recipient,
         links: &Links,
+        brand: Brand,
         phrases: Phrases<'_>,
     ) -> Result<Rendered, Error> {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
         let text = |value: &str| clean::text(value, clean::NAME_CHARS).into_owned();
+        let tenant = recipient.tenant.as_str();
         let recipient = Reader {
             user: text(&recipient.user),
             name: text(&recipient.name),
@@ -66,7 +71,8 @@ impl Renderer {
             zone: text(&recipient.zone),
         };
         let (lang, dir) = (phrases.tag(), phrases.direction());
-        let seen = View { lang, dir, message: clean::Payload(variables), recipient, links: links.safe() };
+        let (message, links) = (clean::Payload(variables), links.safe());
+        let seen = View { lang, dir, tenant, brand, message, recipient, links };
         let context = Context::from_serialize(&seen).map_err(|error| broken(&error, &self.sources, template))?;
         let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
@@ -81,22 +87,24 @@ impl Renderer {
         Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
     }
 
-    /// Renders `template` with this sample.
+    /// Renders `template` with this sample, for a tenant with these looks and words.
     pub(super) fn sample_message(
         &self,
         template: &str,
         sample: &Sample,
+        tenant: &str,
+        brand: Brand,
         phrases: Phrases<'_>,
     ) -> Result<Rendered, Error> {
         let recipient = Recipient {
-            tenant: String::new(),
+            tenant: tenant.to_owned(),
             user: sample.recipient.user.clone(),
             address: String::new(),
             name: sample.recipient.name.clone(),
             zone: String::new(),
             locale: String::new(),
         };
-        self.message(template, &sample.message, &recipient, &sample.links, phrases)
+        self.message(template, &sample.message, &recipient, &sample.links, brand, phrases)
     }
 }
 
@@ -140,7 +148,14 @@ mod tests {
         let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
         let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
         let mail = renderer
-            .message("welcome", variables.as_object().unwrap(), &ann(), &Links::default(), renderer.phrases([]))
+            .message(
+                "welcome",
+                variables.as_object().unwrap(),
+                &ann(),
+                &Links::default(),
+                Brand::default(),
+                renderer.phrases([]),
+            )
             .unwrap();
         assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
         assert!(
@@ -159,7 +174,14 @@ mod tests {
         let shown = |url: Option<&str>| {
             let links = Links { unsubscribe_url: url.map(str::to_owned), ..Links::default() };
             renderer
-                .message("welcome", variables.as_object().unwrap(), &ann(), &links, renderer.phrases([]))
+                .message(
+                    "welcome",
+                    variables.as_object().unwrap(),
+                    &ann(),
+                    &links,
+                    Brand::default(),
+                    renderer.phrases([]),
+                )
                 .unwrap()
                 .html
         };
@@ -177,7 +199,14 @@ mod tests {
         let shown = |tag: &str| {
             let phrases = renderer.phrases([tag]);
             renderer
-                .message("welcome", variables.as_object().unwrap(), &ann(), &Links::default(), phrases)
+                .message(
+                    "welcome",
+                    variables.as_object().unwrap(),
+                    &ann(),
+                    &Links::default(),
+                    Brand::default(),
+                    phrases,
+                )
                 .unwrap()
                 .html
         };
@@ -189,11 +218,13 @@ mod tests {
     fn a_variable_that_is_missing_is_an_error_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-        let error =
-            renderer.message("welcome", &Map::new(), &ann(), &Links::default(), renderer.phrases([])).err().unwrap();
+        let fails = |name: &str| {
+            let links = Links::default();
+            renderer.message(name, &Map::new(), &ann(), &links, Brand::default(), renderer.phrases([])).err().unwrap()
+        };
+        let error = fails("welcome");
         assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
-        let unknown =
-            renderer.message("nothing", &Map::new(), &ann(), &Links::default(), renderer.phrases([])).err().unwrap();
+        let unknown = fails("nothing");
         assert!(unknown.to_string().contains("there are: activity"), "{unknown}");
     }
 

@@ -71,10 +71,21 @@ impl Renderer {
         Ok(Self { tera, sources, words })
     }
 
-    /// Returns the words of the first wanted language that there is, or English.
+    /// Returns everybody's words of the first wanted language that there is, or English.
     #[must_use]
     pub fn phrases<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.words.choose(wanted)
+    }
+
+    /// Returns a tenant's words of the first wanted language that there is, or English.
+    #[must_use]
+    pub fn phrases_for<'w>(&self, tenant: &str, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        self.words.choose_for(tenant, wanted)
+    }
+
+    /// The tenants with words of their own, in order.
+    pub fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.words.tenants().map(|(tenant, _)| tenant)
     }
 
     /// The digest types that have a template, in order, `default` among them.

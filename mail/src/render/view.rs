@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use tera::Value;
 use tidings_model::{
     records::{Contents, Group, Recipient},
+    settings,
     step::Window,
 };
 
 use super::{
+    brand::Brand,
     clean::{self, NAME_CHARS},
     line::Line,
     local::Local,
@@ -34,6 +36,8 @@ pub struct Input<'a> {
     /// The cadence as written in `tidings.toml`, for the footer.
     pub cadence: &'a str,
     pub links: &'a Links,
+    /// The looks of the tenant.
+    pub brand: &'a settings::Brand,
     /// The words of the recipient's language.
     pub phrases: Phrases<'a>,
 }
@@ -84,6 +88,9 @@ pub struct View {
     pub lang: String,
     /// `ltr` or `rtl`.
     pub dir: &'static str,
+    /// The tenant, whose words `t` says.
+    pub tenant: String,
+    pub brand: Brand,
     pub digest: Digest,
     pub recipient: Reader,
     pub links: Links,
@@ -164,7 +171,7 @@ impl View {
     /// Builds the view of `input`.
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
-        let Input { contents, window, recipient, zone, links, phrases, .. } = *input;
+        let Input { contents, window, recipient, zone, links, brand, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
         // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
         let local = Local { phrases, zone, now: closed_at, this_year: zone.to_datetime(closed_at).year() };
@@ -196,7 +203,8 @@ impl View {
             more: More { groups: 0, items: 0 },
         };
         let (lang, dir) = (phrases.tag().to_owned(), phrases.direction());
-        Self { lang, dir, digest, recipient: reader, links }.arranged()
+        let (tenant, brand) = (window.key.tenant.clone(), Brand::new(brand));
+        Self { lang, dir, tenant, brand, digest, recipient: reader, links }.arranged()
     }
 
     /// The most items that a line shows.

@@ -10,7 +10,11 @@ use fluent_bundle::FluentResource;
 use fluent_syntax::ast::{CallArguments, Entry, Expression, InlineExpression, Pattern, PatternElement};
 use unic_langid::LanguageIdentifier;
 
+/// The files of languages, by tag in lower case.
+pub(crate) type Catalogues = BTreeMap<String, Catalogue>;
+
 /// The files of one language.
+#[derive(Clone)]
 pub(crate) struct Catalogue {
     pub tag: LanguageIdentifier,
     files: Vec<(Arc<FluentResource>, Option<PathBuf>)>,
@@ -33,6 +37,11 @@ impl Catalogue {
 
     pub(super) fn add(&mut self, resource: Arc<FluentResource>, path: Option<&Path>) {
         self.files.push((resource, path.map(Path::to_owned)));
+    }
+
+    /// Adds the files of another catalogue of the language.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.files.extend(other.files.iter().cloned());
     }
 
     pub(super) fn resources(&self) -> impl Iterator<Item = Arc<FluentResource>> {

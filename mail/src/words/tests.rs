@@ -1,6 +1,6 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
-use super::*;
+use super::{languages::language_of, *};
 
 fn words() -> Words {
     Words::new(None).unwrap()
@@ -12,12 +12,12 @@ const VALUE: i32 = 2;
 #[test]
 fn every_language_has_the_messages_and_variables_of_english() {
     let words = words();
-    let english = words.catalogues[ENGLISH].messages(Files::All);
+    let english = words.general.catalogues[ENGLISH].messages(Files::All);
     assert!(english.len() > 110);
-    assert_eq!(words.catalogues.len(), 12);
-    for (name, catalogue) in &words.catalogues {
+    assert_eq!(words.general.catalogues.len(), 12);
+    for (name, catalogue) in &words.general.catalogues {
         assert_eq!(catalogue.messages(Files::All), english, "{name}");
-        let language = language_of(&words.catalogues, name, catalogue.tag.clone()).unwrap();
+        let language = language_of(&words.general.catalogues, name, catalogue.tag.clone()).unwrap();
         for (id, variables) in &english {
             for count in [0, 1, 2, 5, 11, 100, 1_204] {
                 let value = |name: &str| if name == "count" { count } else { VALUE };
@@ -54,7 +54,7 @@ fn every_message_is_said_somewhere() {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut sources);
     }
     let words = words();
-    let ids: BTreeSet<_> = words.catalogues[ENGLISH].messages(Files::All).into_keys().collect();
+    let ids: BTreeSet<_> = words.general.catalogues[ENGLISH].messages(Files::All).into_keys().collect();
     let named = |id: &&&str| id.starts_with("noun_") || id.starts_with("count_");
     let unused: Vec<_> = ids.iter().filter(|id| !named(id) && !sources.contains(&format!("\"{id}\""))).collect();
     assert!(unused.is_empty(), "{unused:?}");
@@ -152,4 +152,32 @@ fn a_folder_adds_a_language_and_what_it_lacks_is_english() {
         assert!(error.contains(problem), "{error}");
         fs::remove_file(folder.path().join(FOLDER).join(name)).unwrap();
     }
+}
+
+#[test]
+fn a_tenants_message_overrides_that_of_the_team_and_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(FOLDER).join(name), text).unwrap();
+    fs::create_dir_all(folder.path().join(FOLDER).join("acme")).unwrap();
+    file("de.ftl", "save = Sichern\nundo = Zurücknehmen\n");
+    file("acme/de.ftl", "save = Merken\n");
+    file("acme/he.ftl", "undo = ביטול\n");
+    let words = Words::new(Some(folder.path())).unwrap();
+    let said = |tenant: &str, tag: &str, id: &str| words.choose_for(tenant, [tag]).say(id);
+    for (tenant, tag, id, expected) in [
+        ("acme", "de", "save", "Merken"),
+        ("acme", "de-CH", "undo", "Zurücknehmen"),
+        ("acme", "en", "save", "Save"),
+        ("acme", "he", "undo", "ביטול"),
+        ("bolt", "de", "save", "Sichern"),
+        ("bolt", "he", "save", "Save"),
+        ("", "de", "save", "Sichern"),
+    ] {
+        assert_eq!(said(tenant, tag, id), expected, "{tenant} {tag} {id}");
+    }
+    assert_eq!(words.choose_for("acme", ["fr", "he"]).tag(), "fr");
+    assert_eq!(words.choose_for("bolt", ["he", "de"]).tag(), "de", "only the tenant has that language");
+    file("acme/fr.ftl", "save = { $");
+    let error = Words::new(Some(folder.path())).err().unwrap().to_string();
+    assert!(error.starts_with("acme/fr.ftl: "), "{error}");
 }

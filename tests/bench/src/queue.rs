@@ -17,6 +17,7 @@ use tidings_mail::{
 use tidings_model::{
     attempt::AttemptClass,
     records::{Contents, Group, Item, Recipient},
+    settings::Brand,
     step::Window,
 };
 use tokio::time::Instant;
@@ -117,6 +118,7 @@ impl Queue {
             zone: &TimeZone::UTC,
             cadence: "daily 08:00",
             links: &Links::default(),
+            brand: &Brand::default(),
             phrases: self.renderer.phrases([]),
         };
         let mail = self.renderer.render("activity", &View::new(&input))?;

@@ -11,6 +11,7 @@ use tidings_mail::render::{Input, Links, Renderer, View};
 use tidings_model::{
     Key,
     records::{Contents, Group, Item, Recipient},
+    settings::Brand,
     step::Window,
 };
 use uuid::Uuid;
@@ -104,6 +105,7 @@ impl Render {
             zone: &TimeZone::get("Europe/Berlin")?,
             cadence: "daily 08:00",
             links: &links,
+            brand: &Brand::default(),
             phrases: renderer.phrases([language]),
         };
         let mut times = Vec::with_capacity(self.times);

@@ -11,6 +11,7 @@ use tidings_mail::{
 use tidings_model::{
     Key,
     records::{Contents, Group, Item, Recipient},
+    settings::Brand,
     step::Window,
 };
 use uuid::Uuid;
@@ -52,6 +53,7 @@ pub(super) fn view(lines: Vec<Group>, name: &str, language: &str) -> View {
         zone: &TimeZone::UTC,
         cadence: "daily 08:00",
         links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
+        brand: &Brand::default(),
         phrases: WORDS.choose([language]),
     })
 }

@@ -3,9 +3,17 @@
 use std::{env, fs, process::Command};
 
 use anyhow::{Context, Result, ensure};
-use tidings_harness::python::python;
-use tidings_mail::render::Renderer;
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::Value;
+use tidings_harness::{env::key, python::python};
+use tidings_mail::render::{Input, Links, Renderer, View};
+use tidings_model::{
+    records::{Contents, Recipient},
+    settings::Brand,
+    step::Window,
+};
 use tidings_needs::needs;
+use uuid::Uuid;
 
 /// One language of each kind: long words, from right to left, without spaces.
 const LANGUAGES: [&str; 4] = ["en", "de", "ar", "ja"];
@@ -38,5 +46,39 @@ fn a_browser_finds_no_fault_in_any_shipped_email() -> Result<()> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("body.html"), renderer.preview(name, Some(language))?.html)?;
     }
+    for name in ["activity", "alerts"] {
+        let folder = mails.path().join(name).join("branded");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("body.html"), branded(&renderer, name)?)?;
+    }
     finds_nothing(browser("mails.py")?.arg(mails.path()))
+}
+
+/// The sample of a digest in a tenant's looks. The browser does not find the logo, as if pictures were off.
+fn branded(renderer: &Renderer, name: &str) -> Result<String> {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/activity/sample.json");
+    let sample: Value = serde_json::from_str(&fs::read_to_string(sample)?)?;
+    let contents: Contents = serde_json::from_value(sample["contents"].clone())?;
+    let brand = Brand {
+        name: Some("Acme & Sons".to_owned()),
+        logo_url: Some("https://acme.invalid/logo.png".to_owned()),
+        colour: Some("#8a1c4a".parse()?),
+        address_line: Some("Acme Ltd, 1 Main Street, Springfield".to_owned()),
+        locale: None,
+    };
+    let at = Timestamp::from_second(1_738_569_600)?;
+    let window = Window { key: key("activity", "ann"), digest_id: Uuid::nil(), opened_at: at, due_at: at };
+    let recipient = Recipient::invented(&window.key);
+    let links = Links { unsubscribe_url: Some("https://mail.tidings.example/u/x".to_owned()), ..Links::default() };
+    let view = View::new(&Input {
+        contents: &contents,
+        window: &window,
+        recipient: &recipient,
+        zone: &TimeZone::UTC,
+        cadence: "daily 08:00",
+        links: &links,
+        brand: &brand,
+        phrases: renderer.phrases([]),
+    });
+    Ok(renderer.render(name, &view)?.html)
 }

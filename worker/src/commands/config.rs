@@ -85,6 +85,7 @@ fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
 async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Result<()> {
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let mut problems = missing_templates(config, &renderer.names());
+    problems.extend(super::template::words_of_nobody(&renderer, config));
     let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
         Ok(dkim) => Some((signing, dkim)),
         Err(problem) => {

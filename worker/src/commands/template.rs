@@ -6,9 +6,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tidings_mail::render::{Rendered, Renderer};
+use tidings_mail::render::{self, Rendered, Renderer};
+use tidings_model::nearest;
 
-use crate::Config;
+use crate::{Config, config::Problem};
 
 /// The commands about templates.
 #[derive(Debug, clap::Subcommand)]
@@ -50,7 +51,7 @@ pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
         Command::Preview { name, locale, out } => {
             show(&renderer.preview(&name, locale.as_deref())?, out.as_deref()).map(|()| true)
         }
-        Command::Check => Ok(check(&renderer)),
+        Command::Check => Ok(check(&renderer, config)),
     }
 }
 
@@ -72,8 +73,27 @@ pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(renderer: &Renderer) -> bool {
-    let problems = renderer.check();
+/// Finds the folders of words that belong to no tenant with a table. Only a misspelling explains such a name.
+pub(crate) fn words_of_nobody(renderer: &Renderer, config: &Config) -> Vec<Problem> {
+    let nobodys = renderer.tenants().filter(|tenant| !config.tenants.contains_key(*tenant));
+    let problem = |tenant: &str| {
+        let nearest = nearest(tenant, config.tenants.keys().map(String::as_str));
+        let meant = nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+        format!("there is no [tenant.{tenant}] in tidings.toml; add the table, or rename the folder{meant}")
+    };
+    let of = |tenant: &str| Problem {
+        place: format!("words/{tenant}"),
+        key: String::new(),
+        value: String::new(),
+        problem: problem(tenant),
+    };
+    nobodys.map(of).collect()
+}
+
+fn check(renderer: &Renderer, config: &Config) -> bool {
+    let nobodys = words_of_nobody(renderer, config);
+    let nobodys = nobodys.into_iter().map(|Problem { place, problem, .. }| render::Problem { place, problem });
+    let problems: Vec<_> = renderer.check().into_iter().chain(nobodys).collect();
     for problem in &problems {
         anstream::eprintln!("{RED}{}{RED:#}: {}", problem.place, problem.problem);
     }

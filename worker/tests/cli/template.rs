@@ -48,6 +48,24 @@ fn a_check_names_the_faults_of_words() {
 }
 
 #[test]
+fn a_check_covers_the_words_of_tenants() {
+    let folder = TempDir::new().unwrap();
+    for tenant in ["acme", "acne"] {
+        fs::create_dir_all(folder.path().join("own/words").join(tenant)).unwrap();
+    }
+    fs::write(folder.path().join("own/words/acme/de.ftl"), "save = Merken\nupdtes = Neues\n").unwrap();
+    let settings =
+        "templates = \"own\"\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n[tenant.acme]\nname = \"Acme\"\n";
+    fs::write(folder.path().join("tidings.toml"), settings).unwrap();
+    let (code, _, error) = run(folder.path(), &["template", "check"], "");
+    let nobodys = "words/acne: there is no [tenant.acne] in tidings.toml; add the table, or rename the folder; did you mean \"acme\"?";
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("words/acme/de.ftl: `updtes` is said nowhere") && error.contains(nobodys), "{error}");
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert!(code == 2 && error.contains(nobodys), "{error}");
+}
+
+#[test]
 fn a_check_warns_of_what_clients_do_not_support_and_succeeds() {
     let folder = TempDir::new().unwrap();
     fs::create_dir_all(folder.path().join("own")).unwrap();
