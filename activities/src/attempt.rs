@@ -51,6 +51,8 @@ pub(crate) struct Outgoing<'a> {
     pub store: &'a dyn Store,
     pub relays: &'a Relays,
     pub stream: &'a Stream,
+    /// The tenant, if its bounces and complaints count apart.
+    pub tenant: Option<&'a str>,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
     /// The id in the outbox.
@@ -80,10 +82,10 @@ pub(crate) struct DeliveryAttempt<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// The message `id` of the stream.
-    pub fn new(deps: &'a Deps, stream: &'a Stream, id: Uuid, last: bool, now: Timestamp) -> Self {
-        let soft_bounces = deps.settings.soft_bounces;
-        Self { store: &*deps.store, relays: &deps.relays, stream, soft_bounces, id, last, now }
+    /// The message `id` of a tenant in a stream.
+    pub fn new(deps: &'a Deps, tenant: &str, stream: &'a Stream, id: Uuid, last: bool, now: Timestamp) -> Self {
+        let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
+        Self { store: &*deps.store, relays: &deps.relays, stream, tenant, soft_bounces, id, last, now }
     }
 
     /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
@@ -117,8 +119,8 @@ impl<'a> Outgoing<'a> {
 
     /// The relay for an attempt, or the answer while none may be used.
     async fn route(&self) -> Result<Result<Route<'a>, Sent>, Error> {
-        let Self { store, relays, stream, id, now, .. } = self;
-        Ok(match relays.choose(*store, &stream.relays, *id, *now).await? {
+        let Self { store, relays, stream, tenant, id, now, .. } = self;
+        Ok(match relays.choose(*store, &stream.relays, *tenant, *id, *now).await? {
             Choice::By(route) => Ok(route),
             Choice::Wait { until, why } => Err(Sent::Waiting { until, why, pause: None, too_large: None }),
         })
@@ -208,7 +210,7 @@ impl DeliveryAttempt<'_> {
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
     pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
-        let Outgoing { store, relays, stream, soft_bounces, id, last, now } = self.outgoing;
+        let Outgoing { store, relays, stream, tenant, soft_bounces, id, last, now } = self.outgoing;
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || self.route.deduplicates();
         let had_ambiguous_attempt = self.had_ambiguous_attempt;
         let context = RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces };
@@ -221,7 +223,7 @@ impl DeliveryAttempt<'_> {
             (AttemptClass::Fenced, _) => Err(Error::Fenced),
             // Another relay of the stream may take it at once.
             (_, Sent::Waiting { why, too_large, .. }) => {
-                let until = relays.again_at(store, &stream.relays, id, now).await?;
+                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?;
                 Ok(Cancellable::Done(Sent::Waiting { until, why, pause: None, too_large }))
             }
             (_, sent) => Ok(Cancellable::Done(sent)),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    delivery_events::{DeliveryEvent, Recorded, Reported, RequestRecorded, WebhookRequest},
+    delivery_events::{Against, DeliveryEvent, Recorded, Reported, RequestRecorded, WebhookRequest},
     limits::Invalid,
     settings::Settings,
 };
@@ -41,8 +41,8 @@ pub async fn record(
     let reported = event.check(now)?;
     let recorded = store.put_delivery_event(&reported, settings.soft_bounces, now).await?;
     let recorded = recorded.ok_or(Error::UnknownMessage)?;
-    if let Some(relay) = &recorded.bounced_by {
-        relays::bounced(store, relay, 1, now).await;
+    if let Some(against) = &recorded.against {
+        relays::reported(store, settings, against, 1, now).await;
     }
     let Recorded { message, again, .. } = &recorded;
     tracing::info!(id = %message, kind = reported.report.kind.name(), again, "delivery event");
@@ -69,40 +69,41 @@ pub struct Received {
 /// The store cannot answer. Nothing was recorded, and the request may come again.
 pub async fn receive(
     store: &dyn Store,
-    soft_bounces: u32,
+    settings: &Settings,
     request: &WebhookRequest,
     now: Timestamp,
 ) -> Result<Option<Received>, tidings_store::Error> {
-    let recorded = match store.put_webhook_request(request, soft_bounces, now).await? {
+    let recorded = match store.put_webhook_request(request, settings.soft_bounces, now).await? {
         RequestRecorded::Events(recorded) => recorded,
         RequestRecorded::TokenOfAnotherBody => return Ok(None),
     };
-    Ok(Some(followed(store, &request.events, recorded, now).await))
+    Ok(Some(followed(store, settings, &request.events, recorded, now).await))
 }
 
-/// Logs what was recorded, and counts the bounces of relays.
+/// Logs what was recorded, and counts bounces and complaints.
 pub(crate) async fn followed(
     store: &dyn Store,
+    settings: &Settings,
     events: &[Reported],
     recorded: Vec<Option<Recorded>>,
     now: Timestamp,
 ) -> Received {
     let mut received = Received::default();
-    let mut bounced = BTreeMap::<String, usize>::new();
+    let mut counts = BTreeMap::<Against, usize>::new();
     for (event, recorded) in events.iter().zip(recorded) {
-        let Some(Recorded { message, again, withdrawn, bounced_by }) = recorded else {
+        let Some(Recorded { message, again, withdrawn, against }) = recorded else {
             received.unknown += 1;
             continue;
         };
         tracing::info!(id = %message, kind = event.report.kind.name(), again, "delivery event");
         *(if again { &mut received.again } else { &mut received.new }) += 1;
         received.withdrawn.extend(withdrawn);
-        if let Some(relay) = bounced_by {
-            *bounced.entry(relay).or_default() += 1;
+        if let Some(against) = against {
+            *counts.entry(against).or_default() += 1;
         }
     }
-    for (relay, bounces) in bounced {
-        relays::bounced(store, &relay, bounces, now).await;
+    for (against, reports) in counts {
+        relays::reported(store, settings, &against, reports, now).await;
     }
     received
 }

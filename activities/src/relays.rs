@@ -1,11 +1,9 @@
-//! The relays in use: the choice of a relay for a message, the headers for its provider, and its breaker.
+//! The relays in use: the choice of a relay for a message, the headers for its provider, and the breakers: that of the relay, and for
+//! the mail of a tenant with a table one more.
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +12,7 @@ use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, Ready, Timeouts, Withdrawal};
 use tidings_model::{
     Provider,
-    breaker::{Answer, Breaker, Sign, VersionedBreaker},
+    breaker::{self, Answer, Breaker, Sign, VersionedBreaker},
     records::AuditEntry,
     settings::RelaySettings,
 };
@@ -26,13 +24,13 @@ use uuid::Uuid;
 use crate::metrics;
 use change::{CAS_RETRIES, report};
 
-mod bounced;
 mod breaker_command;
 mod change;
+mod reported;
 mod view;
 
-pub(crate) use bounced::bounced;
 pub use breaker_command::BreakerCommand;
+pub(crate) use reported::reported;
 pub use view::RelayView;
 
 /// Age up to which a worker trusts the breakers that it has read.
@@ -51,14 +49,14 @@ struct Relay {
     mailer: Mailer,
     provider: Provider,
     pool: Option<String>,
-    /// Successes that are not written yet.
-    successes: AtomicU32,
 }
 
 #[derive(Default)]
 struct BreakerCache {
     read_at: Option<Instant>,
     breakers: BTreeMap<String, VersionedBreaker>,
+    /// Successes that are not written yet, by breaker.
+    successes: BTreeMap<String, u32>,
 }
 
 /// The relay that takes a message, if one does.
@@ -78,6 +76,8 @@ pub enum Choice<'a> {
 pub struct Route<'a> {
     name: &'a str,
     relay: &'a Relay,
+    /// The tenant, if its bounces and complaints count apart.
+    tenant: Option<String>,
     message: Uuid,
 }
 
@@ -132,7 +132,7 @@ impl Relays {
             let limits = Limits { messages: settings.per_connection, ..Limits::default() };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
             let RelaySettings { provider, pool, .. } = settings.clone();
-            Ok((name.clone(), Relay { mailer, provider, pool, successes: AtomicU32::new(0) }))
+            Ok((name.clone(), Relay { mailer, provider, pool }))
         });
         Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
     }
@@ -140,10 +140,10 @@ impl Relays {
     /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
-        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, message })
+        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, tenant: None, message })
     }
 
-    /// The first of `names` that takes `message` now.
+    /// The first of `names` that takes `message` now. `tenant` is that of the message, if its bounces and complaints count apart.
     ///
     /// # Errors
     /// The store cannot answer.
@@ -151,54 +151,45 @@ impl Relays {
         &self,
         store: &dyn Store,
         names: &[String],
+        tenant: Option<&str>,
         message: Uuid,
         now: Timestamp,
     ) -> Result<Choice<'_>, tidings_store::Error> {
         self.refresh(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
         for (name, relay) in names.iter().filter_map(|name| self.relays.get_key_value(name)) {
-            let kept = self.seen(name);
-            match kept.breaker.ask(message, now) {
-                Answer::Go => return Ok(Choice::By(Route { name, relay, message })),
-                Answer::Try(next) => {
-                    if self.put(store, name, kept.revision, next, None, now).await? {
-                        return Ok(Choice::By(Route { name, relay, message }));
-                    }
-                    // Another message was faster: ask again at once.
-                    self.forget();
-                    until = now;
+            let asked = self.asked(name, tenant);
+            let wait = wait(&asked, message, now);
+            if wait.is_none() {
+                if self.try_open(store, &asked, message, now).await? {
+                    return Ok(Choice::By(Route { name, relay, tenant: tenant.map(str::to_owned), message }));
                 }
-                Answer::Wait { until: again } => until = until.min(again),
+                // Another message was faster: ask again at once.
+                self.forget();
             }
-            let left_alone = kept.breaker.open.map(|open| format!("{name}: {}: {}", open.cause.name(), open.why));
-            why.extend(left_alone);
+            until = until.min(wait.unwrap_or(now));
+            let open = asked.into_iter().filter_map(|(name, kept)| Some((name, kept.breaker.open?)));
+            why.extend(open.map(|(name, open)| format!("{name}: {}: {}", open.cause.name(), open.why)));
         }
         let none = || format!("none of the relays {} is configured", names.join(", "));
         Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
-    /// Reports the outcome of an attempt to the breaker of its relay. A report that the store cannot take is lost, because the
-    /// next attempt reports the same.
+    /// Reports the outcome of an attempt to the breaker of its relay, and to that of its tenant. A report that the store cannot take
+    /// is lost, because the next attempt reports the same.
     pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &AttemptOutcome, now: Timestamp) {
-        let successes = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
-            Sign::Well(count) => route.relay.successes.fetch_add(count, Ordering::Relaxed) + count,
-            _ => 0,
+        let sign = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
+        let Some(tenant) = &route.tenant else {
+            return self.report_sign(store, route.name, route.message, sign, &delivery.detail, now).await;
         };
-        let seen = self.seen(route.name).breaker;
-        let unremarkable = seen.open.is_none() && seen.failures == 0;
-        if (1..SUCCESS_BATCH).contains(&successes) && unremarkable {
-            return;
-        }
-        if let Err(error) = self.note(store, route, delivery, now).await {
-            tracing::warn!(relay = route.name, %error, "what an attempt says of its relay cannot be recorded");
-        }
+        self.report_sign(store, route.name, route.message, sign.of_relay(), &delivery.detail, now).await;
+        let name = breaker::name(route.name, Some(tenant));
+        self.report_sign(store, &name, route.message, sign.of_mail(), &delivery.detail, now).await;
     }
 
     /// Lets another message probe the relay, because this message did not.
     pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
-        if self.seen(route.name).breaker.open.is_some() {
-            self.report_result(store, route, &Withdrawal::Cancelled.into(), now).await;
-        }
+        self.report_result(store, route, &Withdrawal::Cancelled.into(), now).await;
     }
 
     /// Returns the time at which one of `names` may take `message`, after an attempt that failed because of the relay.
@@ -209,16 +200,13 @@ impl Relays {
         &self,
         store: &dyn Store,
         names: &[String],
+        tenant: Option<&str>,
         message: Uuid,
         now: Timestamp,
     ) -> Result<Timestamp, tidings_store::Error> {
         self.refresh(store).await?;
-        let answers = names.iter().filter(|name| self.relays.contains_key(*name)).map(|name| {
-            match self.seen(name).breaker.ask(message, now) {
-                Answer::Go | Answer::Try(_) => now,
-                Answer::Wait { until } => until,
-            }
-        });
+        let known = names.iter().filter(|name| self.relays.contains_key(*name));
+        let answers = known.map(|name| wait(&self.asked(name, tenant), message, now).unwrap_or(now));
         Ok(answers.min().unwrap_or(now))
     }
 
@@ -227,21 +215,69 @@ impl Relays {
         join_all(self.relays.values().map(|relay| relay.mailer.close())).await;
     }
 
+    /// The breakers that a message asks for a relay. What is about the mail of others does not concern a tenant with counts of its own.
+    fn asked(&self, relay: &str, tenant: Option<&str>) -> Vec<(String, VersionedBreaker)> {
+        let of_relay = Some((relay.to_owned(), self.seen(relay)));
+        let is_of_others = |kept: &VersionedBreaker| {
+            tenant.is_some() && kept.breaker.open.as_ref().is_some_and(|open| open.cause.is_about_mail())
+        };
+        let of_tenant = tenant.map(|tenant| breaker::name(relay, Some(tenant)));
+        let of_tenant = of_tenant.map(|name| (name.clone(), self.seen(&name)));
+        of_relay.filter(|(_, kept)| !is_of_others(kept)).into_iter().chain(of_tenant).collect()
+    }
+
+    /// Makes the message the probe of each of these breakers that is open. `false`: another message is.
+    async fn try_open(
+        &self,
+        store: &dyn Store,
+        asked: &[(String, VersionedBreaker)],
+        message: Uuid,
+        now: Timestamp,
+    ) -> Result<bool, tidings_store::Error> {
+        for (name, kept) in asked {
+            if let Answer::Try(next) = kept.breaker.ask(message, now)
+                && !self.put(store, name, kept.revision, next, None, now).await?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reports a sign to a breaker. Successes of a closed one are written in batches.
+    async fn report_sign(&self, store: &dyn Store, name: &str, message: Uuid, sign: Sign, why: &str, now: Timestamp) {
+        let seen = self.seen(name).breaker;
+        let unremarkable = seen.open.is_none() && seen.failures == 0;
+        let waits = match sign {
+            Sign::Well(count) => self.add_successes(name, count) < SUCCESS_BATCH,
+            Sign::Nothing => true,
+            Sign::Bounced | Sign::Answered | Sign::Fault(_) => false,
+        };
+        if waits && unremarkable {
+            return;
+        }
+        if let Err(error) = self.note(store, name, message, sign, why, now).await {
+            tracing::warn!(breaker = name, %error, "what an attempt says of its relay cannot be recorded");
+        }
+    }
+
     async fn note(
         &self,
         store: &dyn Store,
-        route: &Route<'_>,
-        delivery: &AttemptOutcome,
+        name: &str,
+        message: Uuid,
+        sign: Sign,
+        why: &str,
         now: Timestamp,
     ) -> Result<(), tidings_store::Error> {
-        let sign = match Sign::of(delivery.phase, delivery.class, delivery.reply.is_some()) {
+        let sign = match sign {
             // Taking the count before the write keeps other tasks from writing it again.
-            Sign::Well(_) => Sign::Well(route.relay.successes.swap(0, Ordering::Relaxed)),
+            Sign::Well(_) => Sign::Well(self.take_successes(name)),
             other => other,
         };
-        let told = self.tell(store, route, sign, &delivery.detail, now).await;
+        let told = self.tell(store, name, message, sign, why, now).await;
         if let (Sign::Well(count), Ok(false) | Err(_)) = (sign, &told) {
-            route.relay.successes.fetch_add(count, Ordering::Relaxed);
+            self.add_successes(name, count);
         }
         told.map(|_| ())
     }
@@ -251,23 +287,36 @@ impl Relays {
     async fn tell(
         &self,
         store: &dyn Store,
-        route: &Route<'_>,
+        name: &str,
+        message: Uuid,
         sign: Sign,
         why: &str,
         now: Timestamp,
     ) -> Result<bool, tidings_store::Error> {
         for _ in 0..CAS_RETRIES {
-            let kept = store.breakers().await?.remove(route.name).unwrap_or_default();
-            let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
-                self.remember(route.name, kept);
+            let kept = store.breakers().await?.remove(name).unwrap_or_default();
+            let Some(next) = kept.breaker.after(message, sign, why, now) else {
+                self.remember(name, kept);
                 return Ok(false);
             };
-            if self.put(store, route.name, kept.revision, next.clone(), None, now).await? {
-                report(route.name, &kept.breaker, &next);
+            if self.put(store, name, kept.revision, next.clone(), None, now).await? {
+                report(name, &kept.breaker, &next);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Returns the successes of a breaker that are not written yet, with these.
+    fn add_successes(&self, name: &str, count: u32) -> u32 {
+        let mut seen = self.lock();
+        let successes = seen.successes.entry(name.to_owned()).or_default();
+        *successes = successes.saturating_add(count);
+        *successes
+    }
+
+    fn take_successes(&self, name: &str) -> u32 {
+        self.lock().successes.remove(name).unwrap_or_default()
     }
 
     async fn put(
@@ -293,7 +342,8 @@ impl Relays {
         }
         let breakers = store.breakers().await?;
         metrics::fleet().breakers(self.relays.keys(), &breakers);
-        *self.lock() = BreakerCache { read_at: Some(Instant::now()), breakers };
+        let mut seen = self.lock();
+        (seen.read_at, seen.breakers) = (Some(Instant::now()), breakers);
         Ok(())
     }
 
@@ -302,7 +352,9 @@ impl Relays {
     }
 
     fn remember(&self, name: &str, kept: VersionedBreaker) {
-        metrics::fleet().relay(name, kept.breaker.open.is_some());
+        if let (relay, None) = breaker::parts(name) {
+            metrics::fleet().relay(relay, kept.breaker.open.is_some());
+        }
         let mut seen = self.lock();
         let known = seen.breakers.entry(name.to_owned()).or_default();
         if known.revision < kept.revision {
@@ -319,39 +371,14 @@ impl Relays {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use tidings_mail::smtp::{Reply, SmtpEvent, classify};
-    use tidings_model::{attempt::Phase, breaker::Cause};
-
-    use super::*;
-
-    #[test]
-    fn an_attempt_says_of_its_relay_what_its_class_says() {
-        let delivered = |phase, event: SmtpEvent| AttemptOutcome {
-            phase,
-            class: classify(phase, &event),
-            detail: String::new(),
-            reply: if let SmtpEvent::Reply(reply) = event { Some(reply) } else { None },
-        };
-        let replied = |phase, code, text: &str| delivered(phase, SmtpEvent::Reply(Reply::new(code, text)));
-        for (delivery, sign) in [
-            (replied(Phase::Dot, 250, "2.0.0 ok"), Sign::Well(1)),
-            (replied(Phase::Rcpt, 550, "5.1.1 no"), Sign::Bounced),
-            (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
-            (replied(Phase::Auth, 535, "5.7.8 no"), Sign::Fault(Cause::Configuration)),
-            (replied(Phase::Dot, 454, "Throttling failure"), Sign::Fault(Cause::Throttled)),
-            (delivered(Phase::Connect, SmtpEvent::Lost), Sign::Fault(Cause::Outage)),
-            (delivered(Phase::Tls, SmtpEvent::NoTls), Sign::Fault(Cause::Outage)),
-            (replied(Phase::Greeting, 421, "4.3.2 no"), Sign::Fault(Cause::Outage)),
-            (replied(Phase::Rcpt, 451, "4.3.0 later"), Sign::Answered),
-            (replied(Phase::Rcpt, 552, "5.2.2 full"), Sign::Answered),
-            (delivered(Phase::Body, SmtpEvent::Lost), Sign::Nothing),
-            (delivered(Phase::Dot, SmtpEvent::Silent), Sign::Nothing),
-            (delivered(Phase::Rcpt, SmtpEvent::NotRepresentable), Sign::Nothing),
-        ] {
-            let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
-            assert_eq!(said, sign, "{delivery:?}");
-        }
-    }
+/// Returns the time to ask all of these breakers again; `None`: each lets the message go or try.
+fn wait(asked: &[(String, VersionedBreaker)], message: Uuid, now: Timestamp) -> Option<Timestamp> {
+    let waits = asked.iter().filter_map(|(_, kept)| match kept.breaker.ask(message, now) {
+        Answer::Go | Answer::Try(_) => None,
+        Answer::Wait { until } => Some(until),
+    });
+    waits.max()
 }
+
+#[cfg(test)]
+mod tests;

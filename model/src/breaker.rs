@@ -1,4 +1,5 @@
-//! A circuit breaker for each relay: it opens, lets one message at a time try the relay, and closes.
+//! A circuit breaker for each relay: it opens, lets one message at a time try the relay, and closes. A tenant with a table of its
+//! own has one more for each relay. It has what is about the tenant's mail, bounces and complaints, so that they stop no other mail.
 //!
 //! Pure: what it sees goes in, what to remember comes out. The store shares it between workers (see `Relays`).
 
@@ -17,6 +18,10 @@ const OUTAGE_WITHIN: Duration = Duration::from_mins(5);
 const BOUNCE_OUTCOMES: u32 = 100;
 /// Opens at one bounce in this many outcomes: the rate at which Amazon SES may pause an account.
 const ONE_BOUNCE_IN: u32 = 10;
+/// Twice as many messages are the most that count for the rate of complaints: then the older half is forgotten.
+const COMPLAINT_OUTCOMES: u32 = 1_000;
+/// Opens at this many complaints in a thousand messages, never at fewer: the rate that Gmail and Yahoo do not accept.
+const COMPLAINTS: u32 = 3;
 /// A message that tries a relay is waited for no longer: more than the timeouts of a delivery without an answer.
 const PROBE: Duration = Duration::from_mins(15);
 /// Waiting messages ask again after as long as the relay has been open, within these bounds: an operator may close it.
@@ -35,6 +40,10 @@ pub struct Breaker {
     pub sent: u32,
     /// The others: addresses that do not exist.
     pub bounced: u32,
+    /// Of the latest accepted messages, the number that counts for the rate of complaints.
+    pub taken: u32,
+    /// The complaints about them.
+    pub complained: u32,
 }
 
 /// A breaker as the store has it.
@@ -81,6 +90,8 @@ closed_set! {
         Bounces = "bounces",
         /// It wants less mail.
         Throttled = "throttled",
+        /// Too many recipients complain: going on would spoil our name.
+        Complaints = "complaints",
         /// An operator said so.
         Operator = "operator",
     }
@@ -93,15 +104,42 @@ impl Cause {
             Self::Policy | Self::Configuration => (Duration::from_mins(5), Duration::from_hours(1)),
             Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
             Self::Throttled => (Duration::from_mins(1), Duration::from_mins(15)),
-            Self::Bounces => (Duration::from_mins(30), Duration::from_hours(4)),
+            Self::Bounces | Self::Complaints => (Duration::from_mins(30), Duration::from_hours(4)),
             Self::Operator => (Duration::MAX, Duration::MAX),
         }
+    }
+
+    /// The cause is the mail and not the relay. It concerns only the tenants whose mail it is.
+    #[must_use]
+    pub const fn is_about_mail(self) -> bool {
+        matches!(self, Self::Bounces | Self::Complaints)
     }
 
     /// An answer past AUTH, whatever it is, shows that it is over.
     const fn ends_with_an_answer(self) -> bool {
         matches!(self, Self::Configuration | Self::Outage)
     }
+}
+
+/// The name of a breaker: the relay's, or `RELAY/TENANT` for what is about the mail of a tenant. No relay has a `/` in its name.
+#[must_use]
+pub fn name(relay: &str, tenant: Option<&str>) -> String {
+    tenant.map_or_else(|| relay.to_owned(), |tenant| format!("{relay}/{tenant}"))
+}
+
+/// Returns the relay and the tenant of a breaker's name.
+#[must_use]
+pub fn parts(name: &str) -> (&str, Option<&str>) {
+    name.split_once('/').map_or((name, None), |(relay, tenant)| (relay, Some(tenant)))
+}
+
+/// A report about a message that its relay took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// The address does not exist.
+    Bounced,
+    /// The recipient complained.
+    Complained,
 }
 
 /// May a message go by this relay?
@@ -151,6 +189,25 @@ impl Sign {
             _ => Self::Nothing,
         }
     }
+
+    /// Returns what the sign says of the relay alone.
+    #[must_use]
+    pub const fn of_relay(self) -> Self {
+        match self {
+            // The relay works, whatever it says of the address.
+            Self::Well(_) | Self::Bounced => Self::Well(0),
+            other => other,
+        }
+    }
+
+    /// Returns what the sign says of the mail alone.
+    #[must_use]
+    pub const fn of_mail(self) -> Self {
+        match self {
+            Self::Well(_) | Self::Bounced => self,
+            Self::Answered | Self::Fault(_) | Self::Nothing => Self::Nothing,
+        }
+    }
 }
 
 impl Breaker {
@@ -181,15 +238,18 @@ impl Breaker {
         }
     }
 
-    /// Returns the breaker after an accepted message bounced later; `None`: nothing changes. It was counted as accepted,
-    /// and says nothing of whether a relay that is left alone works.
+    /// Returns the breaker after a report about an accepted message; `None`: nothing changes. The report says nothing of whether
+    /// a relay that is left alone works.
     #[must_use]
-    pub fn bounced_later(&self, now: Timestamp) -> Option<Self> {
+    pub fn reported(&self, evidence: Evidence, now: Timestamp) -> Option<Self> {
         if self.open.is_some() {
             return None;
         }
-        let uncounted = Self { sent: self.sent.saturating_sub(1), ..self.clone() };
-        Some(uncounted.with_bounce(now))
+        Some(match evidence {
+            // The message was counted as accepted.
+            Evidence::Bounced => Self { sent: self.sent.saturating_sub(1), ..self.clone() }.with_bounce(now),
+            Evidence::Complained => self.with_complaint(now),
+        })
     }
 
     /// An operator leaves it alone.
@@ -220,6 +280,16 @@ impl Breaker {
         let counted = self.counted(0, 1);
         let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
         if counted.bounces() { Self::opening(Cause::Bounces, &why, now, 1) } else { counted }
+    }
+
+    fn with_complaint(&self, now: Timestamp) -> Self {
+        let counted = Self { complained: self.complained + 1, ..self.clone() };
+        let Self { complained, taken, .. } = counted;
+        if complained < COMPLAINTS || complained * COMPLAINT_OUTCOMES < COMPLAINTS * taken {
+            return counted;
+        }
+        let why = format!("{complained} complaints about the latest messages");
+        Self::opening(Cause::Complaints, &why, now, 1)
     }
 
     fn failed(&self, why: &str, now: Timestamp) -> Self {
@@ -258,7 +328,15 @@ impl Breaker {
     }
 
     fn counted(self, sent: u32, bounced: u32) -> Self {
-        let counted = Self { sent: self.sent.saturating_add(sent), bounced: self.bounced + bounced, ..self };
+        let mut counted = Self {
+            sent: self.sent.saturating_add(sent),
+            bounced: self.bounced + bounced,
+            taken: self.taken.saturating_add(sent),
+            ..self
+        };
+        if counted.taken >= 2 * COMPLAINT_OUTCOMES {
+            (counted.taken, counted.complained) = (COMPLAINT_OUTCOMES, counted.complained / 2);
+        }
         if counted.sent.saturating_add(counted.bounced) < 2 * BOUNCE_OUTCOMES {
             return counted;
         }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::Key;
+use crate::{Key, breaker::Evidence};
 
 mod effects;
 mod event;
@@ -24,6 +24,14 @@ pub struct Recorded {
     /// The key whose consent the event withdraws, now or at its first delivery. Signal the key's workflow; if the signal
     /// fails, the open window follows at its deadline.
     pub withdrawn: Option<Key>,
-    /// The relay that took the message for an address that does not exist.
-    pub bounced_by: Option<String>,
+    /// The evidence against the mail of the message's tenant, if the event is one.
+    pub against: Option<Against>,
+}
+
+/// Evidence against a tenant's mail, for the breaker of the relay that took it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Against {
+    pub relay: String,
+    pub tenant: String,
+    pub evidence: Evidence,
 }

@@ -9,10 +9,10 @@ use crate::Result;
 /// The breakers of relays, which all workers share.
 #[async_trait]
 pub trait Breakers: Send + Sync + 'static {
-    /// Reads the breakers by name of relay. A relay without a history is missing.
+    /// Reads the breakers by name, which is that of a relay or `RELAY/TENANT`. One without a history is missing.
     async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
 
-    /// Stores a relay's breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
+    /// Stores a breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
     /// Returns `false` if another worker changed the breaker first.
     async fn put_breaker(
         &self,

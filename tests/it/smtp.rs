@@ -7,4 +7,5 @@ mod pool;
 mod privacy;
 mod relays;
 mod spam_score;
+mod tenant_breakers;
 mod tenants;

@@ -72,8 +72,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
     let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue);
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
-    let (recorder, recording) = Recorder::start(store.clone(), config.soft_bounces);
     let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
+    let (recorder, recording) = Recorder::start(store.clone(), settings.clone());
     let directory = config.checked_directory().await?;
     let state = State { store, directory, settings, words, recorder, temporal };
     let fetcher = Fetcher::new();

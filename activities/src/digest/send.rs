@@ -65,7 +65,7 @@ async fn attempt(
     }
     let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
     let again_in = stream.retry_delay(failed.saturating_add(1));
-    let outgoing = Outgoing::new(deps, stream, window.digest_id, again_in.is_none(), now);
+    let outgoing = Outgoing::new(deps, &window.key.tenant, stream, window.digest_id, again_in.is_none(), now);
     // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
     let beginning = match unattempted.filter(|_| *shortens) {
         Some(unattempted) => outgoing.begin_first(unattempted).await?,

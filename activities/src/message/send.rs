@@ -40,7 +40,7 @@ pub async fn run(
         return Ok(Cancellable::Done(Attempted { sent, delays }));
     }
     let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
-    let sent = match Outgoing::new(deps, stream, id, last, now).begin().await? {
+    let sent = match Outgoing::new(deps, &input.key.tenant, stream, id, last, now).begin().await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),
         Beginning::Begun(attempt) => {
             let delivery = attempt.transmit(cancelled).await;

@@ -19,6 +19,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_model::{
     Key, Provider,
+    breaker::parts,
     inbox::Depth,
     names,
     statistics::{LedgerStatistics, Scope},
@@ -140,6 +141,9 @@ impl TaskKind {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenBreaker {
     pub relay: String,
+    /// The tenant whose mail the relay does not get; none: the relay as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     pub cause: &'static str,
     pub why: String,
     pub open_since: Timestamp,
@@ -163,9 +167,11 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         queues,
         inbox,
     )?;
-    let breakers = breakers.into_iter().filter_map(|(relay, versioned)| {
+    let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
-        Some(OpenBreaker { relay, cause: open.cause.name(), why: open.why, open_since: open.since })
+        let (relay, tenant) = parts(&name);
+        let (relay, tenant) = (relay.to_owned(), tenant.map(str::to_owned));
+        Some(OpenBreaker { relay, tenant, cause: open.cause.name(), why: open.why, open_since: open.since })
     });
     let reported = ledger.reported.iter().filter_map(|of| Some((of.relay.clone(), providers.get(&of.relay)?.name())));
     Ok(Stats {

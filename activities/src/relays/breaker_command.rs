@@ -25,14 +25,14 @@ impl BreakerCommand {
         }
     }
 
-    /// Carries out the command, with an audit entry. Workers notice within a second, and waiting messages within five minutes.
+    /// Carries out the command for the breaker `name`, with an audit entry. Workers notice within a second, and waiting messages within five minutes.
     ///
     /// # Errors
     /// The store cannot answer, or workers change the relay so often that it cannot be changed.
     pub async fn carry_out(
         self,
         store: &dyn Store,
-        relay: &str,
+        name: &str,
         by: &str,
         why: &str,
         now: Timestamp,
@@ -43,7 +43,7 @@ impl BreakerCommand {
             Self::Open => Some(breaker.opened(why, now)),
             Self::Close => Some(Breaker::closed()),
         };
-        let changed = change(store, relay, Some(&entry), now, next).await?;
-        changed.ok_or_else(|| tidings_store::Error::Broken(format!("relay {relay} is changed too often; try again")))
+        let changed = change(store, name, Some(&entry), now, next).await?;
+        changed.ok_or_else(|| tidings_store::Error::Broken(format!("breaker {name} is changed too often; try again")))
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     Alert,
-    breaker::{Breaker, VersionedBreaker},
+    breaker::{Breaker, VersionedBreaker, parts},
     records::AuditEntry,
 };
 use tidings_store::Store;
@@ -33,14 +33,15 @@ pub(super) async fn change(
 }
 
 /// Logs the changes that operators watch.
-pub(super) fn report(relay: &str, before: &Breaker, after: &Breaker) {
+pub(super) fn report(name: &str, before: &Breaker, after: &Breaker) {
+    let (relay, tenant) = parts(name);
     match (&before.open, &after.open) {
         (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
             let (cause, why, until) = (open.cause.name(), &open.why, open.until);
-            tracing::error!(alert = %Alert::RelayOpen, relay, cause, why, %until, times = open.times, "a relay is left alone");
+            tracing::error!(alert = %Alert::RelayOpen, relay, tenant, cause, why, %until, times = open.times, "a relay is left alone");
         }
         (Some(open), None) => {
-            tracing::warn!(alert = %Alert::RelayClosed, relay, cause = open.cause.name(), "a relay works again");
+            tracing::warn!(alert = %Alert::RelayClosed, relay, tenant, cause = open.cause.name(), "a relay works again");
         }
         _ => {}
     }

@@ -1,11 +1,11 @@
 //! A relay as operators see it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_model::{
-    breaker::Breaker,
+    breaker::{Breaker, VersionedBreaker, parts},
     settings::{Settings, StreamName},
 };
 use uuid::Uuid;
@@ -15,6 +15,9 @@ use uuid::Uuid;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Relay))]
 pub struct RelayView<'a> {
     name: &'a str,
+    /// The tenant whose mail the relay does not get; none: the relay as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     /// Without the password; why it is missing, where it is.
     url: String,
     streams: Vec<StreamName>,
@@ -23,6 +26,7 @@ pub struct RelayView<'a> {
     failures: u32,
     sent: u32,
     bounced: u32,
+    complained: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,16 +54,48 @@ enum State {
 }
 
 impl<'a> RelayView<'a> {
-    /// `url` is the address without its password, or says why there is none.
+    /// Each of the relays, followed by the tenants whose mail it does not get. An address comes without its password, or says why
+    /// there is none.
     #[must_use]
-    pub fn new(name: &'a str, url: String, settings: &Settings, breaker: Breaker, now: Timestamp) -> Self {
+    pub fn all(
+        relays: impl IntoIterator<Item = (&'a str, String)>,
+        settings: &Settings,
+        breakers: &BTreeMap<String, VersionedBreaker>,
+        now: Timestamp,
+    ) -> Vec<Self> {
+        let rows = relays.into_iter().flat_map(|(name, url)| {
+            let of_all = breakers.get(name).map(|kept| kept.breaker.clone()).unwrap_or_default();
+            let of_tenants = breakers.iter().filter_map(|(breaker, kept)| {
+                let (relay, tenant) = parts(breaker);
+                let open = relay == name && kept.breaker.open.is_some();
+                Some((tenant.filter(|_| open)?, kept.breaker.clone()))
+            });
+            let rows = [(None, of_all)].into_iter().chain(of_tenants.map(|(tenant, breaker)| (Some(tenant), breaker)));
+            rows.map(|(tenant, breaker)| Self::new(name, tenant, url.clone(), settings, breaker, now))
+                .collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    /// The relay, or what a tenant's breaker for it says.
+    #[must_use]
+    pub fn new(
+        name: &'a str,
+        tenant: Option<&str>,
+        url: String,
+        settings: &Settings,
+        breaker: Breaker,
+        now: Timestamp,
+    ) -> Self {
         Self {
             name,
+            tenant: tenant.map(str::to_owned),
             url,
             streams: settings.streams_by(name).collect(),
             failures: breaker.failures,
             sent: breaker.sent,
             bounced: breaker.bounced,
+            complained: breaker.complained,
             state: State::new(breaker, now),
         }
     }
@@ -79,9 +115,13 @@ impl State {
 
 impl fmt::Display for RelayView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, url, state, failures, sent, bounced, .. } = self;
+        let Self { name, tenant, url, state, failures, sent, bounced, complained, .. } = self;
+        let (of, closing) = match tenant {
+            Some(tenant) => (format!(" for the tenant {tenant}"), format!("{name} --tenant {tenant}")),
+            None => (String::new(), (*name).to_owned()),
+        };
         let names: Vec<_> = self.streams.iter().map(|stream| stream.name()).collect();
-        write!(f, "{name}  {url}  {}: ", names.join(", "))?;
+        write!(f, "{name}{of}  {url}  {}: ", names.join(", "))?;
         match state {
             State::Closed if *failures > 0 => write!(f, "in use; the last {failures} attempts could not connect")?,
             State::Closed => f.write_str("in use")?,
@@ -89,7 +129,7 @@ impl fmt::Display for RelayView<'_> {
                 write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
                 match until {
                     Some(until) => write!(f, "one message tries it at {until:.0}")?,
-                    None => write!(f, "until `tidings relays close {name}`")?,
+                    None => write!(f, "until `tidings relays close {closing}`")?,
                 }
             }
             State::HalfOpen { cause, why, since, message } => {
@@ -100,6 +140,9 @@ impl fmt::Display for RelayView<'_> {
                 }
             }
         }
-        if *bounced > 0 { write!(f, "; {bounced} of the last {} bounced", sent + bounced) } else { Ok(()) }
+        if *bounced > 0 {
+            write!(f, "; {bounced} of the last {} bounced", sent + bounced)?;
+        }
+        if *complained > 0 { write!(f, "; {complained} complaints") } else { Ok(()) }
     }
 }

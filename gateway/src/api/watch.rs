@@ -107,12 +107,9 @@ pub(super) async fn relays(
         return Err(Problem::NotFound.into());
     }
     let (now, settings) = (Timestamp::now(), &api.state.settings);
-    let mut breakers = api.state.store.breakers().await?;
-    let rows = settings.relays.iter().map(|(name, relay)| {
-        let breaker = breakers.remove(name).unwrap_or_default().breaker;
-        RelayView::new(name, relay.relay.to_string(), settings, breaker, now)
-    });
-    Ok(Json(Relays { rows: rows.collect() }).into_response())
+    let breakers = api.state.store.breakers().await?;
+    let relays = settings.relays.iter().map(|(name, relay)| (name.as_str(), relay.relay.to_string()));
+    Ok(Json(Relays { rows: RelayView::all(relays, settings, &breakers, now) }).into_response())
 }
 
 #[cfg(test)]

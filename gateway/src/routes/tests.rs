@@ -35,9 +35,10 @@ pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<Sqlite> {
 
 /// The dependencies of the routes over a store. Temporal has not answered yet.
 pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
-    let recorder = Recorder::start(store.clone(), settings.soft_bounces).0;
+    let settings = Arc::new(settings);
+    let recorder = Recorder::start(store.clone(), settings.clone()).0;
     let words = Arc::new(Words::new(None).unwrap());
-    State { store, directory: None, recorder, settings: Arc::new(settings), words, temporal: watch::channel(None).1 }
+    State { store, directory: None, recorder, settings, words, temporal: watch::channel(None).1 }
 }
 
 /// Every public route, without webhooks.

@@ -8,7 +8,10 @@ use std::{
 
 use jiff::Timestamp;
 use tidings_activities::delivery_events;
-use tidings_model::delivery_events::{Kind, Report, Reported, WebhookRequest, Which};
+use tidings_model::{
+    delivery_events::{Kind, Report, Reported, WebhookRequest, Which},
+    settings::Settings,
+};
 use tidings_store::Store;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
@@ -42,9 +45,9 @@ struct Tracked {
 impl Recorder {
     /// Starts recording. The task ends once all clones are gone and everything that waits is recorded.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, soft_bounces: u32) -> (Self, JoinHandle<()>) {
+    pub fn start(store: Arc<dyn Store>, settings: Arc<Settings>) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        (Self(sender), tokio::spawn(run(receiver, store, soft_bounces)))
+        (Self(sender), tokio::spawn(run(receiver, store, settings)))
     }
 
     /// Takes an event. A full queue drops it: no redirect waits.
@@ -55,7 +58,7 @@ impl Recorder {
     }
 }
 
-async fn run(mut receiver: Receiver<Tracked>, store: Arc<dyn Store>, soft_bounces: u32) {
+async fn run(mut receiver: Receiver<Tracked>, store: Arc<dyn Store>, settings: Arc<Settings>) {
     let mut events = Vec::new();
     while receiver.recv_many(&mut events, BATCH).await > 0 {
         if !receiver.is_closed() && events.len() < BATCH {
@@ -67,7 +70,7 @@ async fn run(mut receiver: Receiver<Tracked>, store: Arc<dyn Store>, soft_bounce
             }
         }
         mark_machines(&mut events);
-        write(&*store, soft_bounces, std::mem::take(&mut events)).await;
+        write(&*store, &settings, std::mem::take(&mut events)).await;
     }
 }
 
@@ -85,7 +88,7 @@ fn mark_machines(events: &mut [Tracked]) {
 }
 
 /// Records events in one transaction, as those of a webhook's request.
-async fn write(store: &dyn Store, soft_bounces: u32, events: Vec<Tracked>) {
+async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
     let all = events.len();
     let reported = |Tracked { tenant, message, report }| {
         let of = vec![Which::Id(message)];
@@ -93,7 +96,7 @@ async fn write(store: &dyn Store, soft_bounces: u32, events: Vec<Tracked>) {
     };
     let events = events.into_iter().map(reported).collect();
     let request = WebhookRequest { relay: String::new(), events, token: None, unusable: Vec::new() };
-    let recording = delivery_events::receive(store, soft_bounces, &request, Timestamp::now());
+    let recording = delivery_events::receive(store, settings, &request, Timestamp::now());
     match timeout(STORE, recording).await {
         Ok(Ok(received)) => {
             let received = received.unwrap_or_default();

@@ -104,7 +104,7 @@ async fn record(
     }
     let request = WebhookRequest { relay: relay.to_owned(), events, token, unusable };
     let state = &webhooks.state;
-    let received = delivery_events::receive(&*state.store, state.settings.soft_bounces, &request, now).await;
+    let received = delivery_events::receive(&*state.store, &state.settings, &request, now).await;
     let received = received.map_err(|error| {
         tracing::error!(relay, %error, "a webhook cannot be recorded");
         Denied::Later

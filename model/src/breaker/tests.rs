@@ -64,14 +64,68 @@ fn only_faults_of_the_relay_open_its_breaker() {
 fn a_late_bounce_counts_instead_of_its_acceptance() {
     let mut breaker = after(&[Sign::Well(100)]);
     for n in 1..10 {
-        breaker = breaker.bounced_later(at(200)).unwrap();
+        breaker = breaker.reported(Evidence::Bounced, at(200)).unwrap();
         assert_eq!((breaker.sent, breaker.bounced, open(&breaker)), (100 - n, n, None));
     }
-    let tenth = breaker.bounced_later(at(201)).unwrap();
+    let tenth = breaker.reported(Evidence::Bounced, at(201)).unwrap();
     assert_eq!(open(&tenth), Some((Cause::Bounces, 1800)));
-    assert_eq!(tenth.bounced_later(at(202)), None);
-    assert_eq!(tried(&tenth, at(5000)).bounced_later(at(5001)), None, "a message that tries it is another one");
-    assert_eq!(Breaker::default().bounced_later(at(1)).unwrap().bounced, 1);
+    assert_eq!(tenth.reported(Evidence::Bounced, at(202)), None);
+    assert_eq!(tried(&tenth, at(5000)).reported(Evidence::Bounced, at(5001)), None, "the probe is another message");
+    assert_eq!(Breaker::default().reported(Evidence::Bounced, at(1)).unwrap().bounced, 1);
+}
+
+#[test]
+fn three_complaints_in_a_thousand_messages_open_a_breaker() {
+    let complaints = |taken: u32, complaints: usize| {
+        let taken = after(&[Sign::Well(taken)]);
+        let told = |breaker: Breaker, _| breaker.reported(Evidence::Complained, at(9)).unwrap_or(breaker);
+        (0..complaints).fold(taken, told)
+    };
+    for (taken, of, expected) in [
+        (0, 2, None),
+        (0, 3, Some((Cause::Complaints, 1800))),
+        (50, 3, Some((Cause::Complaints, 1800))),
+        (1_000, 2, None),
+        (1_000, 3, Some((Cause::Complaints, 1800))),
+        (1_001, 3, None),
+        (1_900, 5, None),
+        (1_900, 6, Some((Cause::Complaints, 1800))),
+        (500_000, 3, Some((Cause::Complaints, 1800))),
+    ] {
+        assert_eq!(open(&complaints(taken, of)), expected, "{of} of {taken}");
+    }
+    let half = complaints(1_900, 5).after(message(1), Sign::Well(100), "", at(10)).unwrap();
+    assert_eq!((half.taken, half.complained), (1_000, 2), "the older half is forgotten");
+    let opened = complaints(0, 3);
+    assert_eq!(opened.reported(Evidence::Complained, at(10)), None);
+    let closed = tried(&opened, at(5_000)).after(message(7), Sign::Well(1), "", at(5_000));
+    assert_eq!(closed, Some(Breaker::closed()));
+}
+
+#[test]
+fn a_sign_is_split_between_the_relay_and_the_mail() {
+    for (sign, of_relay, of_mail) in [
+        (Sign::Well(7), Sign::Well(0), Sign::Well(7)),
+        (Sign::Bounced, Sign::Well(0), Sign::Bounced),
+        (Sign::Answered, Sign::Answered, Sign::Nothing),
+        (OUTAGE, OUTAGE, Sign::Nothing),
+        (Sign::Fault(Cause::Policy), Sign::Fault(Cause::Policy), Sign::Nothing),
+        (Sign::Nothing, Sign::Nothing, Sign::Nothing),
+    ] {
+        assert_eq!((sign.of_relay(), sign.of_mail()), (of_relay, of_mail), "{sign:?}");
+    }
+    let mail = Cause::ALL.into_iter().filter(|cause| cause.is_about_mail());
+    assert_eq!(mail.collect::<Vec<_>>(), [Cause::Bounces, Cause::Complaints]);
+}
+
+#[test]
+fn the_name_of_a_breaker_has_its_relay_and_its_tenant() {
+    for (relay, tenant, expected) in
+        [("ses", None, "ses"), ("ses", Some("acme"), "ses/acme"), ("ses", Some("a/b"), "ses/a/b")]
+    {
+        let name = name(relay, tenant);
+        assert_eq!((name.as_str(), parts(&name)), (expected, (relay, tenant)));
+    }
 }
 
 #[test]
@@ -181,6 +235,7 @@ proptest! {
                 breaker = next;
             }
             prop_assert!(breaker.sent + breaker.bounced <= 2 * BOUNCE_OUTCOMES);
+            prop_assert!(breaker.taken < 2 * COMPLAINT_OUTCOMES);
             prop_assert!(breaker.failures < OUTAGE_FAILURES);
         }
     }

@@ -98,10 +98,10 @@ pub async fn an_event_is_recorded_once_however_often_it_is_told(bench: &Bench) {
     let id = bench.sent_digest("ann", 0).await;
     let bounce = reported(id, HARD, 300);
     let first = bench.tell(&bounce).await.unwrap();
-    assert_eq!((first.again, first.bounced_by.as_deref()), (false, Some("relay")));
+    assert_eq!((first.again, first.against.as_ref().map(|against| against.relay.as_str())), (false, Some("relay")));
     for event_id in [None, Some("another".to_owned())] {
         let again = bench.tell(&Reported { event_id, ..bounce.clone() }).await.unwrap();
-        assert_eq!(again, Recorded { again: true, bounced_by: None, ..first.clone() });
+        assert_eq!(again, Recorded { again: true, against: None, ..first.clone() });
     }
     let records = bench.store.delivery_events(id).await.unwrap();
     assert_eq!(records.len(), 1);

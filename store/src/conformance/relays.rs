@@ -10,7 +10,15 @@ use super::{Bench, at, bench::Behind, entry};
 fn open(probe: Option<Probe>) -> Breaker {
     let why = "rcpt: 550 5.7.1 no".to_owned();
     let open = Open { cause: Cause::Policy, why, since: at(1), until: at(300), times: 2, probe };
-    Breaker { open: Some(open), failures: 3, failing_since: Some(at(0)), sent: 40, bounced: 2 }
+    Breaker {
+        open: Some(open),
+        failures: 3,
+        failing_since: Some(at(0)),
+        sent: 40,
+        bounced: 2,
+        taken: 900,
+        complained: 1,
+    }
 }
 
 async fn put(bench: &Bench, name: &str, revision: u64, breaker: Breaker) -> bool {
@@ -26,7 +34,10 @@ pub async fn what_is_remembered_of_a_relay_comes_back(bench: &Bench) {
         assert_eq!(bench.store.breakers().await.unwrap()["ses"], VersionedBreaker { revision, breaker });
     }
     assert!(put(bench, "own", 1, Breaker::closed()).await);
-    assert_eq!(bench.store.breakers().await.unwrap().len(), 2);
+    assert!(put(bench, "own/acme", 1, open(None)).await);
+    let kept = bench.store.breakers().await.unwrap();
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["own", "own/acme", "ses"]);
+    assert_eq!((&kept["own"].breaker, &kept["own/acme"].breaker), (&Breaker::closed(), &open(None)));
     assert_eq!(bench.value("SELECT state FROM relays WHERE name = 'ses'").await, "closed");
     let for_ever = Breaker::default().opened("", at(1)).open.map(|open| open.until);
     assert_eq!(for_ever, Some(Timestamp::MAX));

@@ -68,12 +68,12 @@ pub async fn a_request_is_recorded_as_a_whole_and_once(bench: &Bench) {
     let once = [Some((bo, false)), None, Some((ann, false)), Some((ann, false)), Some((ann, true))];
     assert_eq!(recorded.iter().map(recorded_as).collect::<Vec<_>>(), once);
     assert_eq!(recorded[0].as_ref().unwrap().withdrawn, Some(key_of("acme", "bo")));
-    assert_eq!(recorded[2].as_ref().unwrap().bounced_by.as_deref(), Some("relay"));
+    assert_eq!(recorded[2].as_ref().unwrap().against.as_ref().map(|against| against.relay.as_str()), Some("relay"));
     assert_eq!(bench.state_of(ann).await, (MessageState::Failed, "bounced".into()));
     assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
 
     let again = bench.requested(&request).await;
-    assert!(again.iter().flatten().all(|recorded| recorded.again && recorded.bounced_by.is_none()));
+    assert!(again.iter().flatten().all(|recorded| recorded.again && recorded.against.is_none()));
     assert_eq!((bench.value(REPORTS).await, bench.value(LETTERS).await), ("3".into(), "2".into()));
 }
 
@@ -209,7 +209,7 @@ pub async fn what_the_provider_kept_back_suppresses_the_address_and_not_the_rela
     };
     let (ann, bo) = (bench.sent_digest("ann", 0).await, bench.sent_digest("bo", 0).await);
     let recorded = bench.requested(&request(vec![kept_back(ann, HARD), kept_back(bo, Kind::Complained)])).await;
-    assert!(recorded.iter().flatten().all(|recorded| recorded.bounced_by.is_none() && !recorded.again));
+    assert!(recorded.iter().flatten().all(|recorded| recorded.against.is_none() && !recorded.again));
     assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
     assert_eq!(bench.state_of(ann).await, (MessageState::Failed, "bounced, never sent".into()));
     assert_eq!(bench.reasons("acme", "bo@example.com").await, [Reason::Complaint]);

@@ -15,21 +15,21 @@ use tracing::instrument;
 use uuid::Uuid;
 
 pub const BREAKERS: &str = "
-SELECT name, revision, failures, failing_since, sent, bounced, cause, why, opened_at, until_at, times, probe_message,
-       probe_until
+SELECT name, revision, failures, failing_since, sent, bounced, taken, complained, cause, why, opened_at, until_at, times,
+       probe_message, probe_until
 FROM relays";
 
 /// Of a revision that is not the one after the row's, nothing is taken.
 pub const PUT_BREAKER: &str = "
 INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
-                    probe_message, probe_until, changed_at)
+                    probe_message, probe_until, changed_at, taken, complained)
 VALUES ($1, $2, $3, NULLIF($4, 0), $5, $6, $7, NULLIF($8, ''), NULLIF($9, ''), NULLIF($10, 0), NULLIF($11, 0), $12,
-        NULLIF($13, ''), NULLIF($14, 0), $15)
+        NULLIF($13, ''), NULLIF($14, 0), $15, $16, $17)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = excluded.failures,
     failing_since = excluded.failing_since, sent = excluded.sent, bounced = excluded.bounced, state = excluded.state,
     cause = excluded.cause, why = excluded.why, opened_at = excluded.opened_at, until_at = excluded.until_at,
     times = excluded.times, probe_message = excluded.probe_message, probe_until = excluded.probe_until,
-    changed_at = excluded.changed_at
+    changed_at = excluded.changed_at, taken = excluded.taken, complained = excluded.complained
 WHERE relays.revision = excluded.revision - 1";
 
 #[async_trait]
@@ -71,6 +71,8 @@ impl<D: Dialect> Breakers for Sql<D> {
                 .bind(probe.map(|probe| probe.message.to_string()).unwrap_or_default())
                 .bind(or_zero(probe.map(|probe| probe.until)))
                 .bind(now.as_millisecond())
+                .bind(i64::from(breaker.taken))
+                .bind(i64::from(breaker.complained))
                 .execute(&mut *tx)
                 .await?;
             let put = D::rows(&done) > 0;
@@ -102,6 +104,8 @@ pub struct BreakerRow {
     failing_since: Option<Timestamp>,
     sent: u32,
     bounced: u32,
+    taken: u32,
+    complained: u32,
     cause: Option<Cause>,
     why: Option<String>,
     opened_at: Option<Timestamp>,
@@ -123,7 +127,7 @@ fn kept(row: BreakerRow) -> (String, VersionedBreaker) {
         times: row.times,
         probe,
     });
-    let BreakerRow { failures, failing_since, sent, bounced, .. } = row;
-    let breaker = Breaker { open, failures, failing_since, sent, bounced };
+    let BreakerRow { failures, failing_since, sent, bounced, taken, complained, .. } = row;
+    let breaker = Breaker { open, failures, failing_since, sent, bounced, taken, complained };
     (row.name, VersionedBreaker { revision: row.revision, breaker })
 }

@@ -12,9 +12,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::error::BoxDynError;
 use sqlx::{query, query_as};
+use tidings_model::breaker::Evidence;
 use tidings_model::delivery_events::{
-    Bounce, Effects, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
-    WebhookRequest, Which, effects,
+    Against, Bounce, Effects, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded,
+    Status, WebhookRequest, Which, effects,
 };
 use tidings_model::records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId};
 use tidings_model::step::{Closed, Outcome};
@@ -150,15 +151,22 @@ impl<D: Dialect> Sql<D> {
             _ => None,
         };
         if !Self::insert_report(&mut *tx, &message, event, now).await? {
-            return Ok(Recorded { message: id, again: true, withdrawn, bounced_by: None });
+            return Ok(Recorded { message: id, again: true, withdrawn, against: None });
         }
         Self::mark_reported(&mut *tx, id, &event.report).await?;
         let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
         Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;
-        // A message that the provider kept back met no server, so that it says nothing about the relay.
-        let hard = event.report.kind == Kind::Bounced(Bounce::Hard) && !event.report.never_sent;
-        let bounced_by = if hard { Self::taken_by(tx, id).await? } else { None };
-        Ok(Recorded { message: id, again: false, withdrawn, bounced_by })
+        // A message that the provider kept back met no server, so that it says nothing about the mail that the relay takes.
+        let evidence = match event.report.kind {
+            _ if event.report.never_sent => None,
+            Kind::Bounced(Bounce::Hard) => Some(Evidence::Bounced),
+            Kind::Complained => Some(Evidence::Complained),
+            _ => None,
+        };
+        let relay = if evidence.is_some() { Self::taken_by(tx, id).await? } else { None };
+        let tenant = message.origin.tenant().to_owned();
+        let against = relay.zip(evidence).map(|(relay, evidence)| Against { relay, tenant, evidence });
+        Ok(Recorded { message: id, again: false, withdrawn, against })
     }
 
     pub(super) async fn reported_message(connection: &mut D::Connection, id: Uuid) -> Result<MessageRecord> {

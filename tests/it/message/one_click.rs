@@ -96,15 +96,9 @@ impl Served {
         let env = Env::start(settings.clone()).await?;
         let temporal = watch::channel(temporal(&env)).1;
         let words = Arc::new(Words::new(None)?);
-        let recorder = Recorder::start(env.store.clone(), settings.soft_bounces).0;
-        let state = State {
-            store: env.store.clone(),
-            directory: None,
-            settings: Arc::new(settings),
-            words,
-            recorder,
-            temporal,
-        };
+        let settings = Arc::new(settings);
+        let recorder = Recorder::start(env.store.clone(), settings.clone()).0;
+        let state = State { store: env.store.clone(), directory: None, settings, words, recorder, temporal };
         let certificates = Certificates::new(Fetcher::new());
         let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
         let router = routes::router(state, webhooks, Networks::default());

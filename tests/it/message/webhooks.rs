@@ -38,12 +38,13 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
     let mut hook = Hook::new(Provider::Other);
     hook.add(SECRET).map_err(anyhow::Error::msg)?;
     let temporal = watch::channel(Some(env.temporal.clone())).1;
+    let settings = Arc::new(env.settings.clone());
     let state = State {
         store: env.store.clone(),
         directory: None,
-        settings: Arc::new(env.settings.clone()),
+        settings: settings.clone(),
         words: Arc::new(Words::new(None)?),
-        recorder: Recorder::start(env.store.clone(), env.settings.soft_bounces).0,
+        recorder: Recorder::start(env.store.clone(), settings).0,
         temporal,
     };
     let webhooks = Webhooks {

@@ -169,7 +169,7 @@ async fn attempt(route: &Route<'_>) -> AttemptOutcome {
 
 /// Chooses, tries, and tells the breaker.
 async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) -> Result<Option<AttemptClass>> {
-    let Choice::By(route) = relays.choose(store, &names(), Uuid::from_u128(message), now).await? else {
+    let Choice::By(route) = relays.choose(store, &names(), None, Uuid::from_u128(message), now).await? else {
         return Ok(None);
     };
     let delivery = attempt(&route).await;
@@ -192,7 +192,7 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let names = names();
     let ask = |n: u128| {
         let (worker, store, names) = (&workers[usize::from(n.is_multiple_of(2))], &store, &names);
-        async move { worker.choose(&**store, names, Uuid::from_u128(n), over).await }
+        async move { worker.choose(&**store, names, None, Uuid::from_u128(n), over).await }
     };
     let mut tries = Vec::new();
     for choice in join_all((10..30).map(ask)).await {

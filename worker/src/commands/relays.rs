@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use tidings_activities::relays::{BreakerCommand, RelayView};
-use tidings_model::breaker::Breaker;
+use tidings_model::breaker;
 use tidings_store::Store;
 
 use crate::{Config, Storage, args::OptionalReason, config::Relay, error::Usage};
@@ -18,6 +18,7 @@ Examples:
   tidings relays test ses --to ann@acme.example
   tidings relays open ses --why 'they are moving, ticket 812'
   tidings relays close ses --why 'the new password is in place'
+  tidings relays close ses --tenant acme --why 'their list is clean now'
 
 A relay whose breaker is open gets no messages. They go to the next relay of the stream, or wait. Tidings opens breakers by
 itself, and tries the relay again with one message at a time; see docs/delivery.md.";
@@ -38,8 +39,10 @@ pub enum Command {
         tidings relays test ses\n  \
         tidings relays test ses --to ann@acme.example")]
     Test(test::Options),
-    /// Opens a relay's breaker: the relay gets no messages until you close the breaker
-    #[command(after_help = "Example: tidings relays open ses --why 'they are moving, ticket 812'")]
+    /// Opens a relay's breaker: the relay gets no messages, or none of a tenant, until you close the breaker
+    #[command(after_help = "Examples:\n  \
+        tidings relays open ses --why 'they are moving, ticket 812'\n  \
+        tidings relays open ses --tenant acme --why 'they bought a list'")]
     Open(Options),
     /// Closes a relay's breaker: the relay gets messages again, and waiting ones go out within five minutes
     #[command(after_help = "Example: tidings relays close ses --why 'the new password is in place'")]
@@ -52,6 +55,9 @@ pub struct Options {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
+    /// Only the mail of this tenant; it needs a table [tenant.NAME]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
     #[command(flatten)]
     reason: OptionalReason,
     /// Answer in JSON
@@ -73,12 +79,9 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 }
 
 async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
-    let mut breakers = store(config).await?.breakers().await?;
-    let relays = config.named_relays().map(|(name, relay)| {
-        let breaker = breakers.remove(name).unwrap_or_default().breaker;
-        view(name, relay, breaker, config)
-    });
-    let relays: Vec<_> = relays.collect();
+    let breakers = store(config).await?.breakers().await?;
+    let relays = config.named_relays().map(|(name, relay)| (name.as_str(), address(relay)));
+    let relays = RelayView::all(relays, &config.unsigned(), &breakers, Timestamp::now());
     if json {
         anstream::println!("{}", serde_json::to_string_pretty(&relays)?);
     } else {
@@ -91,29 +94,34 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
 
 async fn change(
     command: BreakerCommand,
-    Options { name, reason, json }: Options,
+    Options { name, tenant, reason, json }: Options,
     config: &Config,
 ) -> anyhow::Result<bool> {
     let relay = named(config, &name)?;
+    let settings = config.unsigned();
+    if let Some(tenant) = &tenant {
+        config.tenant(tenant).map_err(|problem| Usage(format!("--tenant {tenant:?}: {problem}")))?;
+    }
     let typed = match command {
         BreakerCommand::Open => "tidings relays open",
         BreakerCommand::Close => "tidings relays close",
     };
     let order = reason.order(typed)?;
     let store = store(config).await?;
-    let breaker = command.carry_out(&*store, &name, &order.by, &order.why, Timestamp::now()).await?;
-    let shown = view(&name, relay, breaker, config);
+    let (of, now) = (breaker::name(&name, tenant.as_deref()), Timestamp::now());
+    let breaker = command.carry_out(&*store, &of, &order.by, &order.why, now).await?;
+    let shown = RelayView::new(&name, tenant.as_deref(), address(relay), &settings, breaker, now);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{said}");
     Ok(true)
 }
 
-fn view<'a>(name: &'a str, relay: &Relay, breaker: Breaker, config: &Config) -> RelayView<'a> {
-    let url = match relay.settings() {
+/// The address without its password, or the reason why there is none.
+fn address(relay: &Relay) -> String {
+    match relay.settings() {
         Ok(settings) => settings.relay.to_string(),
         Err(problem) => format!("{} {}", problem.value, problem.problem),
-    };
-    RelayView::new(name, url, &config.unsigned(), breaker, Timestamp::now())
+    }
 }
 
 async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {

@@ -5,6 +5,7 @@ use tidings_model::{
     command::Order,
     delivery_events::{LetterEmitted, Reported},
     records::{Emitted, WebhookLetterId},
+    settings::Settings,
 };
 use tidings_store::Store;
 
@@ -31,7 +32,7 @@ pub enum Error {
 /// See [`Error`].
 pub async fn emit(
     store: &dyn Store,
-    soft_bounces: u32,
+    settings: &Settings,
     id: &WebhookLetterId,
     mut events: Vec<Reported>,
     order: &Order,
@@ -42,8 +43,8 @@ pub async fn emit(
     let now = Timestamp::now();
     let mut entry = order.entry("dead_letter_emit", now);
     entry.why = format!("{id}: {}", entry.why);
-    match store.emit_webhook_letter(id, &events, soft_bounces, &entry).await? {
-        LetterEmitted::Now(recorded) => Ok(followed(store, &events, recorded, now).await),
+    match store.emit_webhook_letter(id, &events, settings.soft_bounces, &entry).await? {
+        LetterEmitted::Now(recorded) => Ok(followed(store, settings, &events, recorded, now).await),
         LetterEmitted::Before(emitted) => Err(Error::Emitted { id: id.clone(), emitted }),
         LetterEmitted::Unknown => Err(Error::Unknown(id.clone())),
     }

@@ -172,7 +172,7 @@ async fn emit_webhook(
     order: &Order,
 ) -> Result<Json<Emitted>, Refusal> {
     let events = read(api, letter).map_err(|why| Refusal::conflict(&why))?;
-    match webhook::emit(&*api.state.store, api.state.settings.soft_bounces, id, events, order).await {
+    match webhook::emit(&*api.state.store, &api.state.settings, id, events, order).await {
         Ok(received) => {
             let Received { new, again, unknown, withdrawn } = received;
             tell::open_windows(&api.state, &Vec::from_iter(withdrawn)).await;

@@ -53,7 +53,7 @@ pub(super) async fn emit(id: &WebhookLetterId, order: &Order, as_json: bool, con
             return Ok(false);
         }
     };
-    match webhook::emit(&*store, config.soft_bounces, id, events, order).await {
+    match webhook::emit(&*store, &config.unsigned(), id, events, order).await {
         Ok(received) => {
             let Received { new, again, unknown, withdrawn } = &received;
             for key in withdrawn {

@@ -1,7 +1,7 @@
 //! The statistics in words: one line for each thing that is counted, the most urgent first.
 
 use jiff::{SignedDuration, fmt::friendly::SpanPrinter};
-use tidings_activities::operations::stats::Stats;
+use tidings_activities::operations::stats::{OpenBreaker, Stats};
 
 use crate::phrases::counted;
 
@@ -27,7 +27,10 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         lines.push(format!("inbox: {events} on the way to Temporal, the oldest for {age}"));
     }
     let open_breakers = stats.breakers.iter();
-    lines.extend(open_breakers.map(|open| format!("relay {} is left alone: {}: {}", open.relay, open.cause, open.why)));
+    lines.extend(open_breakers.map(|OpenBreaker { relay, tenant, cause, why, .. }| {
+        let of = tenant.as_ref().map(|tenant| format!(" for the tenant {tenant}")).unwrap_or_default();
+        format!("relay {relay} is left alone{of}: {cause}: {why}")
+    }));
     lines.join("\n")
 }
 
@@ -77,7 +80,7 @@ pub(super) fn written(span: SignedDuration) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use jiff::Timestamp;
-    use tidings_activities::operations::stats::{Open, OpenBreaker, Queue, TaskKind};
+    use tidings_activities::operations::stats::{Open, Queue, TaskKind};
     use tidings_model::{
         inbox::Depth,
         records::Reason,
@@ -132,6 +135,7 @@ pub(super) mod tests {
             }],
             breakers: vec![OpenBreaker {
                 relay: "ses".into(),
+                tenant: None,
                 cause: "outage",
                 why: "connection refused".into(),
                 open_since: at(1),

@@ -1,0 +1,35 @@
+//! The sign of each outcome of an attempt.
+
+use tidings_mail::smtp::{Reply, SmtpEvent, classify};
+use tidings_model::{attempt::Phase, breaker::Cause};
+
+use super::*;
+
+#[test]
+fn an_attempt_says_of_its_relay_what_its_class_says() {
+    let delivered = |phase, event: SmtpEvent| AttemptOutcome {
+        phase,
+        class: classify(phase, &event),
+        detail: String::new(),
+        reply: if let SmtpEvent::Reply(reply) = event { Some(reply) } else { None },
+    };
+    let replied = |phase, code, text: &str| delivered(phase, SmtpEvent::Reply(Reply::new(code, text)));
+    for (delivery, sign) in [
+        (replied(Phase::Dot, 250, "2.0.0 ok"), Sign::Well(1)),
+        (replied(Phase::Rcpt, 550, "5.1.1 no"), Sign::Bounced),
+        (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
+        (replied(Phase::Auth, 535, "5.7.8 no"), Sign::Fault(Cause::Configuration)),
+        (replied(Phase::Dot, 454, "Throttling failure"), Sign::Fault(Cause::Throttled)),
+        (delivered(Phase::Connect, SmtpEvent::Lost), Sign::Fault(Cause::Outage)),
+        (delivered(Phase::Tls, SmtpEvent::NoTls), Sign::Fault(Cause::Outage)),
+        (replied(Phase::Greeting, 421, "4.3.2 no"), Sign::Fault(Cause::Outage)),
+        (replied(Phase::Rcpt, 451, "4.3.0 later"), Sign::Answered),
+        (replied(Phase::Rcpt, 552, "5.2.2 full"), Sign::Answered),
+        (delivered(Phase::Body, SmtpEvent::Lost), Sign::Nothing),
+        (delivered(Phase::Dot, SmtpEvent::Silent), Sign::Nothing),
+        (delivered(Phase::Rcpt, SmtpEvent::NotRepresentable), Sign::Nothing),
+    ] {
+        let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
+        assert_eq!(said, sign, "{delivery:?}");
+    }
+}
