@@ -38,18 +38,27 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
 /// Reads a value, or names the field that makes it invalid.
 pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
     serde_json::from_str(json).map_err(|error| {
-        let field = wrong_field::<T>(json).unwrap_or_default();
-        Fault { field, problem: error.to_string() }
+        let problem = error.to_string();
+        let field = wrong_field::<T>(json).or_else(|| missing(&problem).map(str::to_owned)).unwrap_or_default();
+        Fault { field, problem }
     })
 }
 
 /// Finds the field that makes the value invalid, by trying each field alone.
 fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<String> {
     let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+    // A field alone lacks the fields that the type requires.
+    let lacks_others = serde_json::from_str::<T>("{}").is_err();
+    let is_wrong = |error: serde_json::Error| !lacks_others || missing(&error.to_string()).is_none();
     fields.into_iter().find_map(|(name, value)| {
         let alone = Value::Object(Map::from_iter([(name.clone(), value)]));
-        serde_json::from_value::<T>(alone).is_err().then_some(name)
+        serde_json::from_value::<T>(alone).is_err_and(is_wrong).then_some(name)
     })
+}
+
+/// The name of the field that serde misses.
+fn missing(problem: &str) -> Option<&str> {
+    problem.strip_prefix("missing field `")?.split('`').next()
 }
 
 #[cfg(test)]
@@ -63,18 +72,35 @@ mod tests {
         second: String,
     }
 
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the names and types matter")]
+    struct Required {
+        first: Pair,
+        second: String,
+        third: Option<String>,
+    }
+
     fn pair(text: &str) -> Result<Pair, Refusal> {
         read(&HeaderMap::new(), text.as_bytes())
     }
 
     #[test]
-    fn a_wrong_field_is_named_and_other_texts_are_unreadable() {
+    fn a_wrong_or_missing_field_is_named_and_other_texts_are_unreadable() {
         assert_eq!(pair("{\"first\": 7}").unwrap(), Pair { first: 7, second: String::new() });
         assert_eq!(pair("").unwrap(), Pair::default());
         for (text, field) in [("{\"second\": \"\", \"first\": \"x\"}", "first"), ("{\"third\": 1}", "third"), ("7", "")]
         {
             let refusal = pair(text).unwrap_err();
             assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]), "{text}");
+        }
+        for (text, field) in [
+            ("{\"third\": \"\"}", "first"),
+            ("{\"first\": {}}", "second"),
+            ("{\"third\": 7, \"first\": {}}", "third"),
+            ("{\"second\": \"\", \"first\": {\"first\": \"\"}}", "first"),
+        ] {
+            assert_eq!(parsed::<Required>(text).unwrap_err().field, field, "{text}");
         }
         for text in ["{", "first=7", "{} {}"] {
             assert_eq!(pair(text).unwrap_err(), Problem::Unreadable.into(), "{text}");

@@ -41,7 +41,7 @@ async fn a_wrong_suppression_is_refused_without_its_address() {
     for (path, body, problem, field) in [
         ("/v1/suppressions/ann@@example.net", "{\"reason\": \"complaint\"}", "wrong-parameter", "address"),
         (ANN, "{\"reason\": \"dislike\"}", "wrong-body", "reason"),
-        (ANN, "{}", "wrong-body", ""),
+        (ANN, "{}", "wrong-body", "reason"),
     ] {
         let wrong = env.send("PUT", path, &token, body).await;
         assert_eq!((wrong.status.as_u16(), wrong.problem().as_str()), (400, problem), "{wrong:?}");
