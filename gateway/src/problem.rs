@@ -19,9 +19,12 @@ use utoipa::{
 /// Seconds after which a refused request may come again.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
+/// The remedy where nothing but the time is wrong.
+const AGAIN: &str = "Send the request again after the seconds of Retry-After.";
+
 /// Declares the problems: name, status, last part of the type, title and remedy. A problem with a value names an example of the value.
 macro_rules! problems {
-    ($($(#[$meta:meta])* $name:ident $(($value:ty = $example:expr))? = $status:ident $kind:literal, $title:literal, $detail:literal;)+) => {
+    ($($(#[$meta:meta])* $name:ident $(($value:ty = $example:expr))? = $status:ident $kind:literal, $title:literal, $detail:expr;)+) => {
         /// The reason for refusing a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Problem {
@@ -55,19 +58,19 @@ problems! {
     /// The gateway has as many requests in progress as it accepts.
     Busy = SERVICE_UNAVAILABLE "busy",
         "Too many requests are in progress",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// This client has as many requests in progress as it may have.
     TooMany = TOO_MANY_REQUESTS "too-many",
         "This client has too many requests in progress",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// The database cannot answer.
     Unavailable = SERVICE_UNAVAILABLE "unavailable",
         "The database does not answer",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// The request was not answered in time, or a fault ended it.
     Failed = SERVICE_UNAVAILABLE "failed",
         "The request was not answered",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// The request to the api has no token.
     NoToken = UNAUTHORIZED "no-token",
         "The request has no token",
@@ -113,15 +116,15 @@ problems! {
     /// Temporal, or the worker behind it, does not answer.
     NoAnswer = SERVICE_UNAVAILABLE "no-answer",
         "Temporal or its worker does not answer",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// The issuer of access tokens has not given its keys yet.
     NoIssuer = SERVICE_UNAVAILABLE "no-issuer",
         "The issuer of access tokens does not answer",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// The team's own directory of recipients does not answer.
     NoDirectory = SERVICE_UNAVAILABLE "no-directory",
         "The team's own directory of recipients does not answer",
-        "Send the request again after the seconds of Retry-After.";
+        AGAIN;
     /// A field of the body is wrong.
     WrongBody = BAD_REQUEST "wrong-body", "A field of the body is wrong", "Correct the fields that the errors name.";
     /// The key was used for another content.

@@ -19,17 +19,18 @@ use crate::{
 };
 
 /// A job as an operator writes it.
-#[derive(Default, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = PostedJob)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Posted {
     #[schema(required = true, nullable = false)]
     order: Option<Order>,
     /// The filter: `tenant=`, `type=` and `user=`, joined by `and`.
-    #[serde(rename = "where")]
+    #[serde(rename = "where", default)]
     #[schema(required = true)]
     words: String,
     /// The reason, for the audit trail.
+    #[serde(default)]
     #[schema(required = true)]
     why: String,
     /// Of hold: the end, a time or a span from now.
@@ -39,6 +40,7 @@ pub(super) struct Posted {
     /// Of reopen: also digests that recipients may have already.
     may_duplicate: Option<bool>,
     /// Only selects the keys.
+    #[serde(default)]
     dry_run: bool,
 }
 
