@@ -45,6 +45,7 @@ mod refusal;
 mod request_id;
 mod state;
 mod suppressions;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -1,5 +1,6 @@
 //! The sender of a request, and what its credentials allow.
 
+use axum::{extract::FromRequestParts, http::request::Parts};
 use tidings_model::{
     api_token::{Scope, TokenRecord},
     command::Order,
@@ -18,7 +19,20 @@ pub(crate) struct Caller {
     pub scopes: Vec<Scope>,
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::of(parts)
+    }
+}
+
 impl Caller {
+    /// The caller of a request that was let in.
+    pub fn of(parts: &Parts) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or(Problem::NoToken)
+    }
+
     /// Reports if the credentials are for this tenant, among others.
     pub fn covers(&self, tenant: &str) -> bool {
         self.own_tenant.as_ref().is_none_or(|own| own == tenant)

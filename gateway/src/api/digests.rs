@@ -1,11 +1,11 @@
 //! `GET /v1/digests/{type}/{user}`: what is pending for a key, when it goes out and why.
 
-use axum::{Extension, Json, extract::State, http::Uri};
+use axum::{Json, extract::State};
 use serde_json::Value;
 use tidings_client::CommandError;
 use tidings_model::Key;
 
-use super::{Api, caller::Caller, params::Params, path::Named, refusal::Refusal};
+use super::{Api, path::Named, refusal::Refusal, tenant::Question};
 use crate::problem::Problem;
 
 pub(super) mod operations;
@@ -14,11 +14,9 @@ pub(super) mod operations;
 /// token for all tenants must name the tenant.
 pub(super) async fn get(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { tenant, .. }: Question,
     Named((digest_type, user)): Named<(String, String)>,
-    uri: Uri,
 ) -> Result<Json<Value>, Refusal> {
-    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let status = api.commands()?.digest(&key).status::<Value>().await;
     let status = status.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));

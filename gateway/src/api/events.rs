@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode},
@@ -65,12 +65,7 @@ struct Error {
 }
 
 /// Answers 202 if all items are durable, 200 if some were refused, and 400 if none was accepted.
-pub(super) async fn post(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    bytes: Bytes,
-) -> Response {
+pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
     match accept(&api, &caller, &headers, &bytes).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),

@@ -1,7 +1,7 @@
 //! Jobs, which are orders to many keys: `/v1/jobs`. A route only records and reads; [`Runner`](crate::jobs::Runner) carries out.
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, HeaderName, StatusCode, Uri, header::LOCATION},
@@ -27,7 +27,7 @@ const NO_REASON: &str = "the job was cancelled";
 /// Records a job. A repeated `Idempotency-Key` of the same caller gives the job that the first request made.
 pub(super) async fn post(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
@@ -45,7 +45,7 @@ pub(super) async fn post(
 /// Lists jobs, the latest first. A token of one tenant sees the jobs of its tenant only.
 pub(super) async fn list(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<Job, JobPlace>>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
@@ -56,7 +56,7 @@ pub(super) async fn list(
 /// Shows a job with its counts.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
 ) -> Result<Json<Job>, Refusal> {
@@ -67,7 +67,7 @@ pub(super) async fn show(
 /// Lists the keys of a job with their results, in the order of the keys.
 pub(super) async fn results(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
 ) -> Result<Json<Listed<KeyResult, String>>, Refusal> {
@@ -79,7 +79,7 @@ pub(super) async fn results(
 /// Cancels what is left of a job. Orders that were sent are not taken back. A job that has ended does not change.
 pub(super) async fn cancel(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
 ) -> Result<Json<Job>, Refusal> {

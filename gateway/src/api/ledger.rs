@@ -1,6 +1,6 @@
 //! The ledger's digests (rule 36): `GET /v1/digests` lists them, and `GET /v1/ledger/digests/{id}` tells the story of one.
 
-use axum::{Extension, Json, extract::State, http::Uri};
+use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
 use tidings_activities::operations::digest::{Story, story};
 use tidings_model::{
@@ -24,7 +24,7 @@ const FILTERS: [&str; 11] =
 /// Lists digests, the latest window first.
 pub(super) async fn list(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<DigestRecord, DigestPlace>>, Refusal> {
     let filter = filter(&caller, Params::read(&uri, &FILTERS)?, Timestamp::now())?;
@@ -68,7 +68,7 @@ fn window(text: &str, now: Timestamp) -> Result<(Option<Timestamp>, Option<Times
 /// providers are in it only on request of a token that may read recipients.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
 ) -> Result<Json<Story>, Refusal> {

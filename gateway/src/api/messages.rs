@@ -1,7 +1,7 @@
 //! `/v1/messages`: single messages are handed over, shown, listed, cancelled and sent again.
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode, Uri, header::LOCATION},
@@ -28,6 +28,7 @@ use super::{
     path::Named,
     refusal::Refusal,
     state::PATIENCE,
+    tenant::Question,
 };
 use crate::problem::Problem;
 
@@ -52,12 +53,11 @@ struct Again {
 /// Answers 201 with the message, or 200 if it was handed over before. The message is in the outbox, and its workflow runs.
 pub(super) async fn post(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
+    Question { caller, tenant }: Question,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let submission = posted::read(&headers, &bytes, tenant(&caller, &uri)?)?;
+    let submission = posted::read(&headers, &bytes, tenant)?;
     drop(bytes);
     let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
@@ -80,11 +80,7 @@ pub(super) async fn post(
 }
 
 /// Lists the messages of the outbox, those of digests included, the latest first.
-pub(super) async fn list(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Response, Refusal> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "state", "limit", "after"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let state = params.one_of("state", &MessageState::ALL, MessageState::name)?;
@@ -97,11 +93,10 @@ pub(super) async fn list(
 /// Shows a message with its attempts and the reports of providers.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { caller, tenant }: Question,
     Named(key): Named<String>,
-    uri: Uri,
 ) -> Result<Response, Refusal> {
-    let message = find(&api, tenant(&caller, &uri)?, key).await?;
+    let message = find(&api, tenant, key).await?;
     let attempts = api.state.store.attempts(message.id).await?;
     let mut reports = api.state.store.delivery_events(message.id).await?;
     if !caller.sees_addresses() {
@@ -117,15 +112,14 @@ pub(super) async fn show(
 /// Ends a message. Answers with the message, or refuses if it had another end before.
 pub(super) async fn cancel(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { caller, tenant }: Question,
     Named(key): Named<String>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let Why { why } = body::read(&headers, &bytes)?;
     let order = caller.order(why)?;
-    let found = find(&api, tenant(&caller, &uri)?, key).await?;
+    let found = find(&api, tenant, key).await?;
     let cancelled = message::cancel(&*api.state.store, &api.commands()?, found.id, order).await.map_err(not_done)?;
     match cancelled {
         CancelAnswer::Single(answer) => {
@@ -144,15 +138,14 @@ pub(super) async fn cancel(
 /// Sends a message again. Answers with the message, or refuses where that could do harm.
 pub(super) async fn retry(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { caller, tenant }: Question,
     Named(key): Named<String>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let Again { why, may_duplicate } = body::read(&headers, &bytes)?;
     let retry = Retry { order: caller.order(why)?, may_duplicate };
-    let found = find(&api, tenant(&caller, &uri)?, key).await?;
+    let found = find(&api, tenant, key).await?;
     match message::retry(&*api.state.store, &api.commands()?, found.id, retry).await.map_err(not_done)? {
         RetryAnswer::Single(Retried::Queued) => answer_with(&api, &caller, &found).await,
         RetryAnswer::Single(Retried::Refused { why }) => Err(Refusal::conflict(&why)),
@@ -170,11 +163,6 @@ async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, R
 async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
     let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
     Ok(Json(view::After { message: view::message(message, caller) }).into_response())
-}
-
-/// The tenant that the request is about.
-fn tenant(caller: &Caller, uri: &Uri) -> Result<String, Refusal> {
-    caller.one_tenant(Params::read(uri, &["tenant"])?.text("tenant"))
 }
 
 fn refused(refused: Refused) -> Refusal {

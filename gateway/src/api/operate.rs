@@ -28,9 +28,9 @@ use super::{
     body::{self, Why},
     caller::Caller,
     idempotency_key,
-    params::Params,
     path::Named,
     refusal::{Fault, Refusal},
+    tenant::Question,
 };
 use crate::problem::Problem;
 
@@ -59,8 +59,7 @@ impl FromRequest<Api> for Call {
     async fn from_request(request: Request, api: &Api) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
         let Named((digest_type, user)) = Named::from_request_parts(&mut parts, api).await?;
-        let caller = parts.extensions.get::<Caller>().cloned().ok_or(Problem::NoToken)?;
-        let tenant = caller.one_tenant(Params::read(&parts.uri, &["tenant"])?.text("tenant"))?;
+        let Question { caller, tenant } = Question::from_request_parts(&mut parts, api).await?;
         let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
         // A layer has bounded the body, and read it into memory.
         let body = to_bytes(body, usize::MAX).await.map_err(|_| Problem::TooSlow)?;

@@ -3,7 +3,7 @@
 //! The store is the truth. The signals to the running keys only hurry them, so that they follow the answer.
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode, Uri},
@@ -61,11 +61,7 @@ pub(super) struct PauseEnded {
 
 /// Lists the pauses that cover a tenant, those of all tenants included; without a tenant every pause. Only with `all` those that have
 /// ended are there, too.
-pub(super) async fn list(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Json<Rows>, Refusal> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Rows>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "all"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
@@ -93,7 +89,7 @@ struct Terms {
 /// Starts a pause, or gives the one of the same scope new terms. Answers 201 if there was none.
 pub(super) async fn pause(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
@@ -129,7 +125,7 @@ fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
 /// Ends a pause. A token of one tenant ends only those of its tenant.
 pub(super) async fn resume(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
     headers: HeaderMap,

@@ -3,25 +3,24 @@
 use std::collections::BTreeSet;
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, Uri, header::ETAG},
+    http::{HeaderMap, header::ETAG},
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
-use tidings_model::{Key, command::Order, records::Preferences};
+use tidings_model::{Key, records::Preferences};
 use utoipa::ToSchema;
 
 use super::{
     Api, body,
-    caller::Caller,
     if_match::{self, Seen, etag},
-    params::Params,
     path::Named,
     refusal::Refusal,
+    tenant::{Change, Question},
 };
 use crate::{problem::Problem, tell};
 
@@ -63,27 +62,23 @@ struct ConsentView<'a> {
 /// Shows the choices, what is in force, and when a window would be due.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { tenant, .. }: Question,
     Named((user, digest_type)): Named<(String, String)>,
-    uri: Uri,
 ) -> Result<Response, Refusal> {
-    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     shown(&api, &key(&api, tenant, digest_type, user)?).await
 }
 
 /// Replaces all choices. Only the version that `If-Match` names is replaced.
 pub(super) async fn put(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { tenant, order, .. }: Change,
     Named((user, digest_type)): Named<(String, String)>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let Choice { cadence, zone, at, quiet, off, paused_until } = body::read(&headers, &bytes)?;
     let wanted = Preferences { cadence, zone, at, quiet, off, paused_until };
-    let (key, order) =
-        ordered(&api, &caller, (user, digest_type), &uri, "PUT /v1/recipients/{user}/preferences/{type}")?;
+    let key = key(&api, tenant, digest_type, user)?;
     let expected = match if_match::read(&headers)?.ok_or(Problem::NoVersion)? {
         Seen::Any => None,
         // A tag that is no revision is that of no version.
@@ -104,25 +99,22 @@ pub(super) async fn put(
 /// Shows if the recipient wants the digest type at all.
 pub(super) async fn show_consent(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { tenant, .. }: Question,
     Named((user, digest_type)): Named<(String, String)>,
-    uri: Uri,
 ) -> Result<Response, Refusal> {
-    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     consent(&api, &key(&api, tenant, digest_type, user)?).await
 }
 
 /// Records if the recipient wants the digest type at all. `If-Match` is optional, because the wish is the whole state.
 pub(super) async fn put_consent(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { tenant, order, .. }: Change,
     Named((user, digest_type)): Named<(String, String)>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let Consent { consent: wanted } = body::read(&headers, &bytes)?;
-    let (key, order) = ordered(&api, &caller, (user, digest_type), &uri, "PUT /v1/recipients/{user}/consent/{type}")?;
+    let key = key(&api, tenant, digest_type, user)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let before = store.facts(&key).await?.consent;
     if let Some(Seen::Tag(tag)) = if_match::read(&headers)?
@@ -136,20 +128,6 @@ pub(super) async fn put_consent(
         tell::open_windows(&api.state, std::slice::from_ref(&key)).await;
     }
     consent(&api, &key).await
-}
-
-/// The key that a change is about, and the order.
-fn ordered(
-    api: &Api,
-    caller: &Caller,
-    (user, digest_type): (String, String),
-    uri: &Uri,
-    done: &str,
-) -> Result<(Key, Order), Refusal> {
-    let mut params = Params::read(uri, &["tenant", "why"])?;
-    let tenant = caller.one_tenant(params.text("tenant"))?;
-    let order = caller.order(params.text("why").unwrap_or_else(|| done.to_owned()))?;
-    Ok((key(api, tenant, digest_type, user)?, order))
 }
 
 /// The key, if the tenant has the digest type.

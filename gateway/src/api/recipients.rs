@@ -1,7 +1,7 @@
 //! `/v1/recipients`: the directory.
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode, Uri},
@@ -27,6 +27,7 @@ use super::{
     params::Params,
     path::Named,
     refusal::{Fault, Refusal},
+    tenant::{Change, Question},
 };
 use crate::{problem::Problem, tell};
 
@@ -40,14 +41,13 @@ pub(super) use bulk::post;
 /// Answers 201 if the person is new, else 200. The body replaces everything that the directory has about the person.
 pub(super) async fn put(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { caller, tenant, order }: Change,
     Named(user): Named<String>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let (person, order) = person(&caller, user, &uri, "PUT /v1/recipients/{user}")?;
     writable(&api)?;
+    let person = PersonId { tenant, user };
     let recipient = checked(&person, &fields::whole(&headers, &bytes)?)?;
     let before = read(&api, &person).await?;
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
@@ -58,14 +58,13 @@ pub(super) async fn put(
 /// Changes the fields that a JSON merge patch (RFC 7396) names.
 pub(super) async fn patch(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { caller, tenant, order }: Change,
     Named(user): Named<String>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let (person, order) = person(&caller, user, &uri, "PATCH /v1/recipients/{user}")?;
     writable(&api)?;
+    let person = PersonId { tenant, user };
     let before = read(&api, &person).await?.ok_or(Problem::NotFound)?;
     let recipient = checked(&person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
     let stored = store(&api, Some(before), recipient, &order).await?;
@@ -75,11 +74,9 @@ pub(super) async fn patch(
 /// Shows the row of the directory, or what the team's own directory says.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { caller, tenant }: Question,
     Named(user): Named<String>,
-    uri: Uri,
 ) -> Result<Response, Refusal> {
-    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = PersonId { tenant, user }.key("");
     let looked = team_directory::look(api.state.directory.as_deref(), &*api.state.store, &key).await?;
     let found = listed(looked).ok_or(Problem::NotFound)?;
@@ -87,11 +84,7 @@ pub(super) async fn show(
 }
 
 /// Lists the directory by tenant and user.
-pub(super) async fn list(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Response, Refusal> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let known = ["tenant", "address", "zone", "locale", "suppressed", "limit", "after"];
     let mut params = Params::read(&uri, &known)?;
     let filter = RecipientFilter {
@@ -110,11 +103,10 @@ pub(super) async fn list(
 /// Erases everything about the person, as `tidings recipients erase` does. A repeated request goes on after an error.
 pub(super) async fn erase(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { tenant, order, .. }: Change,
     Named(user): Named<String>,
-    uri: Uri,
 ) -> Result<Response, Refusal> {
-    let (person, order) = person(&caller, user, &uri, "DELETE /v1/recipients/{user}")?;
+    let person = PersonId { tenant, user };
     if api.state.store.person(&person).await?.is_empty() {
         return Err(Problem::NotFound.into());
     }
@@ -135,14 +127,6 @@ fn not_erased(error: erase::Error) -> Refusal {
             Problem::Unavailable.into()
         }
     }
-}
-
-/// The person that a change is about, and the order.
-fn person(caller: &Caller, user: String, uri: &Uri, done: &str) -> Result<(PersonId, Order), Refusal> {
-    let mut params = Params::read(uri, &["tenant", "why"])?;
-    let tenant = caller.one_tenant(params.text("tenant"))?;
-    let order = caller.order(params.text("why").unwrap_or_else(|| done.to_owned()))?;
-    Ok((PersonId { tenant, user }, order))
 }
 
 /// A row of the request, checked as an import checks it.

@@ -1,21 +1,25 @@
 //! `/v1/suppressions`: addresses that a tenant must not email.
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri, request::Parts},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_mail::address;
-use tidings_model::{
-    command::Order,
-    records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
-};
+use tidings_model::records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace};
 use utoipa::ToSchema;
 
-use super::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal};
+use super::{
+    Api, body,
+    caller::Caller,
+    params::Params,
+    path::Named,
+    refusal::Refusal,
+    tenant::{Change, Question},
+};
 use crate::problem::Problem;
 
 pub(super) mod operations;
@@ -51,26 +55,21 @@ pub(super) struct Lifted {
 /// Shows why the address is suppressed.
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Question { tenant, .. }: Question,
     Named(address): Named<String>,
-    uri: Uri,
 ) -> Result<Json<Shown>, Refusal> {
-    let tenant = caller.one_tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     Ok(Json(of_address(&api, tenant, address).await?))
 }
 
 /// Suppresses the address. Answers 201, or 200 if it was suppressed for this reason already.
 pub(super) async fn put(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    Change { tenant, order, .. }: Change,
     Named(written): Named<String>,
-    uri: Uri,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<(StatusCode, Json<Shown>), Refusal> {
     let Put { reason } = body::read(&headers, &bytes)?;
-    let mut params = Params::read(&uri, &["tenant", "why"])?;
-    let (tenant, order) = ordered(&caller, &mut params, "PUT /v1/suppressions/{address}")?;
     let address = address(&written).map_err(|problem| Refusal::parameter("address", problem))?;
     let (at, detail) = (Timestamp::now(), "added by an operator".to_owned());
     let suppression = Suppression { tenant: tenant.clone(), address: address.clone(), reason, detail, at };
@@ -83,24 +82,19 @@ pub(super) async fn put(
 /// Lets the tenant send to the address again, or lifts the suppression for one reason only.
 pub(super) async fn lift(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
     Named(address): Named<String>,
-    uri: Uri,
+    parts: Parts,
 ) -> Result<Json<Lifted>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "why", "reason"])?;
+    let mut params = Params::read(&parts.uri, &["tenant", "why", "reason"])?;
     let only = params.one_of("reason", &Reason::ALL, Reason::name)?;
-    let (tenant, order) = ordered(&caller, &mut params, "DELETE /v1/suppressions/{address}")?;
+    let Change { tenant, order, .. } = Change::read(&parts, params)?;
     let entry = order.entry("suppression_lift", Timestamp::now());
     let lifted = api.state.store.lift(&tenant, &address, only, &entry).await?;
     if lifted.is_empty() { Err(Problem::NotFound.into()) } else { Ok(Json(Lifted { lifted })) }
 }
 
 /// Lists suppressions, the latest first.
-pub(super) async fn list(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Json<Shown>, Refusal> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Shown>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "address", "limit", "after"])?;
     let filter = SuppressionFilter {
         tenant: caller.tenant(params.text("tenant"))?,
@@ -109,13 +103,6 @@ pub(super) async fn list(
     };
     let listed = api.state.store.suppressions(&filter).await?;
     Ok(Json(Shown { suppressions: listed.rows, next: listed.next }))
-}
-
-/// The tenant and the order of a change.
-fn ordered(caller: &Caller, params: &mut Params, done: &str) -> Result<(String, Order), Refusal> {
-    let tenant = caller.one_tenant(params.text("tenant"))?;
-    let order = caller.order(params.text("why").unwrap_or_else(|| done.to_owned()))?;
-    Ok((tenant, order))
 }
 
 /// The suppressions of an address; there is at least one.

@@ -1,7 +1,7 @@
 //! Figures for operators: `GET /v1/stats`, `GET /v1/report` and `GET /v1/relays`.
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::State,
     http::Uri,
     response::{IntoResponse as _, Response},
@@ -46,11 +46,7 @@ struct Relays<'a> {
 }
 
 /// Counts open, undelivered and overdue digests.
-pub(super) async fn stats(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Json<Value>, Refusal> {
+pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Value>, Refusal> {
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &["tenant", "since"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
@@ -81,11 +77,7 @@ fn unanswered(error: StatsError) -> Refusal {
 }
 
 /// Says what became of messages, in all or by a property.
-pub(super) async fn report(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Json<Report>, Refusal> {
+pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Report>, Refusal> {
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &["tenant", "by", "since", "until"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
@@ -98,11 +90,7 @@ pub(super) async fn report(
 }
 
 /// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
-pub(super) async fn relays(
-    State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Response, Refusal> {
+pub(super) async fn relays(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     if caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?.is_some() {
         return Err(Problem::NotFound.into());
     }

@@ -1,6 +1,6 @@
 //! `GET /v1/audit`: who did what, when and why.
 
-use axum::{Extension, Json, extract::State, http::Uri};
+use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
 use tidings_model::records::{Actor, AuditFilter, AuditPlace, AuditRecord, Listed};
 
@@ -14,7 +14,7 @@ const FILTERS: [&str; 10] =
 /// read recipients.
 pub(crate) async fn list(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<AuditRecord, AuditPlace>>, Refusal> {
     let now = Timestamp::now();

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
     http::{HeaderMap, Uri},
@@ -44,7 +44,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Lists dead letters, the latest first.
 pub(crate) async fn list(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<Letter, Place>>, Refusal> {
     let now = Timestamp::now();
@@ -92,7 +92,7 @@ pub(crate) enum Emitted {
 /// Shows a letter without its payload, and what an emission would do.
 pub(crate) async fn show(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<String>,
     uri: Uri,
 ) -> Result<Json<Shown>, Refusal> {
@@ -106,7 +106,7 @@ pub(crate) async fn show(
 /// Emits a letter once.
 pub(crate) async fn emit(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(id): Named<String>,
     uri: Uri,
     headers: HeaderMap,

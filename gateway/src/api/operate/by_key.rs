@@ -2,7 +2,6 @@
 //! line takes it, with its slashes as `%2F`.
 
 use axum::{
-    Extension,
     body::Bytes,
     extract::State,
     http::{HeaderMap, Uri},
@@ -19,7 +18,7 @@ use crate::{
 /// Reopens a digest of the key. The router knows the route as that of a key's status, whose user may be called `reopen`.
 pub(crate) async fn reopen_digest(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named((key, command)): Named<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
@@ -35,7 +34,7 @@ pub(crate) async fn reopen_digest(
 /// Drops the pending events of the key and its digest in delivery. The parameter `why` has the reason.
 pub(crate) async fn delete(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Named(key): Named<String>,
     uri: Uri,
     headers: HeaderMap,

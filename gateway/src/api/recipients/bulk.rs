@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, StatusCode, Uri},
+    http::{StatusCode, request::Parts},
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
@@ -21,13 +21,14 @@ use utoipa::ToSchema;
 
 use super::{audit, writable};
 use crate::{
-    State as Parts,
+    State as Shared,
     api::{
         Api,
         caller::Caller,
         events,
         params::Params,
         refusal::{Fault, Refusal},
+        tenant::order,
     },
     problem::Problem,
     tell,
@@ -75,18 +76,17 @@ struct Wrong {
 /// Answers 200 with the outcome of each row, or 400 if none was accepted.
 pub(crate) async fn post(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
+    caller: Caller,
+    parts: Parts,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "why"])?;
+    let mut params = Params::read(&parts.uri, &["tenant", "why"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
-    let order = caller.order(params.text("why").unwrap_or_else(|| "POST /v1/recipients".to_owned()))?;
+    let order = order(&parts, &caller, &mut params)?;
     writable(&api)?;
-    let bytes = events::body::decoded(&headers, &bytes)?;
+    let bytes = events::body::decoded(&parts.headers, &bytes)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
-    for (line, row) in rows::read(&headers, &bytes)? {
+    for (line, row) in rows::read(&parts.headers, &bytes)? {
         match row.and_then(|row| recipient(&row, tenant.as_deref(), &caller)) {
             Ok(person) => {
                 results.push(Outcome::Accepted { user: person.user.clone() });
@@ -137,7 +137,7 @@ fn counted(people: &[Recipient]) -> BTreeMap<String, usize> {
 }
 
 /// Signals the keys after the answer, at most a hundred a second. A window that hears nothing follows when it is due.
-async fn tell_all(state: Parts, keys: Vec<Key>) {
+async fn tell_all(state: Shared, keys: Vec<Key>) {
     for keys in keys.chunks(TOLD) {
         tell::open_windows(&state, keys).await;
         sleep(PAUSE).await;
