@@ -1,7 +1,7 @@
 //! Every route of the api with every kind of token, and what `POST /v1/events` answers.
 //! The other routes have files of their own.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
@@ -11,6 +11,7 @@ use axum::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tidings_answers::Document;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     api_token::{ApiToken, Scope, TokenRecord},
@@ -80,10 +81,14 @@ impl Env {
         token.reveal()
     }
 
+    /// Sends a request. The answer is as the document of the api says.
     pub async fn answer(&self, request: Request) -> Answer {
+        static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(openapi::document()).unwrap());
+        let (method, target) = (request.method().clone(), request.uri().to_string());
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let bytes = to_bytes(body, 1 << 22).await.unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
+        DOCUMENT.check(method.as_str(), &target, parts.status.as_u16(), &text).unwrap();
         Answer { status: parts.status, headers: parts.headers, text }
     }
 

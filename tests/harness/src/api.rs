@@ -62,7 +62,7 @@ impl Api {
     /// Sends a GET request.
     ///
     /// # Errors
-    /// When no answer comes.
+    /// When no answer comes, or it is not as the document says.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         self.request("GET", path, "", "").await
     }
@@ -70,13 +70,18 @@ impl Api {
     /// Sends a request with JSON. `headers` has further headers, each with its end of line.
     ///
     /// # Errors
-    /// When no answer comes within a minute.
+    /// When no answer comes within a minute, or it is not as the document says.
     pub async fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<(u16, String)> {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{headers}",
-            self.token
-        );
-        timeout(MINUTE, http::request(self.port.number, &head, body)).await?
+        self.send(method, path, &format!("Content-Type: application/json\r\n{headers}"), body).await
+    }
+
+    /// Sends a request with a body of the type that `headers` names.
+    ///
+    /// # Errors
+    /// When no answer comes within a minute, or it is not as the document says.
+    pub async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<(u16, String)> {
+        let head = format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer {}\r\n{headers}", self.token);
+        timeout(MINUTE, http::api_request(self.port.number, &head, body)).await?
     }
 
     /// Kills the process (SIGKILL).

@@ -1,6 +1,10 @@
 //! One request of HTTP on a connection of its own.
 
-use anyhow::{Context, Result};
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, anyhow};
+use tidings_answers::Document;
+use tidings_gateway::api::openapi;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -22,4 +26,18 @@ pub async fn request(port: u16, head: &str, body: &str) -> Result<(u16, String)>
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
     let (_, body) = answer.split_once("\r\n\r\n").context("the answer breaks off")?;
     Ok((status, body.to_owned()))
+}
+
+/// Sends a request to the api as [`request`] does. The answer must be as the document of the api says.
+///
+/// # Errors
+/// As [`request`], and when the document has no such answer.
+pub async fn api_request(port: u16, head: &str, body: &str) -> Result<(u16, String)> {
+    static DOCUMENT: LazyLock<Result<Document>> = LazyLock::new(|| Document::new(openapi::document()));
+    let (status, answer) = request(port, head, body).await?;
+    let mut words = head.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let document = DOCUMENT.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+    document.check(method, target, status, &answer)?;
+    Ok((status, answer))
 }

@@ -68,7 +68,7 @@ impl Api {
     async fn ask(&self, token: &str, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
-        let (status, answer) = http::request(self.port.number, &head, &body).await?;
+        let (status, answer) = http::api_request(self.port.number, &head, &body).await?;
         Ok((status, serde_json::from_str(&answer).with_context(|| format!("{answer} {}", self.log()))?))
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use axum::{body::Body, extract::Request};
+use tidings_answers::Document;
 use tidings_model::inbox::Limits;
 
 use super::*;
@@ -67,6 +68,24 @@ fn each_operation_says_what_it_is_for() {
             assert!(body["examples"].as_object().is_some_and(|all| !all.is_empty()), "{method} {path}: {kind}");
         }
     }
+}
+
+#[test]
+fn each_example_fits_its_schema() {
+    let document = Document::new(document()).unwrap();
+    let mut count = 0;
+    for ((path, method), operation) in operations(&super::document()) {
+        let at = format!("/paths/{}/{}/requestBody/content", path.replace('/', "~1"), method.to_lowercase());
+        for (kind, content) in operation["requestBody"]["content"].as_object().into_iter().flatten() {
+            let schema = format!("{at}/{}/schema", kind.replace('/', "~1"));
+            for (name, example) in content["examples"].as_object().unwrap() {
+                let fits = document.fits(&schema, &example["value"]);
+                fits.unwrap_or_else(|error| panic!("{method} {path} {name}: {error}"));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 20, "{count}");
 }
 
 #[test]

@@ -97,10 +97,10 @@ async fn a_choice_moves_the_open_window_and_withdrawn_consent_ends_it() -> Resul
     let quiet = if due.to_zoned(jiff::tz::TimeZone::UTC).hour() < 12 { "22:00-21:00" } else { "06:00-05:00" };
     let wanted = json!({"quiet": [quiet]});
     let path = "/v1/recipients/ann/preferences/activity";
-    let (status, answer) = http::request(api.port.number, &put(path, head), &wanted.to_string()).await?;
+    let (status, answer) = http::api_request(api.port.number, &put(path, head), &wanted.to_string()).await?;
     assert_eq!(status, 200, "{answer}");
     window(&|_, answer| answer["due_at"].is_string() && answer["due_at"] != before["due_at"]).await?;
-    let (status, answer) = http::request(api.port.number, &put(path, head), "{}").await?;
+    let (status, answer) = http::api_request(api.port.number, &put(path, head), "{}").await?;
     assert_eq!(status, 412, "{answer}");
 
     let path = "/v1/recipients/ann/consent/activity";
