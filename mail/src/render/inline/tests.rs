@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use tidings_model::records::Recipient;
 
 use super::*;
-use crate::render::{Links, Renderer, code::code, tag::tags};
+use crate::render::{Links, Renderer, brand::Brand, code::code, tag::tags};
 
 /// The source of a file after inlining.
 fn source_of(files: &[(&str, &str)], name: &str) -> String {
@@ -263,7 +263,7 @@ fn a_message_has_the_styles_of_its_template_inline() {
     };
     let message = |variables: &serde_json::Value| {
         let variables = variables.as_object().cloned().unwrap_or_else(Map::new);
-        renderer.message("welcome", &variables, &recipient, &Links::default(), renderer.phrases([]))
+        renderer.message("welcome", &variables, &recipient, &Links::default(), Brand::default(), renderer.phrases([]))
     };
     let sent = message(&json!({"title": "Hi", "nothing": ""})).unwrap().html;
     assert_eq!(
