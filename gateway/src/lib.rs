@@ -3,6 +3,7 @@
 //! [`server`] accepts connections and bounds them. [`routes`] has every route of the public listener.
 
 pub mod api;
+mod as_before;
 mod client_address;
 mod concurrency;
 pub mod fetch;

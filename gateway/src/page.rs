@@ -28,6 +28,7 @@ static TEMPLATES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
     tera.add_raw_templates([
         ("frame.html", include_str!("pages/frame.html")),
         ("unsubscribe.html", include_str!("pages/unsubscribe.html")),
+        ("as_before.html", include_str!("pages/as_before.html")),
         ("text.html", include_str!("pages/text.html")),
         ("preferences.html", include_str!("pages/preferences.html")),
     ])?;

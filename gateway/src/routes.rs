@@ -13,7 +13,7 @@ use axum::{
 use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
 
 use crate::{
-    Networks, State,
+    Networks, State, as_before,
     concurrency::{self, Concurrency},
     health::Health,
     metrics, page, preferences,
@@ -44,6 +44,7 @@ fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRoute
         Route::Webhook => webhooks::route(Arc::clone(webhooks)),
         Route::Unsubscribe => unsubscribe::route(state.clone()),
         Route::Preferences => preferences::route(state.clone()),
+        Route::AsBefore => as_before::route(state.clone()),
         Route::View => view::route(state.clone()),
         Route::Open => tracking::picture(state.clone()),
         Route::Click => tracking::link(state.clone()),

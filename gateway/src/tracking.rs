@@ -47,7 +47,9 @@ async fn open(
     let Some(OpenLink { tenant, message }) = state.link(token, OpenLink::read) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if method == Method::GET && !machine::objects(&headers) {
+    if method == Method::GET && machine::objects(&headers) {
+        state.recorder.forget(tenant, message);
+    } else if method == Method::GET {
         record(&state, tenant, message, Kind::Opened, machine::of_picture(&headers), None);
     }
     // Web mail shows the picture on pages of its own.

@@ -48,7 +48,7 @@ pub use key::Key;
 pub use link::Link;
 pub use message::MessageKey;
 pub use nearest::nearest;
-pub use page_link::{PreferencesLink, ViewLink};
+pub use page_link::{AsBeforeLink, PreferencesLink, ViewLink};
 pub use presentable::{presentable, without_addresses};
 pub use provider::Provider;
 pub use relay_url::RelayUrl;

@@ -51,6 +51,8 @@ pub enum Purpose {
     Preferences = b'p',
     /// A message in the browser: in a link.
     View = b'v',
+    /// The page that pins the digest type's cadence: in a link.
+    AsBefore = b'b',
     /// A picture that counts openings: in a link.
     Open = b'o',
     /// A click that is counted: in a link.

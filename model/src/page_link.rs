@@ -19,6 +19,15 @@ pub struct PreferencesLink {
     pub message: Uuid,
 }
 
+/// A link to the page on which a recipient whose cadence is adapted pins the digest type's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsBeforeLink {
+    /// The recipient, and the digest type of the message with the link.
+    pub key: Key,
+    /// The message with the link.
+    pub message: Uuid,
+}
+
 /// A link to a message in the browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewLink {
@@ -40,6 +49,22 @@ impl PreferencesLink {
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (message, [tenant, digest_type, user]) = verified_token(keys, Purpose::Preferences, token)?;
+        Some(Self { key: Key::new(tenant, digest_type, user).ok()?, message })
+    }
+}
+
+impl AsBeforeLink {
+    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        let Key { tenant, digest_type, user } = &self.key;
+        signed_token(keys, Purpose::AsBefore, &said(self.message, &[tenant, digest_type, user]))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant, digest_type, user]) = verified_token(keys, Purpose::AsBefore, token)?;
         Some(Self { key: Key::new(tenant, digest_type, user).ok()?, message })
     }
 }
@@ -91,15 +116,15 @@ mod tests {
         let keys = keys(OLD);
         let unsubscribe = Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7) }.token(&keys).unwrap();
         let (preferences, view) = (preferences().token(&keys).unwrap(), view().token(&keys).unwrap());
-        for (token, opens) in
-            [(&unsubscribe, [true, false, false]), (&preferences, [false, true, false]), (&view, [false, false, true])]
-        {
+        let as_before = AsBeforeLink { key: ann(), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+        for (opens, token) in [&unsubscribe, &preferences, &view, &as_before].into_iter().enumerate() {
             let read = [
                 Link::read(&keys, token).is_some(),
                 PreferencesLink::read(&keys, token).is_some(),
                 ViewLink::read(&keys, token).is_some(),
+                AsBeforeLink::read(&keys, token).is_some(),
             ];
-            assert_eq!(read, opens);
+            assert_eq!(read, [0, 1, 2, 3].map(|page| page == opens));
         }
     }
 

@@ -34,7 +34,8 @@ pub use exclusion::Exclusion;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
-    ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, RecipientFilter, RecipientPlace, RowPlace,
+    ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter,
+    RecipientPlace, RowPlace,
 };
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
 pub use webhook_letter::{
@@ -128,6 +129,8 @@ pub struct Facts {
     pub suppressed: Option<Reason>,
     /// Time when the relay accepted the key's last digest.
     pub last_sent_at: Option<Timestamp>,
+    /// The openings and clicks of the key's digests.
+    pub reading: Reading,
     /// The operator's pause that covers the key and lasts longest. Its time may be over.
     pub pause: Option<Paused>,
     /// Time when the team's own directory gave the recipient; `None`: it did not.
@@ -142,6 +145,17 @@ impl Facts {
     pub fn without_recipient(self, why: String) -> Self {
         Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
     }
+}
+
+/// The openings of a key's digests, as far as messages are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The last opening or click by a person. `None`: nothing shows that this recipient can be counted.
+    pub read_at: Option<Timestamp>,
+    /// The time when a relay accepted the first counted digest since the last opening or click that may be a person's.
+    pub unread_since: Option<Timestamp>,
+    /// The same of the fifth one.
+    pub fifth_unread_at: Option<Timestamp>,
 }
 
 /// The answer to a change of preferences.

@@ -1,5 +1,6 @@
 //! The pure decisions of rules 8 to 19: when a window is due, if it may become a digest, and what the digest shows.
 
+pub mod adapt;
 pub mod admission;
 pub mod cadence;
 pub mod contents;

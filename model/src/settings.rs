@@ -8,7 +8,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
+    AsBeforeLink, Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
     link_keys::{LinkKeys, Purpose},
     records::Shown,
     rules::offered_cadences::Choices,
@@ -112,6 +112,13 @@ impl Settings {
         RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url, view_url }
     }
 
+    /// Returns the page on which the recipient of a message pins the digest type's cadence. `None` without keys and a gateway.
+    #[must_use]
+    pub fn as_before_url(&self, link: &AsBeforeLink) -> Option<String> {
+        let (keys, url) = (self.link_keys.as_ref()?, self.pages.public_url.as_ref()?);
+        Some(format!("{url}/b/{}", link.token(keys)?))
+    }
+
     /// Default of `soft_bounces`.
     pub const SOFT_BOUNCES: u32 = 5;
 
@@ -193,6 +200,8 @@ pub struct DigestSettings {
     pub linger: Option<Duration>,
     /// Time for which a made message waits, so that an operator can take it back.
     pub undo: Option<Duration>,
+    /// A recipient who opens nothing gets digests weekly.
+    pub adapt: bool,
     /// Cadences that recipients may choose.
     pub choices: Choices,
     /// IANA zone of recipients without one of their own.
@@ -244,6 +253,7 @@ impl DigestSettings {
             throttled: OverLimit::default(),
             linger: None,
             undo: None,
+            adapt: false,
             choices: Choices::default(),
             zone: None,
             spread: None,

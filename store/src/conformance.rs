@@ -30,6 +30,7 @@ mod migration;
 mod notices;
 mod pauses;
 mod people;
+mod readings;
 mod relays;
 mod reopen;
 mod report;
@@ -228,6 +229,12 @@ conformance! {
         soft_bounces_count_until_the_address_takes_a_message,
         a_late_unsubscription_is_not_over_a_newer_choice,
         events_lead_to_the_same_in_any_order_and_however_often_they_come,
+    }
+    readings {
+        digests_count_as_unread_since_the_last_opening_of_a_person,
+        an_opening_of_nobody_known_starts_the_count_again_and_proves_no_reader,
+        an_objection_and_an_erasure_forget_what_was_opened,
+        a_migration_keeps_what_was_opened_before,
     }
     webhook_requests {
         a_request_is_recorded_as_a_whole_and_once,

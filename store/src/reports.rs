@@ -37,6 +37,9 @@ pub trait Reports: Send + Sync + 'static {
         entry: &AuditEntry,
     ) -> Result<LetterEmitted>;
 
+    /// Forgets when the recipient of a digest last opened or clicked one of its key, because the reader objects to being counted.
+    async fn forget_reading(&self, tenant: &str, message: Uuid) -> Result<()>;
+
     /// Lists the delivery events of a message by the time at which they happened.
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;
 }

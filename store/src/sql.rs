@@ -47,6 +47,7 @@ mod pauses;
 mod people;
 mod pool;
 mod postgres;
+mod readings;
 mod rendered_claim;
 pub(crate) mod report;
 mod reports;

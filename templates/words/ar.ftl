@@ -121,6 +121,9 @@ why_named = { $name }، تصلك هذه الرسالة لأن الملخص «{ $
 comes = الوتيرة: { $cadence }.
 times_zone = المنطقة الزمنية: { $zone }.
 change_how_often = تغيير الوتيرة
+adapted = لم تفتح هذه الرسائل منذ مدة، لذلك تصلك الآن مرة واحدة في الأسبوع.
+as_before = استلامها بالوتيرة السابقة
+as_before_text = وتيرة رسائل «{ $digest }»: { $cadence }.
 view_in_browser = العرض في المتصفح
 
 # الفئات والأنواع

@@ -76,6 +76,9 @@ why_named = { $name }, Sie bekommen diese E-Mail, weil die Zusammenfassung „{ 
 comes = Wie oft: { $cadence }.
 times_zone = Zeitzone: { $zone }.
 change_how_often = Häufigkeit ändern
+adapted = Sie haben diese E-Mails länger nicht geöffnet. Deshalb kommen sie jetzt einmal pro Woche.
+as_before = Wieder so oft wie vorher bekommen
+as_before_text = So oft kommen die E-Mails „{ $digest }“: { $cadence }.
 view_in_browser = Im Browser ansehen
 
 # Kategorien und Arten

@@ -86,6 +86,11 @@ times_zone = Time zone: { $zone }.
 change_how_often = Change how often
 view_in_browser = View in browser
 
+# For somebody who opens nothing: the link, and the page behind it. $cadence is `every day at 8:00 AM`.
+adapted = You have not opened these emails for a while, so they come once a week now.
+as_before = Get them as often as before
+as_before_text = How often the “{ $digest }” emails come: { $cadence }.
+
 # Categories and entity types, after a number. `noun_NAME` says the name NAME, and `noun` any other.
 noun = { $count } × { $name }
 noun_change = { $count ->

@@ -76,6 +76,9 @@ why_named = { $name }, recibe este correo porque tiene activado el resumen «{ $
 comes = Frecuencia: { $cadence }.
 times_zone = Zona horaria: { $zone }.
 change_how_often = Cambiar la frecuencia
+adapted = Hace tiempo que no abre estos correos, así que ahora llegan una vez por semana.
+as_before = Recibirlos con la misma frecuencia que antes
+as_before_text = Frecuencia de los correos «{ $digest }»: { $cadence }.
 view_in_browser = Ver en el navegador
 
 # Categorías y tipos

@@ -76,6 +76,9 @@ why_named = { $name }, vous recevez cet e-mail parce que le récapitulatif « {
 comes = Fréquence : { $cadence }.
 times_zone = Fuseau horaire : { $zone }.
 change_how_often = Modifier la fréquence
+adapted = Vous n’avez pas ouvert ces e-mails depuis un certain temps. Ils arrivent donc désormais une fois par semaine.
+as_before = Les recevoir aussi souvent qu’avant
+as_before_text = Fréquence des e-mails « { $digest } » : { $cadence }.
 view_in_browser = Afficher dans le navigateur
 
 # Catégories et types

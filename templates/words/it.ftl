@@ -70,6 +70,9 @@ why_named = { $name }, ricevi questa e-mail perché il riepilogo “{ $digest }�
 comes = Frequenza: { $cadence }.
 times_zone = Fuso orario: { $zone }.
 change_how_often = Cambia la frequenza
+adapted = Da un po’ di tempo non apri queste e-mail, perciò ora arrivano una volta alla settimana.
+as_before = Ricevile con la frequenza di prima
+as_before_text = Frequenza delle e-mail “{ $digest }”: { $cadence }.
 view_in_browser = Visualizza nel browser
 
 # Categorie e tipi

@@ -43,6 +43,9 @@ why_named = { $name } 様：ダイジェスト「{ $digest }」が有効にな�
 comes = 頻度：{ $cadence }。
 times_zone = タイムゾーン：{ $zone }。
 change_how_often = 頻度を変更
+adapted = しばらく開封されていないため、このメールは現在、週に 1 回お送りしています。
+as_before = 以前の頻度に戻す
+as_before_text = 「{ $digest }」のメールの頻度：{ $cadence }。
 view_in_browser = ブラウザーで表示
 
 # カテゴリと種類

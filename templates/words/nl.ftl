@@ -76,6 +76,9 @@ why_named = { $name }, je ontvangt deze e-mail omdat het overzicht ‘{ $digest 
 comes = Hoe vaak: { $cadence }.
 times_zone = Tijdzone: { $zone }.
 change_how_often = Frequentie wijzigen
+adapted = Je hebt deze e-mails al een tijd niet geopend. Daarom komen ze nu één keer per week.
+as_before = Ontvang ze weer zo vaak als eerst
+as_before_text = Zo vaak komen de e-mails ‘{ $digest }’: { $cadence }.
 view_in_browser = Bekijken in de browser
 
 # Categorieën en soorten

@@ -98,6 +98,9 @@ why_named = { $name }, otrzymujesz tę wiadomość, ponieważ podsumowanie „{ 
 comes = Jak często: { $cadence }.
 times_zone = Strefa czasowa: { $zone }.
 change_how_often = Zmień częstotliwość
+adapted = Od jakiegoś czasu nie otwierasz tych wiadomości, dlatego przychodzą teraz raz w tygodniu.
+as_before = Otrzymuj je tak często jak wcześniej
+as_before_text = Jak często przychodzą wiadomości „{ $digest }”: { $cadence }.
 view_in_browser = Wyświetl w przeglądarce
 
 # Kategorie i rodzaje

@@ -76,6 +76,9 @@ why_named = { $name }, você recebe este e-mail porque o resumo “{ $digest }�
 comes = Frequência: { $cadence }.
 times_zone = Fuso horário: { $zone }.
 change_how_often = Alterar a frequência
+adapted = Faz algum tempo que você não abre estes e-mails. Por isso, agora eles chegam uma vez por semana.
+as_before = Receber com a mesma frequência de antes
+as_before_text = Frequência dos e-mails “{ $digest }”: { $cadence }.
 view_in_browser = Ver no navegador
 
 # Categorias e tipos

@@ -67,6 +67,9 @@ why_named = { $name }, du får det här mejlet eftersom sammanfattningen ”{ $d
 comes = Hur ofta: { $cadence }.
 times_zone = Tidszon: { $zone }.
 change_how_often = Ändra hur ofta
+adapted = Du har inte öppnat de här mejlen på ett tag, så nu kommer de en gång i veckan.
+as_before = Få dem lika ofta som förut
+as_before_text = Så ofta kommer mejlen ”{ $digest }”: { $cadence }.
 view_in_browser = Visa i webbläsaren
 
 # Kategorier och typer

@@ -43,6 +43,9 @@ why_named = { $name }，您收到此邮件，是因为已为您开启摘要“{ 
 comes = 频率：{ $cadence }。
 times_zone = 时区：{ $zone }。
 change_how_often = 更改频率
+adapted = 您已有一段时间没有打开这些邮件，因此现在每周发送一次。
+as_before = 恢复之前的发送频率
+as_before_text = “{ $digest }”邮件的频率：{ $cadence }。
 view_in_browser = 在浏览器中查看
 
 # 类别和类型

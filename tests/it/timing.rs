@@ -1,5 +1,6 @@
 //! The due times of windows, over days and weeks.
 
+mod adapt;
 mod calendar;
 mod edited_configuration;
 mod preferences;

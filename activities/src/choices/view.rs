@@ -7,7 +7,7 @@ use serde::Serialize;
 use tidings_model::{
     Key,
     pause::Paused,
-    records::{Facts, Preferences},
+    records::{Facts, Preferences, Reading},
     rules::InForce,
     settings::{DigestSettings, FrequencyLimits},
 };
@@ -43,7 +43,8 @@ impl<'a> PreferencesView<'a> {
         key: &'a Key,
         now: Timestamp,
     ) -> Self {
-        let unchosen = Facts { preferences: Preferences::default(), ..facts.clone() };
+        let (preferences, reading) = (Preferences::default(), Reading::default());
+        let unchosen = Facts { preferences, reading, ..facts.clone() };
         Self {
             key,
             revision: facts.revision,
@@ -88,7 +89,14 @@ impl fmt::Display for PreferencesView<'_> {
             ("zone", &in_force.zone, chosen.zone.is_some(), &default.zone),
             ("quiet", &quiet(&in_force.quiet), chosen.quiet.is_some(), &quiet(&default.quiet)),
         ] {
-            let whose = if is_chosen { format!("chosen; the default is {default}") } else { "the default".to_owned() };
+            let adapted = in_force.adapted_since.filter(|_| name == "cadence");
+            let whose = match (is_chosen, adapted) {
+                (_, Some(since)) => {
+                    format!("adapted, as nothing was opened since {}; the default is {default}", since.strftime("%F"))
+                }
+                (true, None) => format!("chosen; the default is {default}"),
+                (false, None) => "the default".to_owned(),
+            };
             write!(f, "\n  {name:<8} {value}  ({whose})")?;
         }
         if !chosen.off.is_empty() {

@@ -30,6 +30,11 @@ impl<'a> Counting<'a> {
         Self { click, picture }
     }
 
+    /// Tells if the message has a picture that counts openings.
+    pub const fn counts_openings(&self) -> bool {
+        self.picture.is_some()
+    }
+
     pub fn tracker(&self) -> Tracker<'_> {
         Tracker { click: self.click.as_deref(), picture: self.picture.as_deref() }
     }

@@ -6,7 +6,7 @@ use tidings_mail::{
     render::{Input, Links, Rendered, Tracker, View},
 };
 use tidings_model::{
-    Alert, Link,
+    Alert, AsBeforeLink, Link,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
     settings::{InForce, RecipientLinks, StreamName},
@@ -90,6 +90,7 @@ impl Email<'_> {
             subject: composed.subject,
             bytes: signed.map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
+            counted: counting.counts_openings(),
             created_at: date,
         };
         Ok(Composed::Message(Box::new(message)))
@@ -123,12 +124,15 @@ impl Email<'_> {
     /// # Errors
     /// The digest type is not configured.
     pub fn view(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<View, Error> {
-        let Self { window, facts, recipient, .. } = *self;
+        let Self { window, facts, recipient, date } = *self;
         let settings = deps.digest(&window.key)?;
-        let Effective { cadence, zone, .. } = Effective::new(settings, facts);
+        let Effective { cadence, zone, adapted, .. } = Effective::new(settings, facts, date);
         let cadence = cadence.to_string();
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
-        let links = Links { more_url: settings.more_url.clone(), unsubscribe_url, preferences_url, view_url };
+        let as_before = AsBeforeLink { key: window.key.clone(), message: window.digest_id };
+        let as_before_url = adapted.and_then(|_| deps.settings.as_before_url(&as_before));
+        let more_url = settings.more_url.clone();
+        let links = Links { more_url, unsubscribe_url, preferences_url, as_before_url, view_url };
         let tenant = &window.key.tenant;
         let phrases = deps.renderer.phrases_for(tenant, deps.settings.locales(tenant, &recipient.locale));
         let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);

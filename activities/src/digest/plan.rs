@@ -28,7 +28,7 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     };
     let plan = plan(settings, deps.settings.frequency_limits(settings), &facts, input, known, now);
     let longest_wait = deps.settings.for_tenant(&input.key.tenant, StreamName::Bulk).stream.longest_wait();
-    let plan = Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait) };
+    let plan = Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait, now) };
     let capped_until = match plan.limits.and_then(|limits| limits.cap).filter(|_| !plan.urgent) {
         Some(cap) => deps.store.capped_until(&input.key, cap, now).await?,
         None => None,

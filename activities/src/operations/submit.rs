@@ -268,6 +268,7 @@ impl Making<'_> {
                 .sign(&self.submission.tenant, name, composed.bytes, date)
                 .map_err(|error| Refused::Unsigned(error.to_string()))?,
             template: parts.template,
+            counted: false,
             created_at: date,
         })
     }

@@ -129,10 +129,10 @@ impl Form {
         if let Some(zone) = self.first("zone").filter(|zone| self.first("zone_was") != Some(zone)) {
             preferences.zone = Some(zone.to_owned());
         }
-        let shown = paused_date(facts, &subject.effective().zone, now);
+        let shown = paused_date(facts, &subject.effective(now).zone, now);
         if let Some(date) = self.of(name, "pause").filter(|date| *date != shown) {
             let chosen = Facts { preferences: preferences.clone(), ..facts.clone() };
-            preferences.paused_until = until(date, &Effective::new(settings, &chosen).zone);
+            preferences.paused_until = until(date, &Effective::unadapted(settings, &chosen).zone);
         }
         preferences
     }

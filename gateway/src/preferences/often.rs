@@ -122,7 +122,7 @@ impl Often {
 impl Times {
     /// The fields as they are now.
     pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
-        let cadence = Effective::new(settings, facts).cadence;
+        let cadence = Effective::unadapted(settings, facts).cadence;
         let Preferences { cadence: chosen, at, .. } = &facts.preferences;
         let often = match (chosen, at) {
             (None, None) => Often::Default,
@@ -163,7 +163,7 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::rules::Choices;
+    use tidings_model::{records::Reading, rules::Choices};
 
     use super::*;
 
@@ -185,6 +185,7 @@ mod tests {
             consent: true,
             suppressed: None,
             last_sent_at: None,
+            reading: Reading::default(),
             pause: None,
             answered_at: None,
             missing: None,

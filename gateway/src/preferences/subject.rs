@@ -70,8 +70,8 @@ impl<'a> Subject<'a> {
         self.settings.title.as_deref().unwrap_or(&self.key.digest_type)
     }
 
-    pub fn effective(&self) -> Effective {
-        Effective::new(self.settings, &self.facts)
+    pub fn effective(&self, now: Timestamp) -> Effective {
+        Effective::new(self.settings, &self.facts, now)
     }
 
     /// With the window that was open before a change.

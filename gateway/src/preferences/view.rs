@@ -99,6 +99,8 @@ struct DigestView {
     title: String,
     description: Option<String>,
     next: String,
+    /// The notice of an adapted cadence.
+    adapted: Option<String>,
     seen: String,
     on: bool,
     often: Vec<Entry>,
@@ -137,7 +139,7 @@ impl<'a> View<'a> {
         let address = recipient.map_or_else(|| UNKNOWN.to_owned(), |recipient| page::masked(&recipient.address));
         let about = phrases.with("about", [("address", address.into())]);
         let main = subjects.iter().find(|subject| subject.key == *key).or(subjects.first());
-        let zone = main.map_or_else(|| "UTC".to_owned(), |subject| subject.effective().zone_name);
+        let zone = main.map_or_else(|| "UTC".to_owned(), |subject| subject.effective(now).zone_name);
         let own = (!ZONES.contains(&zone)).then(|| zone.clone());
         let digests = subjects.iter().map(|subject| {
             let before = before.iter().find(|before| before.key == subject.key).map_or(&subject.facts, |s| &s.facts);
@@ -192,7 +194,7 @@ impl Notice {
 
 fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> DigestView {
     let Subject { key, settings, facts, .. } = subject;
-    let effective = subject.effective();
+    let effective = subject.effective(now);
     let present = Times::present(settings, facts);
     let offered = Often::offered(settings, &present.often);
     let option = |often: &Often| Entry {
@@ -233,6 +235,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         title: subject.title().to_owned(),
         description: settings.description.clone(),
         next: next(phrases, subject, before, now),
+        adapted: effective.adapted.map(|_| phrases.say("adapted")),
         seen: seen(facts),
         on: facts.consent,
         has_time: offered.iter().any(Often::has_time),
@@ -249,7 +252,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
 /// Says when the next digest comes, or why none comes.
 fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> String {
     let facts = &subject.facts;
-    let effective = subject.effective();
+    let effective = subject.effective(now);
     let when = |at| spoken::when(phrases, at, &effective.zone, &effective.zone_name, now);
     let with = |id, at| phrases.with(id, [("when", when(at).into())]);
     match subject.next(before, now) {

@@ -9,6 +9,8 @@ pub(crate) enum Route {
     Unsubscribe,
     /// The page of a recipient's choices.
     Preferences,
+    /// The page that pins a digest type's cadence.
+    AsBefore,
     /// A message in the browser.
     View,
     /// The picture that counts openings.
@@ -20,8 +22,16 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub const ALL: [Self; 7] =
-        [Self::Webhook, Self::Unsubscribe, Self::Preferences, Self::View, Self::Open, Self::Click, Self::Style];
+    pub const ALL: [Self; 8] = [
+        Self::Webhook,
+        Self::Unsubscribe,
+        Self::Preferences,
+        Self::AsBefore,
+        Self::View,
+        Self::Open,
+        Self::Click,
+        Self::Style,
+    ];
 
     /// The path, with its parameter in braces.
     pub const fn path(self) -> &'static str {
@@ -29,6 +39,7 @@ impl Route {
             Self::Webhook => "/webhooks/{relay}",
             Self::Unsubscribe => "/u/{token}",
             Self::Preferences => "/p/{token}",
+            Self::AsBefore => "/b/{token}",
             Self::View => "/v/{token}",
             Self::Open => "/o/{token}",
             Self::Click => "/c/{token}",

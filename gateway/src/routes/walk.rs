@@ -9,7 +9,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use tidings_model::{
-    ClickLink, Key, Link, OpenLink, PreferencesLink, Provider, ViewLink,
+    AsBeforeLink, ClickLink, Key, Link, OpenLink, PreferencesLink, Provider, ViewLink,
     link_keys::{LinkKeys, Purpose},
     records::{Page, WebhookLetterFilter},
     settings::Settings,
@@ -112,14 +112,15 @@ fn ann(tenant: &str) -> Key {
 }
 
 /// A token of each kind, with the route that takes it.
-fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 8] {
+fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 9] {
     let (tenant, key, message) = (tenant.to_owned(), ann(tenant), MESSAGE);
     let target = "https://app.example/".to_owned();
     let suppress = Link::Suppress { tenant: tenant.clone(), address: "ann@example.net".into(), message };
     [
         (Some(Route::Unsubscribe), Link::Unsubscribe { key: key.clone(), message }.token(keys).unwrap()),
         (Some(Route::Unsubscribe), suppress.token(keys).unwrap()),
-        (Some(Route::Preferences), PreferencesLink { key, message }.token(keys).unwrap()),
+        (Some(Route::Preferences), PreferencesLink { key: key.clone(), message }.token(keys).unwrap()),
+        (Some(Route::AsBefore), AsBeforeLink { key, message }.token(keys).unwrap()),
         (Some(Route::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),
@@ -224,7 +225,7 @@ async fn foreign_credentials_get_the_bytes_of_nonsense_on_every_route() {
     let gateway = Gateway::start().await;
     for route in Route::ALL {
         match route {
-            Route::Unsubscribe | Route::Preferences | Route::View | Route::Open | Route::Click => {
+            Route::Unsubscribe | Route::Preferences | Route::AsBefore | Route::View | Route::Open | Route::Click => {
                 walk_tokens(&gateway, route).await;
             }
             Route::Webhook => walk_webhooks(&gateway).await,

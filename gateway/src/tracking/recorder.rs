@@ -33,7 +33,17 @@ const STORE: Duration = Duration::from_secs(10);
 
 /// Takes events without waiting. Clones share one queue.
 #[derive(Clone, Debug)]
-pub struct Recorder(Sender<Tracked>);
+pub struct Recorder(Sender<Seen>);
+
+/// A request for a picture or a link.
+enum Seen {
+    Counted(Tracked),
+    /// By a reader who objects to being counted.
+    Objection {
+        tenant: String,
+        message: Uuid,
+    },
+}
 
 /// An opening or a click.
 struct Tracked {
@@ -52,25 +62,46 @@ impl Recorder {
 
     /// Takes an event. A full queue drops it: no redirect waits.
     pub(super) fn record(&self, tenant: String, message: Uuid, report: Report) {
-        if self.0.try_send(Tracked { tenant, message, report }).is_err() {
+        self.push(Seen::Counted(Tracked { tenant, message, report }));
+    }
+
+    /// Takes the objection of a reader: what is known of when the recipient last opened a digest of the message's key is deleted.
+    pub(super) fn forget(&self, tenant: String, message: Uuid) {
+        self.push(Seen::Objection { tenant, message });
+    }
+
+    fn push(&self, seen: Seen) {
+        if self.0.try_send(seen).is_err() {
             metrics::tracked("dropped", 1);
         }
     }
 }
 
-async fn run(mut receiver: Receiver<Tracked>, store: Arc<dyn Store>, settings: Arc<Settings>) {
-    let mut events = Vec::new();
-    while receiver.recv_many(&mut events, BATCH).await > 0 {
-        if !receiver.is_closed() && events.len() < BATCH {
+async fn run(mut receiver: Receiver<Seen>, store: Arc<dyn Store>, settings: Arc<Settings>) {
+    let mut seen = Vec::new();
+    while receiver.recv_many(&mut seen, BATCH).await > 0 {
+        if !receiver.is_closed() && seen.len() < BATCH {
             sleep(PAUSE).await;
-            while events.len() < BATCH
-                && let Ok(event) = receiver.try_recv()
+            while seen.len() < BATCH
+                && let Ok(next) = receiver.try_recv()
             {
-                events.push(event);
+                seen.push(next);
             }
         }
-        mark_machines(&mut events);
-        write(&*store, &settings, std::mem::take(&mut events)).await;
+        let (mut events, mut objections) = (Vec::new(), HashSet::new());
+        for seen in seen.drain(..) {
+            match seen {
+                Seen::Counted(event) => events.push(event),
+                Seen::Objection { tenant, message } => {
+                    objections.insert((tenant, message));
+                }
+            }
+        }
+        if !events.is_empty() {
+            mark_machines(&mut events);
+            write(&*store, &settings, events).await;
+        }
+        forget(&*store, objections).await;
     }
 }
 
@@ -106,6 +137,17 @@ async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
         }
         Ok(Err(error)) => lost(all, &error.to_string()),
         Err(_) => lost(all, "the database does not answer"),
+    }
+}
+
+/// Deletes what is known of readers who object, after the events of the same time.
+async fn forget(store: &dyn Store, objections: HashSet<(String, Uuid)>) {
+    for (tenant, message) in objections {
+        match timeout(STORE, store.forget_reading(&tenant, message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%message, %error, "an objection to being counted is lost"),
+            Err(_) => tracing::warn!(%message, "an objection to being counted is lost: the database does not answer"),
+        }
     }
 }
 

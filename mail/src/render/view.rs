@@ -55,6 +55,9 @@ pub struct Links {
     /// The page on which the recipient changes the cadence.
     #[serde(default)]
     pub preferences_url: Option<String>,
+    /// The page on which a recipient whose cadence is adapted gets the digest as often as before.
+    #[serde(default)]
+    pub as_before_url: Option<String>,
     /// The message in the browser.
     #[serde(default)]
     pub view_url: Option<String>,
@@ -68,13 +71,14 @@ impl Links {
             more_url: safe(&self.more_url),
             unsubscribe_url: safe(&self.unsubscribe_url),
             preferences_url: safe(&self.preferences_url),
+            as_before_url: safe(&self.as_before_url),
             view_url: safe(&self.view_url),
         }
     }
 
     /// Returns the links that are not counted: those to unsubscribe, to choose and to view the message.
     pub(super) fn uncounted(&self) -> Vec<&str> {
-        [&self.unsubscribe_url, &self.preferences_url, &self.view_url]
+        [&self.unsubscribe_url, &self.preferences_url, &self.as_before_url, &self.view_url]
             .into_iter()
             .filter_map(Option::as_deref)
             .collect()

@@ -31,6 +31,8 @@ pub struct Message {
     pub bytes: Vec<u8>,
     /// The template that made it, `default` after a fallback; empty where the parts came ready.
     pub template: String,
+    /// The message has a picture that counts openings.
+    pub counted: bool,
     pub created_at: Timestamp,
 }
 

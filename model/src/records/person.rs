@@ -90,11 +90,12 @@ pub struct Person {
     pub recipient: Option<Recipient>,
     pub preferences: Vec<PersonsChoice>,
     pub consents: Vec<PersonsConsent>,
+    pub readings: Vec<PersonsReading>,
     /// Of all their addresses.
     pub suppressions: Vec<Suppression>,
     /// Their address in the directory and those that messages were sent to, as suppressions spell them.
     pub addresses: BTreeSet<String>,
-    /// Digest types of their digests, preferences and consents.
+    /// Digest types of their digests, preferences, consents and readings.
     pub digest_types: BTreeSet<String>,
 }
 
@@ -121,6 +122,16 @@ pub struct PersonsConsent {
     pub digest_type: String,
     pub consent: bool,
     pub changed_at: Timestamp,
+}
+
+/// The last times at which a person's digests of a type were opened or clicked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PersonsReading {
+    pub digest_type: String,
+    /// By a person.
+    pub read_at: Option<Timestamp>,
+    /// By a person, or by whom no header says.
+    pub sign_at: Timestamp,
 }
 
 /// A kind of rows that the store holds about a person, besides [`Person`].

@@ -50,7 +50,7 @@ pub fn admit(
     if let Some(block) = consent_or_suppression_block(facts) {
         return Admission::Refused(block.closed());
     }
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::new(settings, facts, now);
     if let Some(why) = effective.never(limits) {
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
     }
@@ -118,7 +118,7 @@ pub fn capped(
     window: &Window,
     until: Timestamp,
 ) -> Limited {
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::unadapted(settings, facts);
     limits.capped(until).past_quiet_hours(&Timing::new(settings, &window.key, &effective), window.due_at)
 }
 

@@ -23,6 +23,10 @@ mod zones;
 pub use cron::Cron;
 pub use read::ParseError;
 
+/// The time of day of a weekly cadence in place of one without a time.
+const WEEKLY_AT: Time = Time::constant(8, 0, 0, 0);
+const WEEK: Duration = Duration::from_hours(7 * 24);
+
 /// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00`, `monthly 1 08:00` or
 /// `cron 0 9,17 * * mon-fri`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +124,19 @@ impl Cadence {
             Self::Monthly(day, _) => Some(Self::Monthly(*day, time)),
             _ => None,
         }
+    }
+
+    /// The weekly cadence in place of one that is more frequent: on Monday, at the same time of day, or else at eight. `None`: the
+    /// cadence is not more frequent, or it is a schedule that an operator wrote.
+    #[must_use]
+    pub fn weekly(&self) -> Option<Self> {
+        let time = match self {
+            Self::Daily(time) | Self::Weekdays(time) => *time,
+            Self::Instant | Self::Hourly(_) => WEEKLY_AT,
+            Self::After(wait) | Self::Sliding(_, wait) if *wait < WEEK => WEEKLY_AT,
+            _ => return None,
+        };
+        Some(Self::Weekly(Weekday::Monday, time))
     }
 
     /// Tells if the cadence depends on the recipient's time zone.

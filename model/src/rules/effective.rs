@@ -1,10 +1,11 @@
 //! Effective settings of a key: the recipient's preferences over the digest type's configuration.
 
-use jiff::tz::TimeZone;
+use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
     Cadence, Quiet, QuietTime,
     records::{Facts, Reason},
+    rules::adapt,
     settings::{DigestSettings, FrequencyLimits},
     step::{Closed, DeadlineBasis, Outcome},
     words,
@@ -17,6 +18,8 @@ pub struct Effective {
     pub cadence: Cadence,
     /// The recipient chose a cadence of their own.
     pub chosen: bool,
+    /// The recipient opened and clicked nothing since then, and gets digests weekly instead of more often.
+    pub adapted: Option<Timestamp>,
     /// Times in which no message goes out.
     pub quiet: Quiet,
     /// The zone of local times.
@@ -26,9 +29,21 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// A preference that cannot be read, because a later version wrote it or a zone was removed, counts as missing.
+    /// The settings in force, with a cadence that is adapted if the recipient opens nothing.
     #[must_use]
-    pub fn new(settings: &DigestSettings, facts: &Facts) -> Self {
+    pub fn new(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Self {
+        let effective = Self::unadapted(settings, facts);
+        let unread_since = adapt::unread_since(settings, facts, now);
+        match unread_since.zip(effective.cadence.weekly()) {
+            Some((since, cadence)) => Self { cadence, adapted: Some(since), ..effective },
+            None => effective,
+        }
+    }
+
+    /// The settings as they are configured and chosen. A preference that cannot be read, because a later version wrote it or a zone
+    /// was removed, counts as missing.
+    #[must_use]
+    pub fn unadapted(settings: &DigestSettings, facts: &Facts) -> Self {
         let preferences = &facts.preferences;
         let chosen = preferences.cadence.as_deref().and_then(|words| words.parse().ok());
         let (is_chosen, cadence) = (chosen.is_some(), chosen.unwrap_or_else(|| settings.cadence.clone()));
@@ -36,7 +51,14 @@ impl Effective {
         let cadence = time.and_then(|time| cadence.at(time)).unwrap_or(cadence);
         let quiet = preferences.quiet.as_deref().and_then(quiet).unwrap_or_else(|| settings.quiet.clone());
         let (zone_name, zone) = zone(settings, facts);
-        Self { cadence, chosen: is_chosen, quiet, zone, zone_name }
+        Self { cadence, chosen: is_chosen, adapted: None, quiet, zone, zone_name }
+    }
+
+    /// The cadence of a plan in words, where the cadence alone does not say why. The day is UTC's.
+    #[must_use]
+    pub fn adapted_words(&self) -> Option<String> {
+        let since = self.adapted?.strftime("%F");
+        Some(format!("{} {}, as nothing was opened since {since} (adapt)", self.cadence, self.zone_name))
     }
 
     /// The reason why a window under the cadence `never` sends nothing; `None` for every other cadence. The recipient's choice

@@ -88,7 +88,7 @@ pub fn foresee(
     capped_until: Option<Timestamp>,
     now: Timestamp,
 ) -> Plan {
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::new(settings, facts, now);
     let limits = plan.limits.unwrap_or_default();
     let is_free = plan.urgent || effective.never(&limits).is_some() || consent_or_suppression_block(facts).is_some();
     let timing = Timing::new(settings, key, &effective);

@@ -16,6 +16,9 @@ use crate::{
 pub struct InForce {
     /// In the words of `tidings.toml`.
     pub cadence: String,
+    /// The recipient opened nothing since then, and the cadence is weekly instead of a more frequent one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapted_since: Option<Timestamp>,
     /// IANA.
     pub zone: String,
     /// In the words of `tidings.toml`.
@@ -45,19 +48,20 @@ impl InForce {
         key: &Key,
         now: Timestamp,
     ) -> Self {
-        let effective = Effective::new(settings, facts);
+        let effective = Effective::new(settings, facts, now);
         let stopped = facts.pause.as_ref().is_some_and(|pause| pause.in_force(now));
         let paused = stopped || facts.preferences.paused_until.is_some_and(|until| until > now);
         let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never(limits).is_none();
         let timing = Timing::new(settings, key, &effective);
         let deadline = wanted.then(|| {
-            let deadline = timing.deadline(&effective.cadence, None, now);
+            let deadline = timing.deadline(&effective.cadence, effective.adapted_words(), now);
             let limited = limits.exhausted(facts, &timing, deadline.at, capped_until, now);
             deadline.under(&limited)
         });
         Self {
             next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
             cadence: effective.cadence.to_string(),
+            adapted_since: effective.adapted,
             quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
             zone: effective.zone_name,
         }

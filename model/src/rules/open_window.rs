@@ -39,7 +39,7 @@ pub fn due_after_change(
         pause: None,
         revision: before.revision,
         follows: String::new(),
-        basis: Some(Effective::new(settings, before).basis()),
+        basis: Some(Effective::new(settings, before, now).basis()),
         linger: None,
         undo: None,
         limits: Some(limits),
@@ -66,7 +66,7 @@ pub fn due_after_change(
         opens_returned: false,
     };
     let Plan { due_at, why, .. } = plan(settings, limits, facts, &input, Vec::new(), now);
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::new(settings, facts, now);
     let timing = Timing::new(settings, key, &effective);
     let limited = limits.exhausted(facts, &timing, due_at, capped_until, now);
     Deadline { at: due_at, why }.under(&limited).at
@@ -75,7 +75,10 @@ pub fn due_after_change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Key, records::Preferences};
+    use crate::{
+        Key,
+        records::{Preferences, Reading},
+    };
 
     fn facts(cadence: Option<&str>, revision: u64, changed_at: Option<Timestamp>) -> Facts {
         Facts {
@@ -86,6 +89,7 @@ mod tests {
             consent: true,
             suppressed: None,
             last_sent_at: None,
+            reading: Reading::default(),
             pause: None,
             answered_at: None,
             missing: None,

@@ -36,7 +36,7 @@ pub fn plan(
 ) -> Plan {
     let before = input.before.as_ref().filter(|_| input.anew_at.is_none());
     let limits = before.and_then(|before| before.limits).unwrap_or(limits);
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::new(settings, facts, now);
     let plan = Plan {
         known,
         returned: None,
@@ -120,10 +120,10 @@ fn new_deadline(
     plan: Plan,
 ) -> Plan {
     let opened_at = input.signs.opened_at;
-    let immediate = immediate_cadence(settings, facts, &effective.cadence, input);
+    let immediate = immediate_cadence(settings, facts, effective, input);
     let (cadence, words, limit) = match immediate {
         Some((cadence, words)) => (cadence, Some(words), None),
-        None => (effective.cadence.clone(), None, effective.cadence.max_events()),
+        None => (effective.cadence.clone(), effective.adapted_words(), effective.cadence.max_events()),
     };
     // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
     let limit = limit.filter(|_| !input.waited && input.before.is_none());
@@ -144,13 +144,16 @@ pub(super) fn counts_from(cadence: &Cadence, facts: &Facts, input: &PlanInput, a
 }
 
 /// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or
-/// a category's delay.
+/// a category's delay. An adapted cadence is for a recipient who opens nothing, and is not replaced.
 fn immediate_cadence(
     settings: &DigestSettings,
     facts: &Facts,
-    cadence: &Cadence,
+    effective: &Effective,
     input: &PlanInput,
 ) -> Option<(Cadence, String)> {
+    if effective.adapted.is_some() {
+        return None;
+    }
     if let Some(silence) = settings.first_now {
         let silent = |last: Timestamp| {
             SignedDuration::try_from(silence).is_ok_and(|s| input.signs.opened_at.duration_since(last) >= s)
@@ -159,7 +162,7 @@ fn immediate_cadence(
             return Some((Cadence::Instant, format!("at once, as the first in {}", words::written(silence))));
         }
     }
-    let immediate = matches!(cadence, Cadence::Instant | Cadence::After(_));
+    let immediate = matches!(effective.cadence, Cadence::Instant | Cadence::After(_));
     let category = input.signs.category.as_ref().filter(|_| immediate)?;
     let delay = settings.delay.get(category)?;
     Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))

@@ -54,7 +54,8 @@ fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invali
         None if chosen.cadence.is_some() => ("cadence", whole),
         None => return Ok(()),
     };
-    if settings.choices.allows(&cadence) {
+    // The digest type's own cadence can always be pinned.
+    if settings.choices.allows(&cadence) || cadence == settings.cadence {
         return Ok(());
     }
     let right = match settings.choices.entries() {

@@ -20,9 +20,16 @@ use crate::{
 /// Brings the deadline of a plan forward to that of the returned events. A window of returned events alone has their deadline:
 /// the cadence's next slot, or `longest_wait` after the return if the cadence follows no calendar.
 #[must_use]
-pub fn join(plan: Plan, settings: &DigestSettings, facts: &Facts, input: &PlanInput, longest_wait: Duration) -> Plan {
+pub fn join(
+    plan: Plan,
+    settings: &DigestSettings,
+    facts: &Facts,
+    input: &PlanInput,
+    longest_wait: Duration,
+    now: Timestamp,
+) -> Plan {
     let Some(returned_at) = input.signs.returned_at else { return plan };
-    let effective = Effective::new(settings, facts);
+    let effective = Effective::new(settings, facts, now);
     // Nothing will be sent, and the plan says why.
     let never = plan.limits.is_some_and(|limits| effective.never(&limits).is_some());
     if never || consent_or_suppression_block(facts).is_some() {

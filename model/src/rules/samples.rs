@@ -1,6 +1,6 @@
 //! Facts for the tests of rules.
 
-use crate::records::{Facts, Preferences};
+use crate::records::{Facts, Preferences, Reading};
 
 /// Facts of a recipient who is not in the directory and chose nothing.
 pub(super) fn facts() -> Facts {
@@ -12,6 +12,7 @@ pub(super) fn facts() -> Facts {
         consent: true,
         suppressed: None,
         last_sent_at: None,
+        reading: Reading::default(),
         pause: None,
         answered_at: None,
         missing: None,

@@ -85,6 +85,7 @@ pub fn message(window: &Window, body: &str) -> Message {
         subject: "Two comments".into(),
         bytes: body.as_bytes().to_vec(),
         template: "activity".into(),
+        counted: false,
         created_at: at(100),
     }
 }

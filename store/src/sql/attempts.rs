@@ -34,7 +34,7 @@ pub const BEGIN_ATTEMPT: &str =
 /// Tenant, digest type, user, `$4` message.
 pub const FACTS_FOR_ATTEMPT: &str = facts!(
     ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
-       m.message_id, m.subject, m.bytes, m.template, m.created_at, m.may_repeat, m.epoch",
+       m.message_id, m.subject, m.bytes, m.template, m.counted, m.created_at, m.may_repeat, m.epoch",
     "
 LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4)"
 );

@@ -15,7 +15,7 @@ use tidings_model::delivery_events::{GRANT, WITHDRAW};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
 use tidings_model::records::{
-    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reason, Recipient, Wish,
+    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, Wish,
 };
 use tracing::instrument;
 
@@ -79,7 +79,8 @@ pub const GRANTED_AGAIN: &str = "
 UPDATE consents SET changed_at = $4
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";
 
-/// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked.
+/// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked. Unread digests are counted ones that a relay
+/// accepted since the last opening or click.
 macro_rules! facts {
     ($columns:expr, $tables:expr) => {
         concat!(
@@ -90,13 +91,20 @@ SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, 
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        (SELECT MAX(sent_at) FROM digests
         WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at,
-       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until",
+       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until, g.read_at,
+       (SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+        WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.sent_at > g.sign_at
+        ORDER BY d.sent_at LIMIT 1) AS unread_since,
+       (SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+        WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.sent_at > g.sign_at
+        ORDER BY d.sent_at LIMIT 1 OFFSET 4) AS fifth_unread_at",
             $columns,
             "
 FROM (SELECT 1 AS one) always
 LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
 LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
+LEFT JOIN readings g ON g.tenant = $1 AND g.digest_type = $2 AND g.user_id = $3
 LEFT JOIN pauses o ON o.pause_id = (
     SELECT pause_id FROM pauses WHERE ended_at IS NULL AND tenant IN ('', $1) AND digest_type IN ('', $2)
     ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)",
@@ -339,6 +347,9 @@ pub struct FactsRow {
     paused_why: Option<String>,
     paused_at: Option<Timestamp>,
     paused_until: Option<Timestamp>,
+    read_at: Option<Timestamp>,
+    unread_since: Option<Timestamp>,
+    fifth_unread_at: Option<Timestamp>,
 }
 }
 
@@ -361,6 +372,11 @@ impl FactsRow {
             consent: self.consent.unwrap_or(true),
             suppressed: self.suppressed,
             last_sent_at: self.last_sent_at,
+            reading: Reading {
+                read_at: self.read_at,
+                unread_since: self.unread_since,
+                fifth_unread_at: self.fifth_unread_at,
+            },
             pause: self.paused_by.zip(self.paused_at).map(|(by, since)| Paused {
                 by,
                 why: self.paused_why.unwrap_or_default(),

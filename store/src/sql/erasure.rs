@@ -93,6 +93,7 @@ WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NU
 
 pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";
+pub const DELETE_READINGS: &str = "DELETE FROM readings WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
 /// Also of a running job.
@@ -224,6 +225,7 @@ impl<D: Dialect> Erasure for Sql<D> {
             let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
             erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
             erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
+            erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
             of_person(DELETE_INBOX).execute(&mut *tx).await?;
             of_person(DELETE_NOTICES).execute(&mut *tx).await?;
             erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);

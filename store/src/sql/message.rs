@@ -21,7 +21,7 @@ pub const LOCK_MESSAGE: Variants = Variants {
 
 pub const MESSAGE: &str = "
 SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
-       subject, bytes, template, created_at, may_repeat
+       subject, bytes, template, counted, created_at, may_repeat
 FROM messages WHERE id = $1";
 
 macro_rules! message_columns {
@@ -154,6 +154,7 @@ pub struct MessageRow {
     subject: String,
     bytes: Vec<u8>,
     template: String,
+    counted: bool,
     created_at: Timestamp,
     /// The attempt up to which an operator let the message be repeated; 0: none.
     may_repeat: i64,
@@ -172,6 +173,7 @@ impl From<MessageRow> for Message {
             subject: row.subject,
             bytes: row.bytes,
             template: row.template,
+            counted: row.counted,
             created_at: row.created_at,
         }
     }

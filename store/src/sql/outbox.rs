@@ -20,8 +20,8 @@ pub const RENDERED_DIGEST: &str =
 
 pub const PUT_MESSAGE: &str = "
 INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, idempotency_key, content_sha256, stream, envelope_from,
-                      envelope_to, message_id, subject, bytes, template, created_at, state, may_repeat, shrunk)
-VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, 'queued', 0, 0)
+                      envelope_to, message_id, subject, bytes, template, created_at, counted, state, may_repeat, shrunk)
+VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, 'queued', 0, 0)
 ON CONFLICT DO NOTHING";
 
 /// Only for the latest attempt, under way or too large, because no other one may be sending the bytes; and not where the
@@ -167,6 +167,7 @@ impl<D: Dialect> Sql<D> {
             .bind(&message.bytes)
             .bind(&message.template)
             .bind(message.created_at.as_millisecond())
+            .bind(message.counted)
             .execute(connection)
             .await?;
         Ok(())

@@ -24,12 +24,13 @@ ON CONFLICT DO NOTHING"
     };
 }
 
-/// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18` template, `$19` created.
+/// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18` template, `$19` created,
+/// `$20` counted.
 macro_rules! insert_message {
     () => {
         "INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, stream, envelope_from, envelope_to, message_id,
-                      subject, bytes, template, created_at, state, may_repeat, shrunk)
-SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, 'queued', 0, 0"
+                      subject, bytes, template, created_at, counted, state, may_repeat, shrunk)
+SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, 'queued', 0, 0"
     };
 }
 
@@ -101,7 +102,8 @@ impl<D: Dialect> Sql<D> {
             .bind(no_nul(&message.subject))
             .bind(&message.bytes)
             .bind(&message.template)
-            .bind(message.created_at.as_millisecond());
+            .bind(message.created_at.as_millisecond())
+            .bind(message.counted);
         self.write_at_once(claim).await
     }
 }

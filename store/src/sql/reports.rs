@@ -128,6 +128,11 @@ impl<D: Dialect> Reports for Sql<D> {
         .await
     }
 
+    #[instrument(level = "debug", skip_all, fields(tenant, message = %message), err(level = "debug"))]
+    async fn forget_reading(&self, tenant: &str, message: Uuid) -> Result<()> {
+        within_timeout(async { Self::delete_reading(&mut *self.writer.acquire().await?, tenant, message).await }).await
+    }
+
     #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
         within_timeout(async { Self::reports(&mut *self.reader.acquire().await?, message).await }).await
@@ -154,6 +159,7 @@ impl<D: Dialect> Sql<D> {
             return Ok(Recorded { message: id, again: true, withdrawn, against: None });
         }
         Self::mark_reported(&mut *tx, id, &event.report).await?;
+        Self::put_reading(&mut *tx, &message, &event.report).await?;
         let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
         Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;
         // A message that the provider kept back met no server, so that it says nothing about the mail that the relay takes.

@@ -210,6 +210,7 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
         subject: "3 new comments".to_owned(),
         bytes: bytes.to_vec(),
         template: String::new(),
+        counted: false,
         created_at: Timestamp::now(),
     };
     store.put_message(&message, None).await?;

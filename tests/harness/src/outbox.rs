@@ -30,6 +30,7 @@ pub async fn taken_message(store: &dyn Store, key: &str) -> Result<Uuid> {
         subject: "welcome".to_owned(),
         bytes: b"welcome".to_vec(),
         template: String::new(),
+        counted: false,
         created_at: now,
     };
     store.put_message(&message, None).await?;

@@ -64,5 +64,12 @@ async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
     counted.sort_by_key(|report| report.kind.name());
     let said: Vec<_> = counted.iter().map(|report| (report.kind, report.machine, report.url.as_deref())).collect();
     assert_eq!(said, [(Kind::Clicked, Some(false), Some(TARGET)), (Kind::Opened, None, None)]);
+
+    // An objection deletes what is known of the reader, too.
+    let read_at = async || anyhow::Ok(env.store.facts(&ann).await?.reading.read_at);
+    served.send("GET", link, &person, "").await?;
+    eventually("the click is known", MINUTE, async || read_at().await).await?;
+    served.send("GET", picture, &format!("{person}DNT: 1\r\n"), "").await?;
+    eventually("the click is forgotten", MINUTE, async || Ok(read_at().await?.is_none().then_some(()))).await?;
     served.stop().await
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
-    settings::{Counted, DigestSettings, OverLimit},
+    settings::{Counted, DigestSettings, OverLimit, Track},
     words, zone,
 };
 use toml::Spanned;
@@ -41,6 +41,7 @@ pub(super) struct RawDigest {
     throttled: Option<Spanned<String>>,
     linger: Option<Spanned<String>>,
     undo: Option<Spanned<String>>,
+    adapt: Option<Spanned<bool>>,
     choices: Option<SpannedList>,
     zone: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
@@ -78,6 +79,7 @@ impl RawDigest {
             throttled: self.throttled.or(base.throttled),
             linger: self.linger.or(base.linger),
             undo: self.undo.or(base.undo),
+            adapt: self.adapt.or(base.adapt),
             choices: self.choices.or(base.choices),
             zone: self.zone.or(base.zone),
             spread: self.spread.or(base.spread),
@@ -95,6 +97,11 @@ impl RawDigest {
             seen_url: self.seen_url.or(base.seen_url),
             seen_secret_env: self.seen_secret_env.or(base.seen_secret_env),
         }
+    }
+
+    /// Tells if the cadence of recipients may be adapted.
+    pub fn adapts(&self) -> bool {
+        self.adapt.as_ref().is_some_and(|adapt| *adapt.as_ref())
     }
 
     /// Checks the keys of `table` for the digest type `name`; `None` without a cadence.
@@ -129,6 +136,11 @@ impl RawDigest {
         let category = category::check(&key("category"), &self.category, checks);
         let seen = seen::check(table, self.seen_url.as_ref(), self.seen_secret_env.as_ref(), checks);
         let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
+        let track: Track = track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect();
+        let adapt = self.adapt.as_ref().map_or(Some(false), |adapt| {
+            let written = Spanned::new(adapt.span(), adapt.as_ref().to_string());
+            checks.value(&key("adapt"), Some(&written), |_| adapts(*adapt.as_ref(), track))
+        });
         Some(DigestSettings {
             cadence: cadence?,
             delay: delay.into_iter().collect::<Option<_>>()?,
@@ -137,6 +149,7 @@ impl RawDigest {
             throttled: throttled.unwrap_or_default(),
             linger,
             undo,
+            adapt: adapt?,
             choices: choices.unwrap_or_else(|| Some(Choices::default()))?,
             zone,
             spread,
@@ -150,7 +163,7 @@ impl RawDigest {
             description,
             categories: categories.into_iter().collect::<Option<_>>()?,
             category: category?,
-            track: track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect(),
+            track,
             seen: seen?,
         })
     }
@@ -217,6 +230,16 @@ fn spread(text: &str) -> Result<Duration, String> {
 fn undo(text: &str) -> Result<Duration, String> {
     let undo = words::duration(text)?;
     if undo > LONGEST_UNDO { Err("is longer than 1h; write for example \"2m\"".to_owned()) } else { Ok(undo) }
+}
+
+/// A reader of messages that count clicks alone may read everything and follow nothing.
+fn adapts(adapt: bool, track: Track) -> Result<bool, String> {
+    if adapt && !track.opens {
+        return Err("needs counted openings: without them nobody is known to have stopped reading; write `track = [\"opens\"]`, \
+                    or `[\"opens\", \"clicks\"]`"
+            .to_owned());
+    }
+    Ok(adapt)
 }
 
 fn counted(text: &str) -> Result<Counted, String> {

@@ -103,7 +103,9 @@ impl RawConfig {
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
         let directory = self.directory.as_ref().map(|raw| directory::check(raw, checks));
         let inbox = self.inbox.check(checks);
-        let retention = self.retention.check(inbox.keep, checks);
+        let tenants_digests = self.tenant.values().flat_map(|tenant| tenant.as_ref().digests().values());
+        let adapts = self.digest.values().chain(tenants_digests).any(|digest| digest.as_ref().adapts());
+        let retention = self.retention.check(inbox.keep, adapts, checks);
         let gateway = self.gateway.check(checks);
         if gateway.as_ref().is_some_and(|gateway| gateway.pages.public_url.is_none()) {
             digest::report_uncounted("digest.", &self.digest, checks);

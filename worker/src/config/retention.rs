@@ -15,6 +15,9 @@ const DAY: u64 = 24 * 3600;
 /// A hundred years. For longer, write `never`.
 const LONGEST_DAYS: u64 = 36_500;
 
+/// Shortest age of the messages that tell if a recipient still reads.
+const ADAPTS: Duration = Duration::from_hours(60 * 24);
+
 /// The age of data that is never deleted.
 const NEVER: &str = "never";
 
@@ -39,10 +42,17 @@ pub(super) struct RawRetention {
 }
 
 impl RawRetention {
-    pub fn check(&self, inbox: Duration, checks: &mut Checks<'_>) -> Retention {
+    /// Checks the periods. A digest type that `adapts` looks back at five messages, which then come weekly.
+    pub fn check(&self, inbox: Duration, adapts: bool, checks: &mut Checks<'_>) -> Retention {
         let default = retention::Retention::default();
+        let long_enough = |text: &str| match age(text)? {
+            Some(age) if adapts && age < ADAPTS => {
+                Err("is too short for a digest type with `adapt`; write \"60d\" or more".to_owned())
+            }
+            age => Ok(age),
+        };
         let events = checks.value("retention.events", self.events.as_ref(), age);
-        let messages = checks.value("retention.messages", self.messages.as_ref(), age);
+        let messages = checks.value("retention.messages", self.messages.as_ref(), long_enough);
         let delivery_events = checks.value("retention.delivery_events", self.delivery_events.as_ref(), age);
         let at = checks.value("retention.at", self.at.as_ref(), at);
         let archive = checks.value("retention.archive", self.archive.as_ref(), folder);

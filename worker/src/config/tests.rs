@@ -165,6 +165,19 @@ fn an_error_names_line_key_value_and_remedy() {
 #[test]
 fn an_error_about_pages_and_counting_names_its_remedy() {
     for (text, said) in [
+        ("[digest.a]\ncadence = \"instant\"\nundo = \"61m\"", "digest.a.undo = \"61m\": is longer than 1h; write for"),
+        (
+            "[digest.a]\ncadence = \"instant\"\nadapt = true",
+            "digest.a.adapt = \"true\": needs counted openings: without",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nadapt = true\ntrack = [\"clicks\"]",
+            "digest.a.adapt = \"true\": needs counted openings: without them nobody is known",
+        ),
+        (
+            "[digest.a]\ncadence = \"instant\"\nadapt = true\ntrack = [\"opens\"]\n[retention]\nmessages = \"30d\"",
+            "retention.messages = \"30d\": is too short for a digest type with `adapt`; write \"60d\" or more",
+        ),
         (
             "[digest.a]\ncadence = \"instant\"\ntrack = [\"reads\"]",
             "tidings.toml:3: digest.a.track = \"reads\": cannot be counted; write \"opens\"",

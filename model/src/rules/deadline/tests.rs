@@ -20,6 +20,7 @@ fn berlin(settings: &DigestSettings) -> Effective {
     Effective {
         cadence: settings.cadence.clone(),
         chosen: false,
+        adapted: None,
         quiet: settings.quiet.clone(),
         zone: TimeZone::get("Europe/Berlin").unwrap(),
         zone_name: "Europe/Berlin".to_owned(),

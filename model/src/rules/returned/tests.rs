@@ -48,7 +48,7 @@ fn input(own_at: Option<&str>) -> PlanInput {
 fn planned(settings: &DigestSettings, facts: &Facts, input: &PlanInput) -> Plan {
     let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
     let plan = plan(settings, limits, facts, input, Vec::new(), at(RETURNED_AT));
-    join(plan, settings, facts, input, RETRY_DELAYS[4])
+    join(plan, settings, facts, input, RETRY_DELAYS[4], at(RETURNED_AT))
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{Result, pseudonym::PREFIX};
 pub const COUNT_RECIPIENTS: &str = "SELECT COUNT(*) FROM recipients WHERE tenant = $1 AND user_id = $2";
 pub const COUNT_PREFERENCES: &str = "SELECT COUNT(*) FROM preferences WHERE tenant = $1 AND user_id = $2";
 pub const COUNT_CONSENTS: &str = "SELECT COUNT(*) FROM consents WHERE tenant = $1 AND user_id = $2";
+pub const COUNT_READINGS: &str = "SELECT COUNT(*) FROM readings WHERE tenant = $1 AND user_id = $2";
 pub const COUNT_SUPPRESSIONS: &str = "SELECT COUNT(*) FROM suppressions WHERE tenant = $1 AND address_lower = $2";
 pub const COUNT_DIGESTS: &str = concat!("SELECT COUNT(*)", digests_to_erase!());
 pub const COUNT_EVENTS: &str = "
@@ -52,6 +53,7 @@ impl<D: Dialect> Sql<D> {
             recipients: Self::counted(&mut *connection, COUNT_RECIPIENTS, who()).await?,
             preferences: Self::counted(&mut *connection, COUNT_PREFERENCES, who()).await?,
             consents: Self::counted(&mut *connection, COUNT_CONSENTS, who()).await?,
+            delivery_events: Self::counted(&mut *connection, COUNT_READINGS, who()).await?,
             dead_letters: Self::counted(&mut *connection, COUNT_WEBHOOK_LETTERS, who()).await?,
             ..Erased::default()
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sqlx::{FromRow, query_as};
 use tidings_model::records::{
-    ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, Preferences, Suppression,
+    ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression,
 };
 
 use super::super::Sql;
@@ -25,6 +25,9 @@ WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
 
 pub const CONSENTS: &str = "
 SELECT digest_type, consent, changed_at FROM consents WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const READINGS: &str = "
+SELECT digest_type, read_at, sign_at FROM readings WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
 
 pub const SUPPRESSIONS_OF: &str = "
 SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
@@ -48,6 +51,7 @@ impl<D: Dialect> Sql<D> {
         let recipient = recipient.into_iter().next().map(|row| ListedRecipient::from(row).recipient);
         let choices: Vec<ChoiceRow> = Self::of_person(&mut *connection, CHOICES, person).await?;
         let consents: Vec<ConsentRow> = Self::of_person(&mut *connection, CONSENTS, person).await?;
+        let readings: Vec<ReadingRow> = Self::of_person(&mut *connection, READINGS, person).await?;
         let types: Vec<(String,)> = Self::of_person(&mut *connection, TYPES_OF, person).await?;
         let envelopes: Vec<(String,)> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
         let mut addresses: BTreeSet<_> = envelopes.iter().map(|(address,)| folded(address)).collect();
@@ -55,10 +59,12 @@ impl<D: Dialect> Sql<D> {
         let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
         let preferences: Vec<_> = choices.into_iter().map(PersonsChoice::from).collect();
         let consents: Vec<_> = consents.into_iter().map(PersonsConsent::from).collect();
+        let readings: Vec<_> = readings.into_iter().map(PersonsReading::from).collect();
         let mut digest_types: BTreeSet<_> = types.into_iter().map(|(digest_type,)| digest_type).collect();
         digest_types.extend(preferences.iter().map(|choice| choice.digest_type.clone()));
         digest_types.extend(consents.iter().map(|consent| consent.digest_type.clone()));
-        Ok(Person { recipient, preferences, consents, suppressions, addresses, digest_types })
+        digest_types.extend(readings.iter().map(|reading| reading.digest_type.clone()));
+        Ok(Person { recipient, preferences, consents, readings, suppressions, addresses, digest_types })
     }
 
     async fn of_person<R: for<'r> FromRow<'r, D::Row> + Send + Unpin>(
@@ -114,5 +120,20 @@ impl From<ConsentRow> for PersonsConsent {
     fn from(row: ConsentRow) -> Self {
         let ConsentRow { digest_type, consent, changed_at } = row;
         Self { digest_type, consent, changed_at }
+    }
+}
+
+row! {
+/// Columns of [`READINGS`].
+pub struct ReadingRow {
+    digest_type: String,
+    read_at: Option<Timestamp>,
+    sign_at: Timestamp,
+}
+}
+
+impl From<ReadingRow> for PersonsReading {
+    fn from(ReadingRow { digest_type, read_at, sign_at }: ReadingRow) -> Self {
+        Self { digest_type, read_at, sign_at }
     }
 }

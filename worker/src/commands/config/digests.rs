@@ -25,6 +25,8 @@ pub(super) struct DigestView<'a> {
     linger: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     undo: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    adapt: bool,
     zone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<String>,
@@ -85,6 +87,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             throttled: digest.throttle.map(|_| digest.throttled.name()),
             linger: digest.linger.map(words::written),
             undo: digest.undo.map(words::written),
+            adapt: digest.adapt,
             zone: digest.zone.as_deref().unwrap_or("UTC"),
             spread: digest.spread.map(words::written),
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),

@@ -61,7 +61,7 @@ struct Export<'a> {
 
 impl Export<'_> {
     async fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let Person { recipient, preferences, consents, suppressions, addresses, .. } = self.person;
+        let Person { recipient, preferences, consents, readings, suppressions, addresses, .. } = self.person;
         writeln!(out, "{{\"tenant\":{},\"user\":{},", json!(self.id.tenant), json!(self.id.user))?;
         writeln!(out, "\"exported_at\":{},", json!(Timestamp::now()))?;
         for (name, value) in [
@@ -69,6 +69,7 @@ impl Export<'_> {
             ("addresses", json!(addresses)),
             ("preferences", json!(preferences)),
             ("consents", json!(consents)),
+            ("readings", json!(readings)),
             ("suppressions", json!(suppressions)),
         ] {
             writeln!(out, "\"{name}\":{value},")?;

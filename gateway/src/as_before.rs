@@ -1,0 +1,120 @@
+//! `/b/{token}`: a recipient whose cadence is adapted gets a digest type as often as before. GET shows a page with one button, and
+//! changes nothing: programs that scan messages fetch every link. POST makes the digest type's cadence the recipient's own choice,
+//! unless the recipient has chosen one since.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{Path, State as Extracted, rejection::PathRejection},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::{MethodRouter, get},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_activities::choices;
+use tidings_mail::words::cadence;
+use tidings_model::{
+    AsBeforeLink,
+    records::{Facts, Preferences, Wish},
+    rules::effective::Effective,
+    settings::DigestSettings,
+};
+use tokio::time::timeout;
+
+use crate::{
+    State,
+    page::{self, Frame},
+    tell,
+};
+
+/// Time limit of a page. The request has a few seconds more.
+const ANSWER: Duration = Duration::from_secs(11);
+
+/// The route.
+pub(crate) fn route(state: State) -> MethodRouter {
+    get(show).post(pin).with_state(state)
+}
+
+/// Shows the button.
+async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
+    let page = async {
+        let facts = state.store.facts(&link.key).await?;
+        Ok(answer(&state, &link, &facts, "as_before.html", "as_before"))
+    };
+    within_time(&state, &link, page).await
+}
+
+/// Pins the cadence. The answer is the same the second time.
+async fn pin(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
+    within_time(&state, &link, carry_out(&state, &link)).await
+}
+
+async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choices::Error> {
+    let (store, key) = (&*state.store, &link.key);
+    let Some(settings) = state.settings.digest(key) else {
+        return Ok(answer(state, link, &store.facts(key).await?, "text.html", "title"));
+    };
+    let why = format!("as often as before, on the page of message {}", link.message);
+    loop {
+        let (facts, now) = (store.facts(key).await?, Timestamp::now());
+        let wish = Wish {
+            key: key.clone(),
+            seen_revision: facts.revision,
+            seen_consent: facts.consent,
+            preferences: pinned(settings, &facts.preferences),
+            consent: facts.consent,
+        };
+        // `None`: another choice came first, and this one sees it.
+        if let Some(changed) = choices::wish(store, &state.settings, &[wish], &why, now).await? {
+            tell::open_windows(state, &changed).await;
+            tracing::info!(message = %link.message, "a recipient wants a digest as often as before");
+            return Ok(answer(state, link, &store.facts(key).await?, "text.html", "saved"));
+        }
+    }
+}
+
+/// The choices with the digest type's cadence, unless the recipient chose a cadence.
+fn pinned(settings: &DigestSettings, chosen: &Preferences) -> Preferences {
+    let cadence = chosen.cadence.clone().unwrap_or_else(|| settings.cadence.to_string());
+    Preferences { cadence: Some(cadence), ..chosen.clone() }
+}
+
+/// A page about the digest type's cadence, or the one that the recipient chose.
+#[derive(Serialize)]
+struct Text {
+    title: String,
+    text: String,
+}
+
+fn answer(state: &State, link: &AsBeforeLink, facts: &Facts, template: &str, title: &str) -> Response {
+    let locale = facts.recipient.as_ref().map(|recipient| recipient.locale.as_str()).unwrap_or_default();
+    let phrases = state.phrases(&link.key.tenant, locale);
+    let frame = Frame::new(state, &link.key.tenant, phrases);
+    let Some(settings) = state.settings.digest(&link.key) else {
+        return page::text(StatusCode::OK, &frame, phrases.say("title"), phrases.say("nothing_to_choose"));
+    };
+    let digest = settings.title.as_deref().unwrap_or(&link.key.digest_type);
+    let often = cadence(phrases, &Effective::unadapted(settings, facts).cadence);
+    let text = phrases.with("as_before_text", [("digest", digest.into()), ("cadence", often.into())]);
+    page::page(StatusCode::OK, template, &frame, &Text { title: phrases.say(title), text })
+}
+
+/// Waits for a page, or makes the one that asks to come again.
+async fn within_time(
+    state: &State,
+    link: &AsBeforeLink,
+    page: impl Future<Output = Result<Response, choices::Error>>,
+) -> Response {
+    match timeout(ANSWER, page).await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(error)) => tracing::error!(message = %link.message, %error, "a recipient cannot choose now"),
+        Err(_) => tracing::error!(message = %link.message, "a recipient cannot choose now: no answer in time"),
+    }
+    page::unavailable(state, &link.key.tenant)
+}
+
+#[cfg(test)]
+mod tests;
