@@ -22,13 +22,12 @@ pub(super) struct Why {
     pub why: String,
 }
 
-/// Reads a body. An empty one counts as an object without fields.
+/// Reads a body.
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
     if Kind::of(headers)? != Kind::Json {
         return Err(Problem::UnsupportedMedia.into());
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?;
-    let text = if text.is_empty() { "{}" } else { text };
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Err(Problem::Unreadable.into());
     }
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn a_wrong_or_missing_field_is_named_and_other_texts_are_unreadable() {
         assert_eq!(pair("{\"first\": 7}").unwrap(), Pair { first: 7, second: String::new() });
-        assert_eq!(pair("").unwrap(), Pair::default());
+        assert_eq!(pair("{}").unwrap(), Pair::default());
         for (text, field) in [("{\"second\": \"\", \"first\": \"x\"}", "first"), ("{\"third\": 1}", "third"), ("7", "")]
         {
             let refusal = pair(text).unwrap_err();
@@ -102,7 +101,7 @@ mod tests {
         ] {
             assert_eq!(parsed::<Required>(text).unwrap_err().field, field, "{text}");
         }
-        for text in ["{", "first=7", "{} {}"] {
+        for text in ["", "{", "first=7", "{} {}"] {
             assert_eq!(pair(text).unwrap_err(), Problem::Unreadable.into(), "{text}");
         }
     }

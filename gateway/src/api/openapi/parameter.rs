@@ -43,7 +43,13 @@ macro_rules! queries {
                 };
                 let required = matches!(self, Self::RequiredWhy);
                 let (name, place) = (self.name(), "query");
-                json!({"name": name, "in": place, "required": required, "description": description, "schema": schema})
+                let mut parameter =
+                    json!({"name": name, "in": place, "required": required, "description": description, "schema": schema});
+                if !required {
+                    // To `Params` an empty value is as none.
+                    parameter["allowEmptyValue"] = json!(true);
+                }
+                parameter
             }
         }
     };

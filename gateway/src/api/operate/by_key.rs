@@ -4,10 +4,11 @@
 use axum::{
     body::Bytes,
     extract::State,
-    http::{HeaderMap, Uri},
+    http::{HeaderMap, Uri, header::ALLOW},
+    response::{IntoResponse as _, Response},
 };
 use tidings_client::commands::{Deed, Done};
-use tidings_model::{Key, command::Reopened};
+use tidings_model::Key;
 
 use super::{Answer, Call, reopen};
 use crate::{
@@ -23,12 +24,12 @@ pub(crate) async fn reopen_digest(
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Answer<Reopened> {
+) -> Result<Response, Refusal> {
     if command != "reopen" {
-        return Err(Problem::WrongMethod.into());
+        return Ok(([(ALLOW, "GET,HEAD")], Problem::WrongMethod).into_response());
     }
     let key = covered(&caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
-    reopen::reopen(Call::new(api, caller, key, headers, body)?).await
+    Ok(reopen::reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
 /// Drops the pending events of the key and its digest in delivery. The parameter `why` has the reason.
