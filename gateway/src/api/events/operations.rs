@@ -17,7 +17,7 @@ pub(crate) fn post() -> Operation {
             "payload": {"title": "Bob replied to you"},
         })
     };
-    let retract = json!({"digest": "activity", "user": "ann", "event_id": "comment-4711"});
+    let retract = json!({"digest": "activity", "user": "ann", "event_id": "comment-4710"});
     let bodies = [
         ("One event", event("comment-4711")),
         ("A list", json!([event("comment-4712"), event("comment-4713")])),
