@@ -2,8 +2,6 @@
 //! changes nothing: programs that scan messages fetch every link. POST makes the digest type's cadence the recipient's own choice,
 //! unless the recipient has chosen one since.
 
-use std::time::Duration;
-
 use axum::{
     extract::{Path, State as Extracted, rejection::PathRejection},
     http::StatusCode,
@@ -20,16 +18,12 @@ use tidings_model::{
     rules::effective::Effective,
     settings::DigestSettings,
 };
-use tokio::time::timeout;
 
 use crate::{
     State,
     page::{self, Frame},
     tell,
 };
-
-/// Time limit of a page. The request has a few seconds more.
-const ANSWER: Duration = Duration::from_secs(11);
 
 /// The route.
 pub(crate) fn route(state: State) -> MethodRouter {
@@ -41,15 +35,15 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
         let facts = state.store.facts(&link.key).await?;
-        Ok(answer(&state, &link, &facts, "as_before.html", "as_before"))
+        Ok::<_, choices::Error>(answer(&state, &link, &facts, "as_before.html", "as_before"))
     };
-    within_time(&state, &link, page).await
+    page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
 
 /// Pins the cadence. The answer is the same the second time.
 async fn pin(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
-    within_time(&state, &link, carry_out(&state, &link)).await
+    page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link)).await
 }
 
 async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choices::Error> {
@@ -100,20 +94,6 @@ fn answer(state: &State, link: &AsBeforeLink, facts: &Facts, template: &str, tit
     let often = cadence(phrases, &Effective::unadapted(settings, facts).cadence);
     let text = phrases.with("as_before_text", [("digest", digest.into()), ("cadence", often.into())]);
     page::page(StatusCode::OK, template, &frame, &Text { title: phrases.say(title), text })
-}
-
-/// Waits for a page, or makes the one that asks to come again.
-async fn within_time(
-    state: &State,
-    link: &AsBeforeLink,
-    page: impl Future<Output = Result<Response, choices::Error>>,
-) -> Response {
-    match timeout(ANSWER, page).await {
-        Ok(Ok(response)) => return response,
-        Ok(Err(error)) => tracing::error!(message = %link.message, %error, "a recipient cannot choose now"),
-        Err(_) => tracing::error!(message = %link.message, "a recipient cannot choose now: no answer in time"),
-    }
-    page::unavailable(state, &link.key.tenant)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The pages of recipients. They work without script, in light and dark, at any width, and in either direction.
 
-use std::sync::LazyLock;
+use std::{fmt, sync::LazyLock, time::Duration};
 
 use axum::{
     extract::RawQuery,
@@ -11,7 +11,9 @@ use serde::Serialize;
 use tera::{Context, Tera};
 use tidings_mail::words::Phrases;
 use tidings_model::settings::{Colour, InForce, StreamName};
+use tokio::time::timeout;
 use url::Url;
+use uuid::Uuid;
 
 use crate::{State, problem::Problem};
 
@@ -20,6 +22,8 @@ const POLICY: &str =
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// Browsers may keep the stylesheet for an hour.
 const STYLE_AGE: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+/// Time limit of a page about choices. The request has a few seconds more.
+const CHOICES: Duration = Duration::from_secs(11);
 /// Seconds after which a page that cannot be made may be asked for again.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("60");
 
@@ -104,6 +108,21 @@ pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &imp
 /// Makes a page of a heading and a text.
 pub(crate) fn text(status: StatusCode, frame: &Frame, title: String, text: String) -> Response {
     page(status, "text.html", frame, &Text { title, text })
+}
+
+/// Waits for a page about a recipient's choices, or makes the one that asks to come again.
+pub(crate) async fn choices_within_time<E: fmt::Display>(
+    state: &State,
+    tenant: &str,
+    message: Uuid,
+    page: impl Future<Output = Result<Response, E>>,
+) -> Response {
+    match timeout(CHOICES, page).await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(error)) => tracing::error!(%message, %error, "a recipient cannot choose now"),
+        Err(_) => tracing::error!(%message, "a recipient cannot choose now: no answer in time"),
+    }
+    unavailable(state, tenant)
 }
 
 /// The page while the database does not answer.

@@ -3,8 +3,6 @@
 //!
 //! The credential is the token in the path. A browser adds no cookie, so that another site cannot forge a request.
 
-use std::time::Duration;
-
 use axum::{
     body::Bytes,
     extract::{Path, State as Extracted, rejection::PathRejection},
@@ -16,7 +14,6 @@ use axum::{
 use jiff::Timestamp;
 use tidings_activities::choices;
 use tidings_model::{Key, PreferencesLink, records::Wish};
-use tokio::time::timeout;
 
 use crate::{
     State, page,
@@ -38,8 +35,6 @@ use view::{Notice, View};
 
 /// Bytes of a body.
 const BODY: BodyLimit = BodyLimit::of(64 * 1024);
-/// Time limit of a page. The request has a few seconds more.
-const ANSWER: Duration = Duration::from_secs(11);
 
 /// The route with its limits.
 pub(crate) fn route(state: State) -> MethodRouter {
@@ -52,9 +47,9 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     let page = async {
         let now = Timestamp::now();
         let subjects = Subject::all(&state, &link.key, now).await?;
-        Ok(View::new(&state, &link.key, &subjects, &subjects, now).response(None))
+        Ok::<_, tidings_store::Error>(View::new(&state, &link.key, &subjects, &subjects, now).response(None))
     };
-    answer(&state, &link, page).await
+    page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
 
 /// Changes what the page says, and shows what holds then.
@@ -67,21 +62,8 @@ async fn change(
     body: Bytes,
 ) -> Response {
     let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
-    answer(&state, &link, carry_out(&state, &link, &Form::read(&body))).await
-}
-
-/// Waits for a page, or makes the one that asks to come again.
-async fn answer(
-    state: &State,
-    link: &PreferencesLink,
-    page: impl Future<Output = Result<Response, tidings_store::Error>>,
-) -> Response {
-    match timeout(ANSWER, page).await {
-        Ok(Ok(response)) => return response,
-        Ok(Err(error)) => tracing::error!(message = %link.message, %error, "a recipient cannot choose now"),
-        Err(_) => tracing::error!(message = %link.message, "a recipient cannot choose now: no answer in time"),
-    }
-    page::unavailable(state, &link.key.tenant)
+    page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link, &Form::read(&body)))
+        .await
 }
 
 async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result<Response, tidings_store::Error> {
