@@ -112,7 +112,9 @@ impl Renderer {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::*;
+    use serde_json::json;
+
+    use super::{super::tests::to_ann, *};
 
     fn templates(folder: &Path, html: &str) -> Renderer {
         let own = folder.join("welcome");
@@ -131,32 +133,12 @@ mod tests {
         Renderer::new(Some(folder)).unwrap()
     }
 
-    fn ann() -> Recipient {
-        Recipient {
-            tenant: "acme".into(),
-            user: "ann".into(),
-            address: "ann@example.net".into(),
-            name: "Ann".into(),
-            zone: String::new(),
-            locale: String::new(),
-        }
-    }
-
     #[test]
     fn values_of_a_message_are_cleaned_and_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
-        let variables = serde_json::json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
-        let mail = renderer
-            .message(
-                "welcome",
-                variables.as_object().unwrap(),
-                &ann(),
-                &Links::default(),
-                Brand::default(),
-                renderer.phrases([]),
-            )
-            .unwrap();
+        let variables = json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
+        let mail = to_ann(&renderer, "welcome", &variables, &Links::default(), "en").unwrap();
         assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
         assert!(
             mail.html.contains("&lt;b&gt;x&lt;/b&gt; Bcc: y") && !mail.html.contains("javascript"),
@@ -170,20 +152,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let html = "<p>Hi{% if links.unsubscribe_url %} <a href=\"{{ links.unsubscribe_url }}\">Unsubscribe</a>{% endif %}</p>";
         let renderer = templates(folder.path(), html);
-        let variables = serde_json::json!({"title": "x", "url": "https://a.example"});
+        let variables = json!({"title": "x", "url": "https://a.example"});
         let shown = |url: Option<&str>| {
             let links = Links { unsubscribe_url: url.map(str::to_owned), ..Links::default() };
-            renderer
-                .message(
-                    "welcome",
-                    variables.as_object().unwrap(),
-                    &ann(),
-                    &links,
-                    Brand::default(),
-                    renderer.phrases([]),
-                )
-                .unwrap()
-                .html
+            to_ann(&renderer, "welcome", &variables, &links, "en").unwrap().html
         };
         assert_eq!(shown(None), "<p>Hi</p>");
         assert!(shown(Some("https://b.example/u/t")).contains("<a href=\"https://b.example/u/t\">"));
@@ -195,21 +167,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let html = "<p lang=\"{{ lang }}\" dir=\"{{ dir }}\">{{ t(id=\"unsubscribe\") }}: {{ 1204 | number }}</p>";
         let renderer = templates(folder.path(), html);
-        let variables = serde_json::json!({"title": "x", "url": "https://a.example"});
-        let shown = |tag: &str| {
-            let phrases = renderer.phrases([tag]);
-            renderer
-                .message(
-                    "welcome",
-                    variables.as_object().unwrap(),
-                    &ann(),
-                    &Links::default(),
-                    Brand::default(),
-                    phrases,
-                )
-                .unwrap()
-                .html
-        };
+        let variables = json!({"title": "x", "url": "https://a.example"});
+        let shown = |tag: &str| to_ann(&renderer, "welcome", &variables, &Links::default(), tag).unwrap().html;
         assert_eq!(shown("de-AT").replace('\u{a0}', " "), "<p lang=\"de-AT\" dir=\"ltr\">Abmelden: 1 204</p>");
         assert_eq!(shown("xx"), "<p lang=\"en\" dir=\"ltr\">Unsubscribe: 1,204</p>");
     }
@@ -218,10 +177,7 @@ mod tests {
     fn a_variable_that_is_missing_is_an_error_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-        let fails = |name: &str| {
-            let links = Links::default();
-            renderer.message(name, &Map::new(), &ann(), &links, Brand::default(), renderer.phrases([])).err().unwrap()
-        };
+        let fails = |name: &str| to_ann(&renderer, name, &json!({}), &Links::default(), "en").err().unwrap();
         let error = fails("welcome");
         assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
         let unknown = fails("nothing");

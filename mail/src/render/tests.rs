@@ -88,6 +88,26 @@ fn spoken(lines: Vec<Group>, unseen_groups: u64, language: &str) -> View {
     })
 }
 
+/// Renders a single message for Ann in the language `tag`.
+pub(super) fn to_ann(
+    renderer: &Renderer,
+    template: &str,
+    variables: &Value,
+    links: &Links,
+    tag: &str,
+) -> Result<Rendered, Error> {
+    let ann = Recipient {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        address: "ann@example.net".into(),
+        name: "Ann".into(),
+        zone: String::new(),
+        locale: String::new(),
+    };
+    let variables = variables.as_object().unwrap();
+    renderer.message(template, variables, &ann, links, Brand::default(), renderer.phrases([tag]))
+}
+
 #[test]
 fn every_shipped_template_matches_its_snapshot() {
     let renderer = renderer();

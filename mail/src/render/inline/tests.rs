@@ -3,11 +3,10 @@
 use std::{fs, path::Path};
 
 use proptest::prelude::*;
-use serde_json::{Map, json};
-use tidings_model::records::Recipient;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{Links, Renderer, brand::Brand, code::code, tag::tags};
+use crate::render::{Links, Renderer, code::code, tag::tags, tests::to_ann};
 
 /// The source of a file after inlining.
 fn source_of(files: &[(&str, &str)], name: &str) -> String {
@@ -253,18 +252,7 @@ fn a_message_has_the_styles_of_its_template_inline() {
                 .contains("<td style=\"color:#b00 !important;padding:8px;border-top:1px solid #ddd\" class=\"late\">"),
         "{digest}"
     );
-    let recipient = Recipient {
-        tenant: "acme".into(),
-        user: "ann".into(),
-        address: "ann@example.net".into(),
-        name: "Ann".into(),
-        zone: String::new(),
-        locale: String::new(),
-    };
-    let message = |variables: &serde_json::Value| {
-        let variables = variables.as_object().cloned().unwrap_or_else(Map::new);
-        renderer.message("welcome", &variables, &recipient, &Links::default(), Brand::default(), renderer.phrases([]))
-    };
+    let message = |variables: &Value| to_ann(&renderer, "welcome", variables, &Links::default(), "en");
     let sent = message(&json!({"title": "Hi", "nothing": ""})).unwrap().html;
     assert_eq!(
         sent,
