@@ -60,14 +60,15 @@ fn end(source: &str, from: usize, kind: Kind) -> Option<usize> {
     None
 }
 
-/// The source with `x` in place of each byte of an expression, and spaces in place of statements and comments. Every
-/// other byte keeps its place.
+/// The source with `x` in place of each byte of an expression, and spaces in place of statements and comments. A statement that
+/// makes the name of an element is `x`, too. Every other byte keeps its place.
 pub(super) fn blank(source: &str, code: &[Code]) -> String {
     let mut blank = String::with_capacity(source.len());
     let mut from = 0;
     for Code { kind, place } in code {
-        let filler = if *kind == Kind::Expression { "x" } else { " " };
         blank.push_str(&source[from..place.start]);
+        let is_name = *kind == Kind::Statement && ["<", "</"].iter().any(|open| blank.ends_with(open));
+        let filler = if *kind == Kind::Expression || is_name { "x" } else { " " };
         blank.push_str(&filler.repeat(place.len()));
         from = place.end;
     }
@@ -95,5 +96,13 @@ mod tests {
         let blank = blank(source, &code);
         assert_eq!(blank.len(), source.len());
         assert!(blank.starts_with("axxxx") && blank.ends_with("{{ open"), "{blank}");
+    }
+
+    #[test]
+    fn a_statement_that_makes_a_name_leaves_a_tag() {
+        let source = "<{% if a %}b{% else %}i{% endif %}>{% if c %}<p>{% endif %}</{% if a %}b{% endif %}>";
+        let blank = blank(source, &code(source));
+        assert_eq!(blank.replace([' ', 'x'], ""), "<bi><p></b>");
+        assert!(blank.starts_with("<xxxxxxxxxxb ") && blank.contains("> "), "{blank}");
     }
 }

@@ -12,6 +12,7 @@ mod matches;
 mod selector;
 mod sheet;
 mod structure;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub(super) use file::File;
 use matches::Matches;
 use sheet::{Declaration, Rule, rules, sheets};
 use structure::is_regular;
+use variables::Variables;
 
 use super::{support::Remark, tag::marks};
 
@@ -52,7 +54,8 @@ pub(super) fn inlined(files: &[File<'_>]) -> Result<Inlined, InlineError> {
         return Ok(Inlined::default());
     }
     let mut all = Vec::new();
-    let ways: Vec<_> = files.iter().enumerate().map(|(at, file)| elements(at, file, &mut all)).collect();
+    let variables = Variables::of(files);
+    let ways: Vec<_> = files.iter().enumerate().map(|(at, file)| elements(at, file, &variables, &mut all)).collect();
     let selectors: Vec<_> =
         rules.iter().enumerate().flat_map(|(at, rule)| rule.selectors.iter().map(move |one| (at, one))).collect();
     let matches = Matches::new(&all, &ways, &selectors.iter().map(|(_, one)| *one).collect::<Vec<_>>())?;

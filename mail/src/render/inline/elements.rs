@@ -5,6 +5,8 @@ use std::ops::Range;
 use super::{
     file::File,
     selector::{ANY, Feature},
+    structure::said,
+    variables::Variables,
 };
 use crate::render::{
     code::Kind,
@@ -47,10 +49,15 @@ pub(super) enum Step {
 const HIDDEN: [&str; 7] = ["base", "head", "link", "meta", "script", "style", "title"];
 
 /// Adds the elements of a file to those of others, and returns the way through them.
-pub(super) fn elements(number: usize, file: &File<'_>, found: &mut Vec<Element>) -> Vec<Step> {
+pub(super) fn elements(
+    number: usize,
+    file: &File<'_>,
+    variables: &Variables<'_>,
+    found: &mut Vec<Element>,
+) -> Vec<Step> {
     let step = |mark| match mark {
         Mark::Start(tag) => {
-            found.push(element(number, file, &tag));
+            found.push(element(number, file, variables, &tag));
             let is_void = VOID.iter().any(|void| tag.is(void));
             let at = found.len() - 1;
             if is_void { Step::Void(at) } else { Step::Open(at) }
@@ -60,7 +67,7 @@ pub(super) fn elements(number: usize, file: &File<'_>, found: &mut Vec<Element>)
     marks(&file.blank).into_iter().map(step).collect()
 }
 
-fn element(number: usize, file: &File<'_>, tag: &Tag<'_>) -> Element {
+fn element(number: usize, file: &File<'_>, variables: &Variables<'_>, tag: &Tag<'_>) -> Element {
     let name_start = tag.place.start + 1;
     let after_name = name_start + tag.name.len();
     let name = tag.name.to_ascii_lowercase();
@@ -68,7 +75,7 @@ fn element(number: usize, file: &File<'_>, tag: &Tag<'_>) -> Element {
     if file.code_in(name_start, after_name).next().is_none() {
         features.push(Feature::Type(name.clone()));
     } else {
-        patterns.push(Feature::Type("\0".into()));
+        patterns.extend(names(file, variables, &(name_start..after_name)).into_iter().map(Feature::Type));
     }
     for (attribute, feature) in
         [("class", Feature::Class as fn(String) -> Feature), ("id", Feature::Id as fn(String) -> Feature)]
@@ -97,6 +104,29 @@ fn element(number: usize, file: &File<'_>, tag: &Tag<'_>) -> Element {
         patterns,
         is_open,
     }
+}
+
+/// The names that code may give to an element, as patterns.
+fn names(file: &File<'_>, variables: &Variables<'_>, place: &Range<usize>) -> Vec<String> {
+    let code: Vec<_> = file.code_in(place.start, place.end).collect();
+    if let [one] = code[..]
+        && one.place == *place
+        && let Some(texts) = variables.texts(said(&file.source[place.clone()]))
+    {
+        return texts.iter().cloned().collect();
+    }
+    if code.iter().any(|code| code.kind != Kind::Expression) {
+        return vec!["\0".to_owned()];
+    }
+    let mut pattern = String::new();
+    let mut from = place.start;
+    for code in code {
+        pattern.push_str(&file.source[from..code.place.start]);
+        pattern.push('\0');
+        from = code.place.end;
+    }
+    pattern.push_str(&file.source[from..place.end]);
+    vec![pattern.to_ascii_lowercase()]
 }
 
 /// The words of an attribute. A word is sure if it is always there and has no code.
@@ -156,7 +186,8 @@ mod tests {
 
     fn read(source: &str) -> Vec<Element> {
         let mut found = Vec::new();
-        elements(0, &File::new("a/body.html", source, true), &mut found);
+        let files = [File::new("a/body.html", source, true)];
+        elements(0, &files[0], &Variables::of(&files), &mut found);
         found
     }
 
@@ -177,6 +208,21 @@ mod tests {
             read("<{{ level }} class=a><p {% if b %}class=c{% endif %}><p {{ d }}><p title='{{ e }}'><p {# f #}>");
         assert_eq!(found.iter().map(|element| element.is_open).collect::<Vec<_>>(), [false, true, true, false, false]);
         assert_eq!(found[0].patterns, [Feature::Type("\0".into())]);
+    }
+
+    #[test]
+    fn code_gives_an_element_the_names_that_its_source_has() {
+        let types = |names: &[&str]| names.iter().map(|name| Feature::Type((*name).into())).collect::<Vec<_>>();
+        let set = "{% set level = \"h3\" if a else \"h2\" %}";
+        for (source, names) in [
+            ("<{{ level }} class=a>", vec!["h2", "h3"]),
+            ("<{{ level | lower }}>", vec!["\0"]),
+            ("<H{{ level }}>", vec!["h\0"]),
+            ("<{{ other }}>", vec!["\0"]),
+            ("<{% if a %}h2{% else %}h3{% endif %}>", vec!["\0"]),
+        ] {
+            assert_eq!(read(&format!("{set}{source}"))[0].patterns[..names.len()], types(&names), "{source}");
+        }
     }
 
     #[test]

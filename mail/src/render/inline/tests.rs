@@ -6,7 +6,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::{Links, Renderer, code::code, tag::tags, tests::to_ann};
+use crate::render::{
+    Links, Renderer,
+    code::code,
+    tag::{Tag, tags},
+    tests::to_ann,
+};
+
+mod layout;
 
 /// The source of a file after inlining.
 fn source_of(files: &[(&str, &str)], name: &str) -> String {
@@ -119,6 +126,21 @@ fn a_rule_that_the_source_does_not_decide_stays_with_a_remark() {
             "h3{color:red}",
             "<{{ level }}>x</{{ level }}>",
             "it may match <{{ level }}> in a/body.html:1, of which code makes a part",
+        ),
+        (
+            "h3{color:red}",
+            "{% set level = \"h3\" if x else \"h2\" %}<{{ level }}>x</{{ level }}>",
+            "it may match <{{ level }}> in a/body.html:1, of which code makes a part",
+        ),
+        (
+            "h3{color:red}",
+            "<h{{ level }}>x</h{{ level }}>",
+            "it may match <h{{ level }}> in a/body.html:1, of which code makes a part",
+        ),
+        (
+            "h3{color:red}",
+            "<h3></h3><{% if x %}h2{% else %}h3{% endif %}>x</{% if x %}h2{% else %}h3{% endif %}>",
+            "it may match <{% if x %}h2> in a/body.html:1, of which code makes a part",
         ),
         ("p{color:red}", "<p {{ x }}>", "it matches <p> in a/body.html:1, whose attributes are made by code"),
         ("p{color:{{ x }}}", "<p>", "it has code of Tera"),
