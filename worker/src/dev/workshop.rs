@@ -14,7 +14,6 @@ use axum::{
     routing::get,
 };
 use serde::Deserialize;
-use tidings_mail::render::Renderer;
 use tokio::{net::TcpListener, task::spawn_blocking};
 use url::form_urlencoded;
 
@@ -24,17 +23,20 @@ use crate::Config;
 mod bench;
 mod changes;
 mod fault;
+mod found;
 mod guard;
 mod kept;
 mod looks;
 mod making;
 mod page;
 mod spam;
+mod templates;
 mod wanted;
 
 use bench::Bench;
 use changes::Files;
-use page::{Found, Parts};
+use found::Found;
+use page::Parts;
 use wanted::{Images, Spam, Wanted};
 
 /// The query of the list.
@@ -82,31 +84,28 @@ fn routes(bench: Bench) -> Router {
 
 async fn list(State(bench): State<Arc<Bench>>, Query(listing): Query<Listing>) -> Response {
     let files = Files::of(bench.folder());
-    let renderer = bench.renderer().await;
-    let found = match (&renderer, listing.check) {
-        (Ok(renderer), Some(_)) => {
-            let renderer = renderer.clone();
+    let templates = bench.templates(&files).await;
+    let found = match (&templates, listing.check) {
+        (Ok(templates), Some(_)) => {
+            let renderer = templates.renderer.clone();
             spawn_blocking(move || Found::everywhere(&renderer)).await.ok()
         }
         _ => None,
     };
-    page::list(&bench, &files, renderer.as_deref(), found)
+    page::list(&bench, &files, templates.as_ref().map(|templates| &*templates.renderer), found.as_ref())
 }
 
 async fn template(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) -> Response {
     let files = Files::of(bench.folder());
-    let (renderer, made) = match bench.renderer().await {
-        Ok(renderer) => {
-            let made = making::make(&bench, &renderer, &wanted).await;
-            (Some(renderer), made)
+    let (templates, made) = match bench.templates(&files).await {
+        Ok(templates) => {
+            let made = making::make(&bench, &templates.renderer, &wanted).await;
+            (Some(templates), made)
         }
         Err(fault) => (None, Err(fault)),
     };
-    let found = match &renderer {
-        Some(renderer) => {
-            let (renderer, bench, name) = (renderer.clone(), bench.clone(), wanted.name.clone());
-            spawn_blocking(move || Found::about(&renderer, &name, bench.folder())).await.ok()
-        }
+    let found = match &templates {
+        Some(templates) => templates.found(&wanted.name).await,
         None => None,
     };
     let spam = match &made {
@@ -114,11 +113,15 @@ async fn template(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>)
         _ => None,
     };
     let own = bench.kept.get(&wanted.data);
-    let renderer = renderer.as_deref();
-    let sample =
-        || renderer.and_then(|renderer: &Renderer| renderer.sample_json(&wanted.name).ok()).unwrap_or_default();
+    let renderer = templates.as_ref().map(|templates| &*templates.renderer);
+    let sample = || renderer.and_then(|renderer| renderer.sample_json(&wanted.name).ok()).unwrap_or_default();
     let json = own.as_deref().unwrap_or_else(sample);
-    page::template(&bench, &files, &wanted, Parts { renderer, made: made.as_ref(), found, spam, json })
+    page::template(
+        &bench,
+        &files,
+        &wanted,
+        Parts { renderer, made: made.as_ref(), found: found.as_deref(), spam, json },
+    )
 }
 
 /// Keeps a JSON, and leads to the page with the message of it. An empty one leads back to the sample.
@@ -131,8 +134,8 @@ async fn own_json(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>,
 
 /// The message alone, for the frame of the page.
 async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) -> Response {
-    let made = match bench.renderer().await {
-        Ok(renderer) => making::make(&bench, &renderer, &wanted).await,
+    let made = match bench.templates(&Files::of(bench.folder())).await {
+        Ok(templates) => making::make(&bench, &templates.renderer, &wanted).await,
         Err(fault) => Err(fault),
     };
     let pictures = match wanted.images {

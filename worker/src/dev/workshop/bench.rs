@@ -2,10 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use tidings_mail::render::Renderer;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::sync::{Mutex, Semaphore};
 
-use super::{fault::Fault, kept::Kept};
+use super::{changes::Files, fault::Fault, kept::Kept, templates::Templates};
 use crate::Config;
 
 /// The configuration, and what pages keep.
@@ -16,11 +15,13 @@ pub(super) struct Bench {
     pub spam: Semaphore,
     /// The address of the inbox, for a link.
     pub inbox: Option<String>,
+    /// The templates that were read last.
+    latest: Mutex<Option<Arc<Templates>>>,
 }
 
 impl Bench {
     pub fn new(config: Config, inbox: Option<String>) -> Self {
-        Self { config, kept: Kept::default(), spam: Semaphore::new(1), inbox }
+        Self { config, kept: Kept::default(), spam: Semaphore::new(1), inbox, latest: Mutex::default() }
     }
 
     /// The team's own templates.
@@ -28,16 +29,17 @@ impl Bench {
         self.config.templates.as_deref()
     }
 
-    /// Reads all templates. Each page does, so that it shows the files of now.
+    /// The templates of this state of the files. They are read once for each state.
     ///
     /// # Errors
     /// A file cannot be read, or has a fault.
-    pub async fn renderer(&self) -> Result<Arc<Renderer>, Fault> {
-        let folder = self.folder().map(Path::to_owned);
-        let read = spawn_blocking(move || {
-            let folder = folder.as_deref();
-            Renderer::new(folder).map_err(|error| Fault::of_templates(&error, folder))
-        });
-        read.await.map_err(|error| Fault::new("Tidings", error, "Please report that."))?.map(Arc::new)
+    pub async fn templates(&self, files: &Files) -> Result<Arc<Templates>, Fault> {
+        let mut latest = self.latest.lock().await;
+        if let Some(templates) = latest.as_ref().filter(|templates| templates.are_of(files)) {
+            return Ok(Arc::clone(templates));
+        }
+        let templates = Arc::new(Templates::read(files.clone(), self.folder()).await?);
+        *latest = Some(Arc::clone(&templates));
+        Ok(templates)
     }
 }

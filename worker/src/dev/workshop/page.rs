@@ -9,12 +9,13 @@ use axum::{
 use jiff::tz;
 use serde::Serialize;
 use tera::{Context, Tera};
-use tidings_mail::render::{self, Rendered, Renderer};
+use tidings_mail::render::{Rendered, Renderer};
 
 use super::{
     bench::Bench,
     changes::Files,
     fault::Fault,
+    found::Found,
     making::Made,
     spam::Score,
     wanted::{Part, Spam, Wanted},
@@ -36,19 +37,6 @@ static PAGES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
     Ok(tera)
 });
 
-/// The findings of `template check`.
-#[derive(Default, Serialize)]
-pub(super) struct Found {
-    faults: Vec<Finding>,
-    warnings: Vec<Finding>,
-}
-
-#[derive(Serialize)]
-struct Finding {
-    place: String,
-    problem: String,
-}
-
 #[derive(Serialize)]
 struct Page<'a, V> {
     /// The state of the files that the page shows.
@@ -63,7 +51,7 @@ struct List<'a> {
     folder: Option<String>,
     fault: Option<&'a Fault>,
     templates: Vec<Listed>,
-    found: Option<Found>,
+    found: Option<&'a Found>,
 }
 
 #[derive(Serialize)]
@@ -97,7 +85,7 @@ struct OfTemplate<'a> {
     sample_url: String,
     spam_url: String,
     spam: Option<Score>,
-    found: Option<Found>,
+    found: Option<&'a Found>,
     json: &'a str,
 }
 
@@ -123,36 +111,12 @@ struct Shown<'a> {
     kilobytes: String,
 }
 
-impl Found {
-    /// The findings about all templates and words.
-    pub fn everywhere(renderer: &Renderer) -> Self {
-        Self { faults: findings(renderer.check()), warnings: findings(renderer.warnings()) }
-    }
-
-    /// The findings about one template and the files that templates share.
-    pub fn about(renderer: &Renderer, name: &str, folder: Option<&Path>) -> Self {
-        let warnings = renderer.warnings().into_iter().filter(|warning| concerns(&warning.place, folder, name));
-        Self { faults: findings(renderer.check_template(name)), warnings: findings(warnings) }
-    }
-}
-
-fn findings(problems: impl IntoIterator<Item = render::Problem>) -> Vec<Finding> {
-    problems.into_iter().map(|render::Problem { place, problem }| Finding { place, problem }).collect()
-}
-
-/// Reports if a place, such as `templates/reviews/body.html:12`, is of this template or of a file that templates share.
-fn concerns(place: &str, folder: Option<&Path>, name: &str) -> bool {
-    let inside = folder.and_then(|folder| Path::new(place).strip_prefix(folder).ok());
-    let of = inside.and_then(Path::parent);
-    of.is_none_or(|of| of == Path::new("") || of == Path::new(name))
-}
-
 /// The page of all templates.
 pub(super) fn list(
     bench: &Bench,
     files: &Files,
     renderer: Result<&Renderer, &Fault>,
-    found: Option<Found>,
+    found: Option<&Found>,
 ) -> Response {
     let listed = |renderer: &Renderer| {
         let languages = renderer.languages();
@@ -189,7 +153,7 @@ impl Listed {
 pub(super) struct Parts<'a> {
     pub renderer: Option<&'a Renderer>,
     pub made: Result<&'a Made, &'a Fault>,
-    pub found: Option<Found>,
+    pub found: Option<&'a Found>,
     pub spam: Option<Score>,
     /// The JSON in the field for it.
     pub json: &'a str,
@@ -268,19 +232,6 @@ fn page(bench: &Bench, files: &Files, name: &str, view: impl Serialize) -> Respo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_warning_concerns_its_template_or_all() {
-        let folder = Some(Path::new("own"));
-        for (place, concerned) in [
-            ("own/reviews/body.html:12", true),
-            ("own/layout.html:1", true),
-            ("own/other/body.html:12", false),
-            ("elsewhere", true),
-        ] {
-            assert_eq!(concerns(place, folder, "reviews"), concerned, "{place}");
-        }
-    }
 
     #[test]
     fn a_value_that_is_not_on_offer_stays_chosen() {

@@ -19,24 +19,33 @@ struct Shop {
     folder: TempDir,
 }
 
+/// A folder of templates with `welcome`, whose HTML this is.
+fn folder(html: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("welcome");
+    fs::create_dir(&own).unwrap();
+    for (name, text) in [
+        ("subject.txt", "{{ message.title }}"),
+        ("body.html", html),
+        ("body.txt", "{{ message.title }}\n"),
+        ("sample.json", SAMPLE),
+    ] {
+        fs::write(own.join(name), text).unwrap();
+    }
+    folder
+}
+
+fn config(folder: &TempDir) -> Config {
+    let text = format!("templates = {:?}\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n", folder.path());
+    Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+}
+
 impl Shop {
     async fn open(html: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("welcome");
-        fs::create_dir(&own).unwrap();
-        for (name, text) in [
-            ("subject.txt", "{{ message.title }}"),
-            ("body.html", html),
-            ("body.txt", "{{ message.title }}\n"),
-            ("sample.json", SAMPLE),
-        ] {
-            fs::write(own.join(name), text).unwrap();
-        }
-        let text = format!("templates = {:?}\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n", folder.path());
-        let config = Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap();
+        let folder = folder(html);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, config, None));
+        tokio::spawn(serve(listener, config(&folder), None));
         Self { address, folder }
     }
 
@@ -86,6 +95,24 @@ fn header<'a>(answer: &'a str, name: &str) -> &'a str {
 /// The state of the files that a page shows.
 fn seen(page: &str) -> &str {
     page.split_once("data-seen=\"").unwrap().1.split_once('"').unwrap().0
+}
+
+#[tokio::test]
+async fn files_are_read_and_checked_once_for_each_state() {
+    let folder = folder("<p>{{ message.title }}</p>");
+    let bench = Bench::new(config(&folder), None);
+    let now = async || bench.templates(&Files::of(bench.folder())).await.unwrap();
+    let (first, again) = (now().await, now().await);
+    assert!(Arc::ptr_eq(&first, &again));
+    let found = async |name: &str| (first.found(name).await.unwrap(), again.found(name).await.unwrap());
+    let (once, twice) = found("welcome").await;
+    assert!(Arc::ptr_eq(&once, &twice));
+    let (once, twice) = found("nothing").await;
+    assert!(!Arc::ptr_eq(&once, &twice), "a name that is no template is not kept");
+    fs::write(folder.path().join("welcome/body.html"), "<p><b>{{ message.title }}</p>").unwrap();
+    let changed = now().await;
+    assert!(!Arc::ptr_eq(&first, &changed) && !Arc::ptr_eq(&first.renderer, &changed.renderer));
+    assert!(changed.found("welcome").await.is_some());
 }
 
 #[tokio::test]
