@@ -48,7 +48,7 @@ pub(super) fn subject(raw: &str, max_chars: usize) -> String {
 /// Returns an http, https or mailto link in its normal form (RFC 3986, ASCII only), and `None` for any other scheme.
 pub(super) fn url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
-    let link = utf8_percent_encode(url.as_str(), NEVER_IN_URLS).to_string();
+    let link = Cow::from(utf8_percent_encode(url.as_str(), NEVER_IN_URLS)).into_owned();
     let allowed = matches!(url.scheme(), "http" | "https" | "mailto") && link.len() <= URL_CHARS;
     allowed.then_some(link)
 }

@@ -16,7 +16,7 @@ use super::{
     brand::Brand,
     clean::{self, NAME_CHARS},
     line::Line,
-    local::Local,
+    local::{Local, Written},
     sums::{self, Counts, Sum},
     words,
 };
@@ -178,7 +178,8 @@ impl View {
         let Input { contents, window, recipient, zone, links, brand, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
         // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
-        let local = Local { phrases, zone, now: closed_at, this_year: zone.to_datetime(closed_at).year() };
+        let (this_year, written) = (zone.to_datetime(closed_at).year(), Written::default());
+        let local = Local { phrases, zone, now: closed_at, this_year, written: &written };
         let window_words = Span::new(window.opened_at, closed_at, local);
         let reader = Reader {
             user: clean::text(&window.key.user, NAME_CHARS).into_owned(),

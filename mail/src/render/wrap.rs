@@ -34,7 +34,7 @@ fn wrap(line: &str, out: &mut String) {
         pieces(text).enumerate().map(move |(piece, text)| (word > 0 || piece > 0, piece == 0, text))
     });
     for (has_before, is_word, piece) in pieces {
-        let width = piece.trim_end_matches('\n').width();
+        let width = width(piece.trim_end_matches('\n'));
         let gap = usize::from(has_before && is_word);
         // A value must not look like a line of its own.
         let may_begin = !["*", "-"].contains(&piece);
@@ -51,8 +51,15 @@ fn wrap(line: &str, out: &mut String) {
         }
         out.push_str(piece);
         column += width;
-        open = (open + piece.matches(ISOLATE.0).count()).saturating_sub(piece.matches(ISOLATE.1).count());
+        if !piece.is_ascii() {
+            open = (open + piece.matches(ISOLATE.0).count()).saturating_sub(piece.matches(ISOLATE.1).count());
+        }
     }
+}
+
+/// The columns of a piece. A character of ASCII takes one.
+fn width(piece: &str) -> usize {
+    if piece.is_ascii() { piece.len() } else { piece.width() }
 }
 
 /// The parts of a word between which a line may break.
@@ -165,6 +172,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn text_of_ascii_is_as_wide_as_its_bytes(text in "[ -~]{0,40}") {
+            prop_assert_eq!(text.width(), width(&text));
+        }
+
         #[test]
         fn breaking_ideographs_keeps_every_character(text in "(( |  |\\* )?[字かょ、。「」a1\u{301}-]{1,60}\n?){0,20}") {
             let wrapped = wrapped(&text);
