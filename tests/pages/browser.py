@@ -11,9 +11,9 @@ requirements.txt."""
 import argparse
 import pathlib
 import sys
-import tempfile
 
-from chromium import Browser, axe_core, html_faults
+from checks import axe_core, faults, html_faults, opened, report
+from chromium import Chromium
 
 # Name, width, height, text in per cent, colours.
 LOOKS = [
@@ -27,7 +27,7 @@ LOOKS = [
 class Check:
     """Looks at states and collects findings."""
 
-    def __init__(self, browser: Browser, axe: str, shots: pathlib.Path | None):
+    def __init__(self, browser: Chromium, axe: str, shots: pathlib.Path | None):
         self.browser, self.axe, self.shots = browser, axe, shots
         self.findings: list[str] = []
 
@@ -36,7 +36,7 @@ class Check:
         for look, width, height, text, colours in LOOKS:
             place = f"{name}, {look}"
             self.browser.look(width, height, text, colours)
-            self.findings += [f"{place}: {found}" for found in self.browser.faults(self.axe)]
+            self.findings += [f"{place}: {found}" for found in faults(self.browser, self.axe)]
             if self.shots:
                 self.browser.shot(self.shots / f"{name}-{look}.png")
         self.browser.look(*LOOKS[0][1:])
@@ -46,7 +46,7 @@ class Check:
             self.findings.append(f"the page does not say {text!r}")
 
 
-def submit(browser: Browser, selector: str):
+def submit(browser: Chromium, selector: str):
     browser.events.clear()
     browser.press_to(selector)
     browser.key("Enter", 13, "\r")
@@ -92,21 +92,16 @@ def main() -> int:
     arguments.add_argument("other", nargs="*")
     arguments.add_argument("--shots", type=pathlib.Path)
     given = arguments.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        browser = Browser(given.chromium, profile)
+    with opened(given.chromium) as browser:
         check = Check(browser, axe_core(), given.shots)
-        try:
-            story(check, given.url)
-            for number, url in enumerate(given.other, 1):
-                browser.open(url)
-                check.state(f"other-{number}")
-                if browser.run("document.querySelector('form') !== null"):
-                    submit(browser, "form button")
-                    check.state(f"other-{number}-sent")
-        finally:
-            browser.close()
-    print("\n".join(check.findings) or "pages: nothing found")
-    return 1 if check.findings else 0
+        story(check, given.url)
+        for number, url in enumerate(given.other, 1):
+            browser.open(url)
+            check.state(f"other-{number}")
+            if browser.run("document.querySelector('form') !== null"):
+                submit(browser, "form button")
+                check.state(f"other-{number}-sent")
+    return report("pages", check.findings)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Chromium for the checks of pages and of mails, and what they look for: axe-core, an HTML parser, and the width."""
+"""Chromium, with what the checks of pages and of emails need of it."""
 
 import base64
 import json
@@ -7,23 +7,19 @@ import pathlib
 import subprocess
 import sys
 
-import axe_playwright_python
-import html5lib
-
+# Seconds for what a browser does at once.
 PATIENCE = 20
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
 ]
-AXE = """(async left_out => {
-  const rules = Object.fromEntries(left_out.map(rule => [rule, {enabled: false}]));
-  const found = await axe.run(document, {resultTypes: ['violations'], rules});
-  return JSON.stringify(found.violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.target.join(' ')).join(', ')));
-})"""
 
 
-class Browser:
+class Chromium:
     """Chromium behind its debugging pipe: messages are JSON, each with a zero byte after it."""
+
+    # It can show a page as an email program does that makes every message dark.
+    CAN_FORCE_DARK = True
 
     def __init__(self, program: str, profile: str):
         there, self.requests = os.pipe()
@@ -101,11 +97,18 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": colours}])
         self.run(f"document.documentElement.style.fontSize = '{text}%'")
 
+    def force_dark(self, forced: bool):
+        self.call("Emulation.setAutoDarkModeOverride", enabled=forced)
+
+    def picture(self, width: float, height: float, scale: float = 1, **form) -> bytes:
+        """The page from its top left corner, as PNG or in another form."""
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+        got = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip, **form)
+        return base64.b64decode(got["data"])
+
     def shot(self, path: pathlib.Path):
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
-        path.write_bytes(base64.b64decode(picture))
+        path.write_bytes(self.picture(size["width"], size["height"]))
 
     def key(self, key: str, code: int, text: str = ""):
         for kind in ("keyDown", "keyUp"):
@@ -123,21 +126,3 @@ class Browser:
     def close(self):
         self.process.terminate()
         self.process.wait(PATIENCE)
-
-    def faults(self, axe: str, left_out: list[str] | None = None) -> list[str]:
-        """The findings of axe-core without the rules that are left out, and a window that is too narrow for the page."""
-        self.run(axe + "; 0")
-        found = json.loads(self.run(f"{AXE}({json.dumps(left_out or [])})"))
-        wide = self.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        return found + ([f"is {wide} px wider than the window"] if wide > 0 else [])
-
-
-def axe_core() -> str:
-    """The script of axe-core."""
-    return (pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-
-
-def html_faults(source: str) -> list[str]:
-    parser = html5lib.HTMLParser()
-    parser.parse(source)
-    return [f"HTML: line {place[0]}: {code} {about}" for place, code, about in parser.errors]

@@ -10,12 +10,11 @@ if there is one. FOLDER has the packages of requirements.txt."""
 import argparse
 import pathlib
 import sys
-import tempfile
 import time
 
 from browser import LOOKS, Check
-from chromium import PATIENCE, Browser, axe_core, html_faults
-from pictures import picture
+from checks import axe_core, faults, html_faults, opened, report
+from chromium import PATIENCE, Chromium
 
 # The size of the picture, and its colours.
 PICTURE = (1180, 860, 100, "light")
@@ -29,7 +28,7 @@ class Pages(Check):
         self.findings += [f"{name}: {found}" for found in html_faults(self.browser.run(SOURCE))]
         for look, *how in LOOKS:
             self.browser.look(*how)
-            self.findings += [f"{name}, {look}: {found}" for found in self.browser.faults(self.axe)]
+            self.findings += [f"{name}, {look}: {found}" for found in faults(self.browser, self.axe)]
             if self.shots:
                 self.browser.shot(self.shots / f"{name}-{look}.png")
         self.browser.look(*LOOKS[0][1:])
@@ -42,7 +41,7 @@ def edit(file: pathlib.Path, old: str, new: str):
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def until(browser: Browser, script: str) -> bool:
+def until(browser: Chromium, script: str) -> bool:
     end = time.monotonic() + PATIENCE
     while not browser.run(script):
         if time.monotonic() > end:
@@ -73,25 +72,20 @@ def main() -> int:
     arguments.add_argument("--picture", type=pathlib.Path)
     arguments.add_argument("--shots", type=pathlib.Path)
     given = arguments.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        browser = Browser(given.chromium, profile)
+    with opened(given.chromium) as browser:
+        if given.picture:
+            browser.look(*PICTURE)
+            browser.open(given.url[0])
+            given.picture.write_bytes(browser.picture(*PICTURE[:2]))
+            return 0
         check = Pages(browser, axe_core(), given.shots)
-        try:
-            if given.picture:
-                browser.look(*PICTURE)
-                browser.open(given.url[0])
-                given.picture.write_bytes(picture(browser, *PICTURE[:2]))
-                return 0
-            for number, url in enumerate(given.url, 1):
-                browser.open(url)
-                check.state(f"workshop-{number}")
-            if given.edit:
-                file, old, new = given.edit
-                changes(check, given.url[0], pathlib.Path(file), old, new)
-        finally:
-            browser.close()
-    print("\n".join(check.findings) or "workshop: nothing found")
-    return 1 if check.findings else 0
+        for number, url in enumerate(given.url, 1):
+            browser.open(url)
+            check.state(f"workshop-{number}")
+        if given.edit:
+            file, old, new = given.edit
+            changes(check, given.url[0], pathlib.Path(file), old, new)
+    return report("workshop", check.findings)
 
 
 if __name__ == "__main__":
