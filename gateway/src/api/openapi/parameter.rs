@@ -132,7 +132,7 @@ impl Header {
             Self::IdempotencyKey => json!({
                 "name": "Idempotency-Key", "in": "header",
                 "description": "Another spelling of the id of the event, message or command. A repeated request has no other effect.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": ID_BYTES, "pattern": "^[!#-~]+$"},
+                "schema": {"type": "string", "minLength": 1, "maxLength": ID_BYTES, "pattern": "^[ -~]+$"},
             }),
             Self::IfMatch => json!({
                 "name": "If-Match", "in": "header",

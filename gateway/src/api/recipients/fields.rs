@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json};
 use tidings_model::records::Recipient;
 use utoipa::ToSchema;
 
-use crate::api::{body, refusal::Refusal};
+use crate::api::{
+    body,
+    refusal::{Fault, Refusal},
+};
 
 /// The media type of a merge patch.
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -52,6 +55,10 @@ pub(super) fn patched(
     let patch: Map<String, Value> = body::read(&headers, bytes)?;
     let Recipient { address, name, zone, locale, .. } = before;
     let before = json!({"address": address, "name": name, "zone": zone, "locale": locale});
+    // A null would remove an unknown field unnoticed.
+    if let Some(unknown) = patch.keys().find(|name| before.get(name.as_str()).is_none()) {
+        return Err(Refusal::body(Fault::new(unknown, "is unknown; a recipient has address, name, zone and locale")));
+    }
     let after = merged(before, Value::Object(patch)).to_string();
     Ok(body::parsed::<Row>(&after).map_err(Refusal::body)?.values())
 }
@@ -127,7 +134,8 @@ mod tests {
         };
         let after = patch(MERGE_PATCH, r#"{"zone": null, "locale": "de"}"#).unwrap();
         assert_eq!(after, ["ann@example.net", "Ann", "", "de"]);
-        for (wrong, field) in [(r#"{"user": "bo"}"#, "user"), (r#"{"name": 7}"#, "name")] {
+        let wrong = [(r#"{"user": "bo"}"#, "user"), (r#"{"": null}"#, ""), (r#"{"name": 7}"#, "name")];
+        for (wrong, field) in wrong {
             let refusal = patch("application/json", wrong).unwrap_err();
             assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]));
         }
