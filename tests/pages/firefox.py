@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-from chromium import PATIENCE
-
+# Seconds for what a browser does at once. On a busy machine Firefox needs half of them to start.
+PATIENCE = 60
 FLAGS = ["--headless", "--no-remote", "--marionette", "--remote-allow-system-access"]
 # The file of the profile with the port of Marionette, which chooses one if it is asked for 0.
 PORT = "MarionetteActivePort"
@@ -50,10 +50,14 @@ class Firefox:
             [program, *FLAGS, "--profile", profile], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.number, self.buffer, self.colours = 0, b"", "light"
-        self.stream = socket.create_connection(("127.0.0.1", port(folder / PORT)), PATIENCE)
-        self.message()
-        self.call("WebDriver:NewSession")
-        self.call("WebDriver:SetTimeouts", script=PATIENCE * 1000)
+        try:
+            self.stream = socket.create_connection(("127.0.0.1", port(folder / PORT)), PATIENCE)
+            self.message()
+            self.call("WebDriver:NewSession")
+            self.call("WebDriver:SetTimeouts", script=PATIENCE * 1000)
+        except BaseException:
+            self.process.kill()
+            raise
 
     def message(self):
         while b":" not in self.buffer:
