@@ -1,21 +1,17 @@
 //! A gateway with an api, as a process.
 
-use std::{
-    fs::{self, OpenOptions},
-    process::{Child, Stdio},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 use anyhow::Result;
 use tokio::time::timeout;
 
-use crate::{cli_env::CliEnv, env::eventually, http, port::Port};
+use crate::{cli_env::CliEnv, gateway::Gateway, http, port::Port};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The process, which is killed when it is dropped.
 pub struct Api {
-    process: Option<Child>,
+    process: Option<Gateway>,
     pub port: Port,
     _public: Port,
     /// A token of the tenant `acme`.
@@ -46,17 +42,13 @@ impl Api {
         Ok(api)
     }
 
-    /// Starts the process again, and waits until it answers.
+    /// Starts the process, and waits until it listens.
     ///
     /// # Errors
     /// When the gateway does not answer.
     pub async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
-        let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
-        let mut command = cli.tidings().into_std();
-        command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.process = Some(command.spawn()?);
-        let alive = async || Ok(self.get("/livez").await.ok().filter(|(status, _)| *status == 200));
-        eventually("the gateway answers", MINUTE, alive).await.map(drop)
+        self.process = Some(Gateway::start(cli.tidings(), cli.folder.path(), &self.port).await?);
+        Ok(())
     }
 
     /// Sends a GET request.
@@ -86,16 +78,6 @@ impl Api {
 
     /// Kills the process (SIGKILL).
     pub fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            // It may have ended by itself.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
-impl Drop for Api {
-    fn drop(&mut self) {
-        self.kill();
+        drop(self.process.take());
     }
 }

@@ -4,7 +4,7 @@ use std::{env, fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tidings_harness::{cli_env::CliEnv, env::eventually, python::python};
+use tidings_harness::{api::Api, cli_env::CliEnv, env::eventually, python::python};
 use tidings_needs::needs;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
@@ -13,7 +13,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::recovery::gateway::Gateway;
+use crate::recovery::gateway::SCOPES;
 
 const PAGE: &str = include_str!("../../../docs/from-zero.md");
 const MINUTE: Duration = Duration::from_mins(1);
@@ -62,7 +62,7 @@ async fn run(language: &str, file: &str, program: &[&str]) -> Result<()> {
     fs::write(cli.folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;
     cli.run(&["recipients", "import", "people.csv"]).await?;
     cli.start_worker()?;
-    let gateway = Gateway::start(&cli).await?;
+    let gateway = Api::start(&cli, &SCOPES).await?;
     // The window is open before the program asks for it, however slow this machine is.
     let earlier = r#"{"event_id":"earlier","tenant":"acme","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
     fs::write(cli.folder.path().join("earlier.ndjson"), earlier)?;
@@ -70,11 +70,11 @@ async fn run(language: &str, file: &str, program: &[&str]) -> Result<()> {
     let waits = async |events| Ok((pending(&cli, "ann").await? == events).then_some(()));
     eventually("the earlier event is pending", MINUTE, async || waits(1).await).await?;
 
-    let (address, handing) = busy_at_first(gateway.address()).await?;
+    let (address, handing) = busy_at_first(SocketAddr::from(([127, 0, 0, 1], gateway.port.number))).await?;
     fs::write(cli.folder.path().join(file), block(language)?)?;
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).arg(file).current_dir(cli.folder.path());
-    command.env("TIDINGS_URL", format!("http://{address}")).env("TIDINGS_TOKEN", gateway.token());
+    command.env("TIDINGS_URL", format!("http://{address}")).env("TIDINGS_TOKEN", &gateway.token);
     // Where Go keeps what it built.
     command.env("GOCACHE", cli.folder.path().join("go")).kill_on_drop(true);
     let output = command.output().await?;

@@ -1,6 +1,6 @@
 //! Unsubscribing from a real digest: by its link through the real gateway, and by mail.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
@@ -10,15 +10,12 @@ use tidings_activities::{
     bounces::{self, Taken},
     choices,
 };
-use tidings_gateway::{
-    Networks, State,
-    fetch::Fetcher,
-    routes, server,
-    tracking::Recorder,
-    webhooks::{Webhooks, ses::Certificates},
+use tidings_gateway::server;
+use tidings_harness::{
+    env::{Env, event, key, settings, wait_for_emails},
+    gateway::public_routes,
 };
-use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
-use tidings_mail::{bounce, words::Words};
+use tidings_mail::bounce;
 use tidings_model::{
     Key,
     settings::{ReturnPath, Settings},
@@ -29,7 +26,6 @@ use tidings_store::prelude::*;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::watch,
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -94,14 +90,7 @@ impl Served {
         let mut settings = with_links(&address)?;
         edit(&mut settings);
         let env = Env::start(settings.clone()).await?;
-        let temporal = watch::channel(temporal(&env)).1;
-        let words = Arc::new(Words::new(None)?);
-        let settings = Arc::new(settings);
-        let recorder = Recorder::start(env.store.clone(), settings.clone()).0;
-        let state = State { store: env.store.clone(), directory: None, settings, words, recorder, temporal };
-        let certificates = Certificates::new(Fetcher::new());
-        let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-        let router = routes::router(state, webhooks, Networks::default());
+        let router = public_routes(env.store.clone(), settings, temporal(&env))?;
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
         Ok(Self { env, address, shutdown, serving })

@@ -3,7 +3,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -11,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tidings_harness::{cli_env::CliEnv, env::eventually, relay::Authority};
+use tidings_harness::{api::Api, cli_env::CliEnv, env::eventually, relay::Authority};
 use tidings_needs::needs;
 use tokio::{
     io::copy_bidirectional,
@@ -19,7 +18,7 @@ use tokio::{
     process::Command,
 };
 
-use super::gateway::{Gateway, accounted, keys};
+use super::gateway::{SCOPES, accounted, keys};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -52,14 +51,15 @@ fn said(Output { status, stdout, stderr }: &Output) -> (Option<i32>, String) {
 }
 
 /// Takes TLS off connections and passes them to `upstream`. Returns the port.
-async fn without_tls(authority: &Authority, upstream: SocketAddr) -> Result<u16> {
+async fn without_tls(authority: &Authority, upstream: u16) -> Result<u16> {
     let (acceptor, listener) = (authority.acceptor()?, TcpListener::bind("127.0.0.1:0").await?);
     let port = listener.local_addr()?.port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                let (mut stream, mut gateway) = (acceptor.accept(stream).await?, TcpStream::connect(upstream).await?);
+                let (mut stream, mut gateway) =
+                    (acceptor.accept(stream).await?, TcpStream::connect(("127.0.0.1", upstream)).await?);
                 copy_bidirectional(&mut stream, &mut gateway).await
             });
         }
@@ -73,19 +73,19 @@ async fn a_file_that_is_emitted_over_tls_ends_in_one_mail() -> Result<()> {
     let mut cli = CliEnv::start("after 2s").await?;
     cli.import(&keys()).await?;
     cli.start_worker()?;
-    let gateway = Gateway::start(&cli).await?;
+    let gateway = Api::start(&cli, &SCOPES).await?;
     let [trusted, foreign] = ["trusted.pem", "foreign.pem"].map(|name| cli.folder.path().join(name));
     let authority = Authority::new("localhost")?;
     authority.write(&trusted)?;
     Authority::new("localhost")?.write(&foreign)?;
-    let port = without_tls(&authority, gateway.address()).await?;
+    let port = without_tls(&authority, gateway.port.number).await?;
     let (url, file) = (format!("https://localhost:{port}"), file(&cli, &["ann"], 20)?);
     // A system that does not trust the certificate sends nothing.
-    let output = emit(&cli, &url, gateway.token(), &file).env("SSL_CERT_FILE", &foreign).output().await?;
+    let output = emit(&cli, &url, &gateway.token, &file).env("SSL_CERT_FILE", &foreign).output().await?;
     let (code, text) = said(&output);
     ensure!(code == Some(1) && text.contains("no connection to the gateway at https://localhost"), "{text}");
 
-    let output = emit(&cli, &url, gateway.token(), &file).env("SSL_CERT_FILE", trusted).output().await?;
+    let output = emit(&cli, &url, &gateway.token, &file).env("SSL_CERT_FILE", trusted).output().await?;
     assert_eq!(said(&output), (Some(0), "events: 20 accepted, 0 rejected\n".to_owned()));
     accounted(&cli, &fs::read_to_string(cli.acknowledged())?, 20).await?;
     assert_eq!(cli.relay.count(), 1);
@@ -99,10 +99,10 @@ async fn a_gateway_that_is_killed_amid_a_file_loses_no_event() -> Result<()> {
     let mut cli = CliEnv::start("after 2s").await?;
     cli.import(&keys()).await?;
     cli.start_worker()?;
-    let mut gateway = Gateway::start(&cli).await?;
+    let mut gateway = Api::start(&cli, &SCOPES).await?;
     let file = file(&cli, &["ann", "bo", "cy", "di"], EVENTS)?;
-    let url = format!("http://{}", gateway.address());
-    let mut emitting = emit(&cli, &url, gateway.token(), &file).spawn()?;
+    let url = format!("http://127.0.0.1:{}", gateway.port.number);
+    let mut emitting = emit(&cli, &url, &gateway.token, &file).spawn()?;
     for acknowledged in [1, EVENTS / 4] {
         let enough = async || {
             let lines = fs::read_to_string(cli.acknowledged()).unwrap_or_default().lines().count();
@@ -122,8 +122,8 @@ async fn a_gateway_that_is_killed_amid_a_file_loses_no_event() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_without_the_right_is_refused_with_the_remedy() -> Result<()> {
     let cli = CliEnv::start("after 2s").await?;
-    let gateway = Gateway::start(&cli).await?;
-    let (url, file) = (format!("http://{}", gateway.address()), file(&cli, &["ann"], 3)?);
+    let gateway = Api::start(&cli, &SCOPES).await?;
+    let (url, file) = (format!("http://127.0.0.1:{}", gateway.port.number), file(&cli, &["ann"], 3)?);
     let create = |tenant, scope| ["tokens", "create", "--tenant", tenant, "--scope", scope, "--by", "ann"];
     let reader = cli.run(&create("acme", "digests:read")).await?;
     let (code, text) = said(&emit(&cli, &url, &reader, &file).output().await?);

@@ -1,130 +1,37 @@
 //! Events that the api acknowledged survive a killed gateway and a Temporal that is away: each is in exactly one email.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, OpenOptions},
-    net::SocketAddr,
-    process::{Child, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tidings_harness::{
+    api::Api,
     checker,
     cli_env::CliEnv,
     env::{eventually, key},
-    port::Port,
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    process::Command,
-    time::{sleep, timeout},
-};
+use tokio::{process::Command, time::sleep};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const USERS: [&str; 4] = ["ann", "bo", "cy", "di"];
 
-/// A gateway with an api, as a process that is killed when it is dropped.
-pub(crate) struct Gateway {
-    process: Option<Child>,
-    api: Port,
-    _public: Port,
-    token: String,
+/// The scopes of the token of these tests.
+pub(crate) const SCOPES: [&str; 2] = ["events:write", "digests:read"];
+
+/// The command with `curl` to this path in the documentation, for this gateway.
+fn documented(api: &Api, path: &str) -> Result<String> {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"))?;
+    let url = format!("http://localhost:8081{path} ");
+    let mut blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains(&url));
+    let block = block.with_context(|| format!("no command with curl to {path} in docs/http.md"))?;
+    Ok(block.replace(":8081", &format!(":{}", api.port.number)).replace("$TIDINGS_TOKEN", &api.token))
 }
 
-impl Gateway {
-    /// Configures the gateway, makes a token of `acme` and starts the process.
-    pub(crate) async fn start(cli: &CliEnv) -> Result<Self> {
-        let (public, api) = (Port::take()?, Port::take()?);
-        let folder = cli.folder.path();
-        let config = fs::read_to_string(folder.join("tidings.toml"))?;
-        let config = format!(
-            "link_keys_file = \"keys\"\n{config}[gateway]\npublic_url = \"http://localhost:{0}\"\n\
-             listen = \"127.0.0.1:{0}\"\napi_listen = \"127.0.0.1:{1}\"\n",
-            public.number, api.number
-        );
-        fs::write(folder.join("tidings.toml"), config)?;
-        fs::write(folder.join("keys"), "A".repeat(43))?;
-        let scopes = ["--scope", "events:write", "--scope", "digests:read"];
-        let create = [&["tokens", "create", "--tenant", "acme"][..], &scopes].concat();
-        let token = cli.run(&create).await?.trim().to_owned();
-        let mut gateway = Self { process: None, api, _public: public, token };
-        gateway.restart(cli).await?;
-        Ok(gateway)
-    }
-
-    /// Starts the process again, and waits until it answers.
-    pub(crate) async fn restart(&mut self, cli: &CliEnv) -> Result<()> {
-        let log = OpenOptions::new().create(true).append(true).open(cli.folder.path().join("gateway.log"))?;
-        let mut command = cli.tidings().into_std();
-        command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.process = Some(command.spawn()?);
-        let alive = async || Ok(self.get("/livez").await.ok().filter(|(status, _)| *status == 200));
-        eventually("the gateway answers", MINUTE, alive).await.map(drop)
-    }
-
-    /// Kills the process (SIGKILL).
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            // It may have ended by itself.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-
-    /// The address of the api.
-    pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.api.number))
-    }
-
-    /// A token of `acme` that may emit events and read digests.
-    pub(crate) fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// The command with `curl` to this path in the documentation, for this gateway.
-    fn documented(&self, path: &str) -> Result<String> {
-        let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"))?;
-        let url = format!("http://localhost:8081{path} ");
-        let mut blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let block = blocks.find(|block| block.contains(&url));
-        let block = block.with_context(|| format!("no command with curl to {path} in docs/http.md"))?;
-        Ok(block.replace(":8081", &format!(":{}", self.api.number)).replace("$TIDINGS_TOKEN", &self.token))
-    }
-
-    async fn get(&self, path: &str) -> Result<(u16, String)> {
-        self.request(&format!("GET {path} HTTP/1.1\r\n"), "").await
-    }
-
-    async fn post(&self, body: &str) -> Result<(u16, String)> {
-        self.request("POST /v1/events HTTP/1.1\r\nContent-Type: application/json\r\n", body).await
-    }
-
-    async fn request(&self, head: &str, body: &str) -> Result<(u16, String)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.api.number)).await?;
-        let head = format!(
-            "{head}Host: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n",
-            self.token,
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
-        let mut answer = String::new();
-        timeout(MINUTE, stream.read_to_string(&mut answer)).await??;
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
-        let (_, body) = answer.split_once("\r\n\r\n").context("the answer breaks off")?;
-        Ok((status, body.to_owned()))
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.kill();
-    }
+async fn post(api: &Api, body: &str) -> Result<(u16, String)> {
+    api.request("POST", "/v1/events", "", body).await
 }
 
 /// The JSON that a shell command prints.
@@ -175,14 +82,14 @@ async fn a_killed_gateway_loses_no_acknowledged_event() -> Result<()> {
     let mut cli = CliEnv::start("after 2s").await?;
     cli.import(&keys()).await?;
     cli.start_worker()?;
-    let mut gateway = Gateway::start(&cli).await?;
+    let mut gateway = Api::start(&cli, &SCOPES).await?;
     let mut all = String::new();
     for n in 0..REQUESTS {
         if n % 20 == 10 {
             // At any instant of a request, and of the forwarding of those before.
             let (body, moment) = (request(n), Duration::from_millis(3 * (n as u64 / 10)));
             let answer = {
-                let posted = gateway.post(&body);
+                let posted = post(&gateway, &body);
                 tokio::select! {
                     answer = posted => answer.ok(),
                     () = sleep(moment) => None,
@@ -193,7 +100,7 @@ async fn a_killed_gateway_loses_no_acknowledged_event() -> Result<()> {
             gateway.restart(&cli).await?;
         }
         // A repeated event is in the inbox twice, and counts once.
-        let (status, answer) = gateway.post(&request(n)).await?;
+        let (status, answer) = post(&gateway, &request(n)).await?;
         if status != 202 {
             bail!("{status}: {answer}");
         }
@@ -210,7 +117,7 @@ async fn events_are_accepted_while_temporal_is_away_and_sent_afterwards() -> Res
     const REQUESTS: usize = 40;
     let mut cli = CliEnv::start("after 2s").await?;
     cli.import(&keys()).await?;
-    let mut gateway = Gateway::start(&cli).await?;
+    let mut gateway = Api::start(&cli, &SCOPES).await?;
     let mut all = String::new();
     for n in 0..REQUESTS {
         match n {
@@ -222,7 +129,7 @@ async fn events_are_accepted_while_temporal_is_away_and_sent_afterwards() -> Res
             }
             _ => {}
         }
-        let (status, answer) = gateway.post(&request(n)).await?;
+        let (status, answer) = post(&gateway, &request(n)).await?;
         assert_eq!(status, 202, "{answer}");
         all += &acknowledged(n);
     }
@@ -239,10 +146,10 @@ async fn the_api_says_what_is_pending_for_a_key_of_its_tenant() -> Result<()> {
     let mut cli = CliEnv::start("after 1d").await?;
     cli.import(&keys()).await?;
     cli.start_worker()?;
-    let gateway = Gateway::start(&cli).await?;
+    let gateway = Api::start(&cli, &SCOPES).await?;
     let (status, nothing) = gateway.get("/v1/digests/activity/ann").await?;
     assert!(status == 404 && nothing.contains("/problems/not-found"), "{status}: {nothing}");
-    let (emit, ask) = (gateway.documented("/v1/events")?, gateway.documented("/v1/digests/activity/ann")?);
+    let (emit, ask) = (documented(&gateway, "/v1/events")?, documented(&gateway, "/v1/digests/activity/ann")?);
     let answer = output(&emit).await?;
     assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(1), &json!(0)), "{answer}");
     let collecting = async || Ok(output(&ask).await.ok().filter(|answer| answer["state"] == "collecting"));

@@ -1,0 +1,86 @@
+//! A gateway: as a process, or its routes in this process.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    path::Path,
+    process::Child,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use axum::Router;
+use temporalio_client::Client;
+use tidings_gateway::{
+    Networks, State,
+    fetch::Fetcher,
+    routes::router,
+    tracking::Recorder,
+    webhooks::{Webhooks, ses::Certificates},
+};
+use tidings_mail::words::Words;
+use tidings_model::settings::Settings;
+use tidings_store::Store;
+use tokio::{net::TcpStream, process::Command, sync::watch};
+
+use crate::{env::eventually, port::Port};
+
+/// `tidings gateway`. The process is killed (SIGKILL) when this is dropped.
+pub struct Gateway(Child);
+
+impl Gateway {
+    /// Starts the process by the command `tidings` of a folder, and waits until it listens at this port. Its log is in the folder.
+    ///
+    /// # Errors
+    /// When the process ends by itself or does not listen within a minute. The error contains the log.
+    pub async fn start(tidings: Command, folder: &Path, port: &Port) -> Result<Self> {
+        let path = folder.join("gateway.log");
+        let log = OpenOptions::new().create(true).append(true).open(&path)?;
+        let mut command = tidings.into_std();
+        let mut gateway = Self(command.arg("gateway").stdout(log.try_clone()?).stderr(log).spawn()?);
+        eventually("the gateway listens", Duration::from_mins(1), async || {
+            if let Some(status) = gateway.0.try_wait()? {
+                bail!("the gateway ended with {status}: {}", fs::read_to_string(&path)?);
+            }
+            Ok(TcpStream::connect(("127.0.0.1", port.number)).await.ok())
+        })
+        .await?;
+        Ok(gateway)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The public routes over a store, without webhooks. `None`: Temporal has not answered yet.
+///
+/// # Errors
+/// When the words of the pages cannot be read.
+pub fn public_routes(store: Arc<dyn Store>, settings: Settings, temporal: Option<Client>) -> Result<Router> {
+    let settings = Arc::new(settings);
+    let recorder = Recorder::start(store.clone(), settings.clone()).0;
+    let words = Arc::new(Words::new(None)?);
+    let state = State { store, directory: None, settings, words, recorder, temporal: watch::channel(temporal).1 };
+    let webhooks =
+        Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates: Certificates::new(Fetcher::new()) };
+    Ok(router(state, webhooks, Networks::default()))
+}
+
+/// The body of a form with these fields.
+#[must_use]
+pub fn form(fields: &[(&str, &str)]) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+/// The hidden field by which the page of preferences undoes a change, if the page has one.
+#[must_use]
+pub fn undo_of(page: &str) -> Option<String> {
+    let value = page.split("name=\"undo\" value=\"").nth(1)?.split('"').next()?;
+    Some(value.replace("&quot;", "\"").replace("&#34;", "\"").replace("&amp;", "&"))
+}
