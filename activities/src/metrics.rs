@@ -68,7 +68,7 @@ impl Metrics {
         registry.register("digests_failed", help, digests_failed.clone());
         let help = "Single messages that could not be delivered: alert=message_failed";
         registry.register("messages_failed", help, messages_failed.clone());
-        let help = "Time from a digest's due time to its claim";
+        let help = "Time from a window's due time to its claim";
         registry.register_with_unit("claim_lateness", help, Unit::Seconds, claim_lateness.clone());
         let help = "Time from a digest's due time to the relay's acceptance";
         registry.register_with_unit("acceptance_lateness", help, Unit::Seconds, acceptance_lateness.clone());

@@ -11,13 +11,13 @@ use crate::metrics;
 
 /// Counts the answer of a claim.
 pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAnswer, now: Timestamp) {
-    let Window { key, due_at, .. } = input.due_window();
+    let key = &input.window.key;
     match answer {
         ClaimAnswer::Claimed { taken, .. } => {
-            metrics::claimed(settings, &key.digest_type, now.duration_since(due_at));
+            metrics::claimed(settings, &key.digest_type, now.duration_since(input.due_at()));
             metrics::events(settings, &key.digest_type, *taken);
         }
-        ClaimAnswer::Nothing(ending) => ended_with_events(settings, &key, ending),
+        ClaimAnswer::Nothing(ending) => ended_with_events(settings, key, ending),
         ClaimAnswer::Later { .. } | ClaimAnswer::Changed => {}
     }
 }

@@ -44,6 +44,7 @@ pub async fn preview(
         planned: None,
         due_at: None,
         limits,
+        undo: None,
     };
     let preview = preview::run(deps, &input, instead).await?;
     Ok(Some((due, preview)))

@@ -1,5 +1,7 @@
 //! Claim, whose activity is named `load`: a due window is admitted and becomes a digest, or the answer says why not.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +34,24 @@ pub struct ClaimInput {
     /// The limits that the plan keeps; see [`Plan::limits`](super::Plan::limits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
+    /// The time for which the message can be taken back before it goes out. A former version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Duration>,
 }
 
 impl ClaimInput {
-    /// The window with the time at which it is due in the end. The ledger and the delivery have this time.
+    /// The time at which the window is due in the end, and is claimed if nothing is late.
+    #[must_use]
+    pub fn due_at(&self) -> Timestamp {
+        self.due_at.unwrap_or(self.window.due_at)
+    }
+
+    /// The window with the time at which its message is due: after the wait in which the message can be taken back. The ledger and
+    /// the delivery have this time.
     #[must_use]
     pub fn due_window(&self) -> Window {
-        Window { due_at: self.due_at.unwrap_or(self.window.due_at), ..self.window.clone() }
+        let due_at = self.due_at().saturating_add(self.undo.unwrap_or_default()).unwrap_or(Timestamp::MAX);
+        Window { due_at, ..self.window.clone() }
     }
 }
 

@@ -19,6 +19,7 @@ pub fn claim_of(window: &Window, events: Vec<Event>) -> ClaimInput {
         planned: None,
         due_at: None,
         limits: None,
+        undo: None,
     }
 }
 

@@ -19,7 +19,7 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
 };
 use tidings::registration;
 use tidings_model::{Key, names, settings::Settings};
-use tidings_store::{Sqlite, prelude::*};
+use tidings_store::{Sqlite, Store};
 use tidings_workflows::{Digest, Status, Summary};
 use uuid::Uuid;
 
@@ -92,9 +92,9 @@ impl Drop for TimeSkippingServer {
 }
 
 /// A worker on a time-skipping server, with a store and a relay.
-pub struct TimeSkipping {
+pub struct TimeSkipping<S = Sqlite> {
     pub server: TimeSkippingServer,
-    pub store: Arc<Sqlite>,
+    pub store: Arc<S>,
     pub relay: Relay,
     _worker: Running,
     folder: TempDir,
@@ -107,7 +107,24 @@ impl TimeSkipping {
     /// When a part does not start.
     pub async fn start(settings: Settings) -> Result<Self> {
         let folder = TempDir::new()?;
-        let store = sqlite(folder.path()).await?;
+        Self::with_store(settings, sqlite(folder.path()).await?, folder).await
+    }
+
+    /// Runs a counting query in the ledger.
+    ///
+    /// # Errors
+    /// When the query is wrong.
+    pub async fn count(&self, query: &'static str) -> Result<i64> {
+        count(self.folder.path(), query).await
+    }
+}
+
+impl<S: Store> TimeSkipping<S> {
+    /// Starts everything with a given store.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn with_store(settings: Settings, store: Arc<S>, folder: TempDir) -> Result<Self> {
         let relay = Relay::start().await?;
         let server = TimeSkippingServer::start().await?;
         let activities = activities(store.clone(), &relay.url(), settings)?;
@@ -133,14 +150,6 @@ impl TimeSkipping {
         signal(&self.server.client, key, json_events([json.as_str()])).await
     }
 
-    /// Runs a counting query in the ledger.
-    ///
-    /// # Errors
-    /// When the query is wrong.
-    pub async fn count(&self, query: &'static str) -> Result<i64> {
-        count(self.folder.path(), query).await
-    }
-
     /// The start of each attempt to deliver a message.
     ///
     /// # Errors
@@ -154,10 +163,18 @@ impl TimeSkipping {
     /// # Errors
     /// When that takes longer than a minute of real time.
     pub async fn planned(&self, key: &Key) -> Result<Status> {
+        self.status_when(key, "the window is planned", |status| status.due_at.is_some()).await
+    }
+
+    /// The status of a key once it is as `wanted`.
+    ///
+    /// # Errors
+    /// When that takes longer than a minute of real time.
+    pub async fn status_when(&self, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let workflow = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
-        eventually("the window is planned", Duration::from_mins(1), async || {
+        eventually(what, Duration::from_mins(1), async || {
             let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await?;
-            Ok(Some(status).filter(|status| status.due_at.is_some()))
+            Ok(Some(status).filter(|status| wanted(status)))
         })
         .await
     }

@@ -1,19 +1,26 @@
 //! A made message waits, so that an operator can take it back.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::SignedDuration;
+use tempfile::TempDir;
 use temporalio_client::WorkflowQueryOptions;
+use tidings_activities::metrics;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, event, eventually, key, order, settings, sqlite, wait_for_emails},
+    postgres::database,
     time_skipping::TimeSkipping,
 };
-use tidings_model::{settings::Settings, step::Outcome};
+use tidings_model::{
+    settings::{DigestSettings, Settings},
+    statistics::Scope,
+    step::Outcome,
+};
 use tidings_needs::needs;
-use tidings_store::prelude::*;
+use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::{Digest, Stage};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -25,21 +32,54 @@ fn undoable(undo: Duration) -> Result<Settings> {
     Ok(settings)
 }
 
-#[needs(test_server)]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_message_waits_as_long_as_configured_and_goes_out_once() -> Result<()> {
-    let env = TimeSkipping::start(undoable(Duration::from_mins(2))?).await?;
-    let key = key("activity", "ann");
+/// A message that waits is due at the end of the wait. The digest type is one of its own, because all tests of a process count in
+/// the same metrics.
+async fn is_on_time<S: Store>(store: Arc<S>, folder: TempDir, digest_type: &str) -> Result<()> {
+    let mut settings = settings("after 1s", "after 1h");
+    let undo = Duration::from_hours(1);
+    let undoable = DigestSettings { undo: Some(undo), ..settings.digests["activity"].clone() };
+    settings.digests.insert(digest_type.to_owned(), undoable);
+    let env = TimeSkipping::with_store(settings, store, folder).await?;
+    let key = key(digest_type, "ann");
     env.emit(&key, "e1").await?;
+    let claimed_at = env.planned(&key).await?.due_at.context("not planned")?;
+    env.server.sleep_until(claimed_at + Duration::from_secs(1)).await?;
+    env.status_when(&key, "the message waits", |status| status.state == Stage::Undoable).await?;
+
+    let (due_at, now) = (claimed_at + undo, claimed_at + undo / 2);
+    env.server.sleep_until(now).await?;
+    let statistics = env.store.statistics(&Scope { tenant: None, since: claimed_at, now }).await?;
+    let waiting = statistics.undelivered.iter().map(|of| (of.digests, of.overdue, of.oldest_due_at.as_millisecond()));
+    assert_eq!(waiting.collect::<Vec<_>>(), [(1, 0, due_at.as_millisecond())]);
+    assert_eq!(statistics.oldest_overdue(now), None);
+
     env.completed(&key).await?;
     let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
-    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Sent));
-    let waited = digest.closed_at.context("never closed")?.duration_since(digest.due_at);
-    assert!(waited >= SignedDuration::from_mins(2) && waited < SignedDuration::from_mins(3), "{waited:#}");
+    assert!(digest.is_sent() && !digest.is_overdue(now), "{digest:?}");
+    let late = digest.closed_at.context("never closed")?.duration_since(digest.due_at);
+    assert!(late >= SignedDuration::ZERO && late < SignedDuration::from_mins(1), "{late:#}");
     let why = digest.plan_why;
-    assert!(why.ends_with("; then waits 2m, in which tidings digest drop takes it back"), "{why}");
+    assert!(why.ends_with("; then waits 1h, in which tidings digest drop takes it back"), "{why}");
+    let accepted = format!("\ntidings_acceptance_lateness_seconds_bucket{{le=\"60.0\",type=\"{digest_type}\"}} 1\n");
+    let told = metrics::text();
+    assert!(told.contains(&accepted), "{told}");
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_goes_out_once_on_time_after_its_wait_on_sqlite() -> Result<()> {
+    let folder = TempDir::new()?;
+    is_on_time(sqlite(folder.path()).await?, folder, "undo_on_sqlite").await
+}
+
+#[needs(test_server, postgres)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_goes_out_once_on_time_after_its_wait_on_postgresql() -> Result<()> {
+    let store = Postgres::connect(&database().await?).await?;
+    store.migrate().await?;
+    is_on_time(Arc::new(store), TempDir::new()?, "undo_on_postgresql").await
 }
 
 #[needs(temporal)]

@@ -1,12 +1,10 @@
 //! Step claim (`load` on the wire): the window is due. Its events become a digest, or admission says why not yet.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use tidings_model::step::{ClaimAnswer, ClaimInput, Ending};
 
 use super::{
-    deadline::{moved_due_at, planned},
+    deadline::{moved_due_at, planned, undo},
     delivering::Delivering,
     requests::Preferences,
     state::{State, count},
@@ -27,6 +25,7 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
         planned: planned(state),
         due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
         limits: plan.limits,
+        undo: undo(state, plan),
     })
 }
 
@@ -56,22 +55,15 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
         }
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
         ClaimAnswer::Claimed { items, groups, taken, rendered } => {
-            let undo = undo(state, asked);
             state.close_window(taken);
             let digest = Delivering::new(asked.due_window(), items, groups);
-            state.delivering = Some(Delivering { stored: rendered, undo, ..digest });
+            state.delivering = Some(Delivering { stored: rendered, undo: asked.undo, ..digest });
         }
         ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
             state.close_window(taken);
             state.end(asked.window.digest_id, closed);
         }
     }
-}
-
-/// The time for which the message of the claimed window can be taken back. What is flushed or urgent goes out at once.
-fn undo(state: &State, asked: &ClaimInput) -> Option<Duration> {
-    let plan = state.open.as_ref()?.plan.as_ref()?;
-    plan.undo.filter(|_| !asked.flushed && !asked.urgent)
 }
 
 /// The largest number of events that the open window takes while none of them is stashed.

@@ -1,5 +1,7 @@
 //! The time at which the open window is due, and its reason: for the decision, the status and the commands.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tidings_model::{
     rules::deadline::Deadline,
@@ -27,9 +29,14 @@ pub(super) fn why(state: &State) -> String {
     }
 }
 
-/// The step after the claim in which the message can be taken back. What is flushed or urgent goes out at once.
+/// The time for which the message of the open window can be taken back. What is flushed or urgent goes out at once.
+pub(super) fn undo(state: &State, plan: &Plan) -> Option<Duration> {
+    plan.undo.filter(|_| !state.flushed && !plan.urgent)
+}
+
+/// The step after the claim in which the message can be taken back.
 fn undoable(state: &State, plan: &Plan) -> Option<String> {
-    let undo = plan.undo.filter(|_| !state.flushed && !plan.urgent)?;
+    let undo = undo(state, plan)?;
     Some(format!("waits {}, in which tidings digest drop takes it back", words::written(undo)))
 }
 

@@ -52,6 +52,7 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
         planned: None,
         limits: None,
         due_at: None,
+        undo: None,
     }
 }
 
@@ -263,6 +264,10 @@ fn an_urgent_window_is_never_later_than_an_ordinary_one() {
     let quick = DigestSettings { throttle: Some(Duration::from_secs(10)), ..settings("instant", &[]) };
     let admission = admit(&quick, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
     assert!(matches!(admission, Admission::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
+    // Both are over at once, and the throttle is the reason.
+    let minute = DigestSettings { throttle: Some(Duration::from_mins(1)), ..settings("instant", &[]) };
+    let admission = admit(&minute, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
+    assert!(matches!(&admission, Admission::Later { why, .. } if why.starts_with("throttled")), "{admission:?}");
 }
 
 #[test]

@@ -19,11 +19,14 @@ use super::{
     ledger::{Ledger, event, ids, key},
     step::{Answer, Choice, Step},
 };
-use crate::digest::{
-    audit, claim, close, commands,
-    decide::{Decision, clear_finished_commands, decide},
-    plan, render, reopen, retract, send, stash,
-    state::{Repetitions, State},
+use crate::{
+    digest::{
+        audit, claim, close, commands,
+        decide::{Decision, clear_finished_commands, decide},
+        plan, render, reopen, retract, send, stash,
+        state::{Repetitions, State},
+    },
+    driver::after,
 };
 
 pub(super) struct World {
@@ -432,13 +435,17 @@ impl World {
             at_once || slid.is_none_or(|slid| slid <= self.now),
             "a claim before the deadline that the last event made"
         );
-        let due_at = claim::input(&self.state, self.now).unwrap().due_window().due_at;
+        let input = claim::input(&self.state, self.now).unwrap();
+        let due_at = input.due_at();
         let moved = slid.filter(|slid| *slid > plan.due_at);
         assert!(
             due_at >= moved.unwrap_or(plan.due_at),
             "the claim has an earlier time than the plan or the last event"
         );
         assert!(at_once || due_at <= self.now, "the claim has a later time than now");
+        let waits = self.cadence.undoes && !self.state.flushed && !plan.urgent;
+        let message_due_at = if waits { after(due_at, UNDO) } else { due_at };
+        assert_eq!(input.due_window().due_at, message_due_at, "the message is due after the wait to take it back");
     }
 
     /// Number of the open window's events. A run of this version counts the new ones only.
