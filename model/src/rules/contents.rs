@@ -146,3 +146,6 @@ fn at(event: &Event) -> i64 {
 fn milliseconds(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
+
+#[cfg(test)]
+mod tests;

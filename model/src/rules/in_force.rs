@@ -67,3 +67,54 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        pause::Paused,
+        records::{Preferences, Reason},
+        rules::samples,
+        settings::OverLimit,
+    };
+
+    const NOW: &str = "2026-03-02T08:00:00Z";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn in_force(cadence: &str, facts: &Facts) -> InForce {
+        let settings = DigestSettings::new("activity", cadence.parse().unwrap());
+        let limits = FrequencyLimits::new(&settings, None, OverLimit::Defer);
+        InForce::new(&settings, &limits, None, facts, &"acme/activity/ann".parse().unwrap(), at(NOW))
+    }
+
+    fn stopped(until: Option<&str>) -> Facts {
+        let (by, why, since) = ("bo".to_owned(), "wrong prices".to_owned(), at("2026-03-01T08:00:00Z"));
+        Facts { pause: Some(Paused { by, why, since, until: until.map(at) }), ..samples::facts() }
+    }
+
+    fn paused(until: &str) -> Facts {
+        let preferences = Preferences { paused_until: Some(at(until)), ..Preferences::default() };
+        Facts { preferences, ..samples::facts() }
+    }
+
+    #[test]
+    fn consent_suppression_never_and_pauses_prevent_the_next_digest() {
+        for (why, cadence, facts, comes) in [
+            ("nothing is in the way", "after 1h", samples::facts(), true),
+            ("opted out", "after 1h", Facts { consent: false, ..samples::facts() }, false),
+            ("suppressed", "after 1h", Facts { suppressed: Some(Reason::HardBounce), ..samples::facts() }, false),
+            ("never", "never", samples::facts(), false),
+            ("an operator stopped it", "after 1h", stopped(None), false),
+            ("an operator's pause is over", "after 1h", stopped(Some(NOW)), true),
+            ("paused", "after 1h", paused("2026-03-02T08:00:01Z"), false),
+            ("the pause is over", "after 1h", paused(NOW), true),
+        ] {
+            assert_eq!(in_force(cadence, &facts).next.is_some(), comes, "{why}");
+        }
+        let next = in_force("after 1h", &samples::facts()).next.unwrap();
+        assert_eq!((next.due_at, next.why.as_str()), (at("2026-03-02T09:00:00Z"), "after 1h -> 2026-03-02T09:00:00Z"));
+    }
+}

@@ -14,6 +14,9 @@ fn every_cadence_reads_back_the_words_that_it_writes() {
         "after 90s",
         "after 15m",
         "after 7d",
+        "after 31d",
+        "sliding 5m max 1h",
+        "sliding 1h max 1h",
         "hourly",
         "hourly at :05",
         "daily 08:00",
@@ -23,6 +26,7 @@ fn every_cadence_reads_back_the_words_that_it_writes() {
         "monthly 31 23:59",
         "cron 0 9,17 * * mon-fri",
         "cron */20 8-18/2 1,15 jan-jun sun",
+        "cron */59 * * * *",
         "never",
     ] {
         assert_eq!(words.parse::<Cadence>().unwrap().to_string(), words);
@@ -47,6 +51,7 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
         ("after 0s", "1s to 31d"),
         ("after 99d", "1s to 31d"),
         ("after 1µ", "\"1µ\""),
+        ("sliding 2h max 1h", "\"1h\" is shorter than \"2h\""),
         ("after +60s", "\"+60s\""),
         ("daily +8:00", "\"+8:00\""),
         ("hourly :30", "\"hourly at :30\""),
@@ -69,6 +74,7 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
         ("cron 0 17-9 * * *", "\"17-9\" runs backwards"),
         ("cron 5/15 9 * * *", "\"5/15\" steps from nothing"),
         ("cron */0 9 * * *", "\"*/0\""),
+        ("cron */60 9 * * *", "write 1 to 59"),
         ("cron */90 9 * * *", "write 1 to 59"),
         ("cron 0 9 30 2 *", "\"0 9 30 2 *\" never comes"),
     ] {
@@ -234,5 +240,35 @@ fn a_cadence_explains_itself() {
         ),
     ] {
         assert_eq!(words.parse::<Cadence>().unwrap().explain(), said);
+    }
+}
+
+#[test]
+fn schedules_are_equal_if_their_words_are() {
+    let cron = |words: &str| words.parse::<Cadence>().unwrap();
+    assert_eq!(cron("cron 0 9 * * MON"), cron("cron 0 9 * * mon"));
+    assert_ne!(cron("cron 0 9 * * mon"), cron("cron 0 9 * * tue"));
+}
+
+#[test]
+fn only_a_time_of_day_moves_to_another() {
+    let at = Time::constant(18, 30, 0, 0);
+    for (words, moved) in [
+        ("daily 08:00", Some("daily 18:30")),
+        ("weekdays 08:00", Some("weekdays 18:30")),
+        ("weekly fri 08:00", Some("weekly fri 18:30")),
+        ("monthly 31 08:00", Some("monthly 31 18:30")),
+        ("hourly", None),
+        ("cron 0 9 * * *", None),
+    ] {
+        let cadence: Cadence = words.parse().unwrap();
+        assert_eq!(cadence.at(at).map(|cadence| cadence.to_string()).as_deref(), moved, "{words}");
+    }
+}
+
+#[test]
+fn a_duration_is_written_in_its_largest_whole_unit() {
+    for (seconds, text) in [(0, "0s"), (1, "1s"), (90, "90s"), (120, "2m"), (7200, "2h"), (172_800, "2d")] {
+        assert_eq!(words::written(Duration::from_secs(seconds)), text);
     }
 }

@@ -123,3 +123,26 @@ fn the_next_time_in_preferences_knows_throttle_and_cap() {
     );
     assert_eq!(next(Some("2026-03-02T12:00:00Z")).due_at, at("2026-03-02T12:00:00Z"));
 }
+
+#[test]
+fn a_cap_that_ends_now_holds_nothing_back() {
+    let settings = settings(&[]);
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
+    let limited = |capped_until: &str| {
+        let facts = facts("2026-03-02T01:00:00Z");
+        foresee(plan(limits), &settings, &facts, &key(), Some(at(capped_until)), at(NOW)).limited.len()
+    };
+    assert_eq!((limited(NOW), limited("2026-03-02T08:00:01Z")), (0, 1));
+}
+
+#[test]
+fn a_cap_says_its_number_and_span() {
+    let limits = |most| {
+        let cap = Some(Cap { most, within: Duration::from_hours(1) });
+        FrequencyLimits::new(&settings(&[]), cap, OverLimit::Defer)
+    };
+    for (most, digests) in [(1, "1 digest in 1h"), (2, "2 digests in 1h")] {
+        let expected = format!("the recipient had {digests}, as many as they get -> {DUE}");
+        assert_eq!(limits(most).capped(at(DUE)).why, expected);
+    }
+}

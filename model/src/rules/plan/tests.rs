@@ -11,6 +11,8 @@ use crate::{
     settings::{Cap, OverLimit},
 };
 
+mod kept;
+
 const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
 fn settings(cadence: &str) -> DigestSettings {
@@ -284,6 +286,8 @@ fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
     let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
     let instant = plan(&settings("instant"), &recent, &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
+    let punctual = plan(&settings("instant"), &facts(), &urgent, Vec::new(), at(OPENED_AT));
+    assert_eq!((punctual.due_at, punctual.max_events), (at(OPENED_AT), Some(1)), "due then without the haste");
     let night =
         DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
     let hastened = plan(&night, &facts(), &urgent, Vec::new(), at(OPENED_AT));

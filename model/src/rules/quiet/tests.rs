@@ -13,7 +13,14 @@ fn until(times: &[&str], zone: &str, at: &str) -> Option<String> {
 
 #[test]
 fn every_quiet_time_reads_back_the_words_that_it_writes() {
-    for words in ["22:00-07:00", "12:00-13:30", "sat-sun 00:00-24:00", "fri 18:00-24:00", "sat-mon 20:00-08:00"] {
+    for words in [
+        "22:00-07:00",
+        "12:00-13:30",
+        "sat-sun 00:00-24:00",
+        "fri 18:00-24:00",
+        "sat-mon 20:00-08:00",
+        "tue-mon 20:00-21:00",
+    ] {
         assert_eq!(words.parse::<QuietTime>().unwrap().to_string(), words);
     }
 }
