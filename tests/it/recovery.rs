@@ -1,6 +1,7 @@
 //! Crashes, outages and races: every event is in exactly one email all the same.
 
 mod chaos;
+mod choices;
 mod crash_points;
 mod emit_http;
 mod fencing;

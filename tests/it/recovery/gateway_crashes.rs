@@ -1,5 +1,6 @@
-//! `tidings gateway` is killed (SIGKILL) at random instants while it receives webhooks and clicks. What it answered with 200 is in the
-//! database, once. What it did not answer comes again, as from a provider or a mailbox, and is there once in the end.
+//! `tidings gateway` is killed (SIGKILL) at random instants while it receives webhooks, clicks, and choices on the page of preferences.
+//! What it answered with 200 is in the database, once and whole. What it did not answer comes again, as from a provider, a mailbox or a
+//! recipient, and is there once in the end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,31 +9,29 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_gateway::webhooks::Secret;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{eventually, sqlite},
+    env::sqlite,
+    gateway::Gateway,
     outbox::taken_message,
     port::Port,
 };
-use tidings_model::{
-    Key, Link,
-    link_keys::LinkKeys,
-    records::{AuditFilter, Page},
-};
+use tidings_model::{Key, Link, PreferencesLink, link_keys::LinkKeys};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    process::Child,
     time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
+
+use super::choices::{audit, every_field, saved, stored};
 
 /// Rounds that end with a kill. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` chooses other instants.
 const ROUNDS: u64 = 10;
@@ -55,6 +54,8 @@ enum Request {
     Event(usize),
     /// A click on the link of the `n`th user.
     Click(usize),
+    /// Choices of the `n`th user, in every field of the page.
+    Choice(usize),
 }
 
 /// All requests of a test.
@@ -73,7 +74,11 @@ impl Load {
         }
         fresh.then(|| {
             self.made += 1;
-            if self.made.is_multiple_of(3) { Request::Click(self.made) } else { Request::Event(self.made) }
+            match self.made % 4 {
+                0 => Request::Click(self.made),
+                1 => Request::Choice(self.made),
+                _ => Request::Event(self.made),
+            }
         })
     }
 }
@@ -94,7 +99,8 @@ impl World {
             "database_url = \"{database}\"\nlink_keys_file = \"keys\"\n[gateway]\nlisten = \"127.0.0.1:{port}\"\n\
              public_url = \"http://localhost:{port}\"\n[relay.own]\nurl = \"smtp://127.0.0.1:1\"\n\
              webhook_secret_env = \"OWN_WEBHOOK\"\n[stream.bulk]\nrelays = [\"own\"]\n\
-             [stream.transactional]\nrelays = [\"own\"]\n",
+             [stream.transactional]\nrelays = [\"own\"]\n[mail]\nfrom = \"digest@acme.example\"\n\
+             [digest.activity]\ncadence = \"after 1d\"\n[digest.alerts]\ncadence = \"after 1d\"\n",
             port = port.number
         );
         fs::write(folder.path().join("tidings.toml"), config)?;
@@ -106,18 +112,11 @@ impl World {
         Ok(Self { folder, store, port, messages, begun_at: Timestamp::now() })
     }
 
-    /// Starts the gateway, and waits until it answers.
-    async fn start(&self) -> Result<Child> {
+    /// Starts the gateway, and waits until it listens.
+    async fn start(&self) -> Result<Gateway> {
         let mut command = command(&binary()?, self.folder.path(), "127.0.0.1:1");
-        let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log"))?;
-        let mut gateway =
-            command.arg("gateway").env("OWN_WEBHOOK", SECRET).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let answers = async || Ok(TcpStream::connect(("127.0.0.1", self.port.number)).await.ok());
-        let answering = eventually("the gateway listens", PATIENCE, answers).await;
-        if let Some(status) = gateway.try_wait()? {
-            bail!("the gateway ended with {status}: {}", fs::read_to_string(self.folder.path().join("log"))?);
-        }
-        answering.map(|_| gateway)
+        command.env("OWN_WEBHOOK", SECRET);
+        Gateway::start(command, self.folder.path(), &self.port).await
     }
 
     fn user(n: usize) -> Result<Key> {
@@ -129,7 +128,7 @@ impl World {
         let bytes = match request {
             Request::Event(n) => {
                 let at = self.begun_at.checked_add(i64::try_from(n)?.milliseconds())?;
-                let event = json!({"kind": "opened", "message": self.messages[n % MESSAGES], "event_id": n.to_string(),
+                let event = json!({"kind": "opened", "message": self.messages[n / 4 % MESSAGES], "event_id": n.to_string(),
                                    "occurred_at": at});
                 let (body, now) = (event.to_string(), Timestamp::now().as_second());
                 let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
@@ -148,6 +147,15 @@ impl World {
                      Content-Type: application/x-www-form-urlencoded\r\n\r\nList-Unsubscribe=One-Click"
                 )
             }
+            Request::Choice(n) => {
+                let link = PreferencesLink { key: Self::user(n)?, message: self.messages[0] };
+                let (token, body) = (link.token(&KEYS.parse::<LinkKeys>()?).context("no token")?, every_field());
+                format!(
+                    "POST /p/{token} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: {}\r\n\
+                     Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}",
+                    body.len()
+                )
+            }
         };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port.number)).await?;
         stream.write_all(bytes.as_bytes()).await?;
@@ -163,7 +171,8 @@ impl World {
             let Some(request) = load().next(fresh) else { return };
             match timeout(PATIENCE, self.send(request)).await {
                 Ok(Ok(200)) => load().answered.push(request),
-                Ok(Ok(503)) => load().unanswered.push_back(request),
+                // A choice whose first request the database still carries out has "changed meanwhile".
+                Ok(Ok(503 | 409)) => load().unanswered.push_back(request),
                 answered => {
                     load().unanswered.push_back(request);
                     assert!(!matches!(answered, Ok(Ok(_))), "{request:?}: {answered:?}");
@@ -173,7 +182,7 @@ impl World {
         }
     }
 
-    /// Counts each event and each click in the database.
+    /// Counts each request in the database.
     async fn recorded(&self) -> Result<BTreeMap<Request, usize>> {
         let mut recorded = BTreeMap::new();
         for message in &self.messages {
@@ -182,20 +191,14 @@ impl World {
                 *recorded.entry(Request::Event(n)).or_default() += 1;
             }
         }
-        let (tenant, page) = (Some("acme".to_owned()), Page { limit: 1_000_000, after: None });
-        let filter = AuditFilter {
-            tenant,
-            digest_type: None,
-            user: None,
-            actor: None,
-            action: None,
-            since: None,
-            until: None,
-            page,
-        };
-        for entry in self.store.audit_entries(&filter).await?.rows {
-            let n = entry.user.strip_prefix('u').context("an entry about nobody")?.parse()?;
-            *recorded.entry(Request::Click(n)).or_default() += 1;
+        for (user, entries) in audit(&*self.store, None).await? {
+            let n: usize = user.strip_prefix('u').context("an entry about nobody")?.parse()?;
+            if n.is_multiple_of(4) {
+                recorded.insert(Request::Click(n), entries.len());
+            } else {
+                ensure!(entries == saved().audit, "a choice of {user} is there in part, or twice: {entries:?}");
+                recorded.insert(Request::Choice(n), 1);
+            }
         }
         Ok(recorded)
     }
@@ -219,7 +222,7 @@ async fn kills(world: World) -> Result<()> {
     let load = Mutex::new(Load::default());
     let (mut cut_off, mut there) = (0, 0);
     for round in 0..rounds {
-        let mut gateway = world.start().await?;
+        let gateway = world.start().await?;
         let answered = || load.lock().unwrap_or_else(PoisonError::into_inner).answered.len();
         let enough = answered() + usize::try_from(1 + roll(&mut dice, ANSWERS))?;
         let after = Duration::from_millis(roll(&mut dice, AFTER));
@@ -229,10 +232,9 @@ async fn kills(world: World) -> Result<()> {
                 sleep(Duration::from_millis(1)).await;
             }
             sleep(after).await;
-            gateway.kill().await
+            drop(gateway);
         };
-        let (killed, _) = tokio::join!(kill, join_all((0..CLIENTS).map(|_| world.client(&load, true))));
-        killed?;
+        tokio::join!(kill, join_all((0..CLIENTS).map(|_| world.client(&load, true))));
         let recorded = world.recorded().await?;
         let load = load.lock().unwrap_or_else(PoisonError::into_inner);
         let lost: Vec<_> = load.answered.iter().filter(|request| recorded.get(request) != Some(&1)).collect();
@@ -251,6 +253,9 @@ async fn kills(world: World) -> Result<()> {
         "not every request was answered in the end"
     );
     ensure!(recorded.len() == load.made && recorded.values().all(|times| *times == 1), "not all are there once");
+    for n in (1..=load.made).filter(|n| n % 4 == 1) {
+        ensure!(stored(&*world.store, &World::user(n)?.user).await? == saved(), "the choices of u{n} are others");
+    }
     // A kill between two requests would show nothing.
     ensure!(load.made as u64 > 10 * rounds && cut_off as u64 > rounds, "too little happened");
     Ok(())
