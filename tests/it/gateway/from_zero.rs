@@ -2,7 +2,7 @@
 
 use std::{env, fs, net::SocketAddr, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tidings_harness::{api::Api, cli_env::CliEnv, env::eventually, python::python};
 use tidings_needs::needs;
@@ -13,18 +13,27 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::recovery::gateway::SCOPES;
-
 const PAGE: &str = include_str!("../../../docs/from-zero.md");
 const MINUTE: Duration = Duration::from_mins(1);
+const SCOPES: [&str; 3] = ["events:write", "digests:read", "messages:write"];
 /// An answer after which a program must try again.
 const BUSY: &[u8] = b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// The last block of the page in this language. The first block of `sh` has the variables.
-fn block(language: &str) -> Result<&'static str> {
-    let last = PAGE.rsplit(&format!("```{language}\n")).next().filter(|rest| rest.len() < PAGE.len());
-    last.and_then(|rest| rest.split("```").next())
-        .with_context(|| format!("no block of {language} in docs/from-zero.md"))
+/// The last two blocks of the page in this language: the event, and the message. The first block of `sh` has the variables.
+fn blocks(language: &str) -> Result<(&'static str, &'static str)> {
+    let fence = format!("```{language}\n");
+    let blocks: Vec<_> = PAGE.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [.., event, message] = blocks[..] else { bail!("no two blocks of {language} in docs/from-zero.md") };
+    Ok((event, message))
+}
+
+/// The programs of a language, as the page says to put them together.
+fn programs(language: &str) -> Result<Vec<String>> {
+    let (event, message) = blocks(language)?;
+    Ok(match event.split_once("func main()") {
+        Some((call, _)) => vec![event.to_owned(), format!("{call}{message}")],
+        None => vec![format!("{event}{message}")],
+    })
 }
 
 /// Refuses the first connection's request, and hands on all others.
@@ -56,7 +65,7 @@ async fn pending(cli: &CliEnv, user: &str) -> Result<u64> {
     Ok(["pending", "uncompared"].iter().filter_map(|name| status[name].as_u64()).sum())
 }
 
-/// Runs the block of a language from a file, and checks what the block prints and what is pending then.
+/// Runs the programs of a language, and checks what they print, what is pending then, and which message arrives.
 async fn run(language: &str, file: &str, program: &[&str]) -> Result<()> {
     let mut cli = CliEnv::start("after 1h").await?;
     fs::write(cli.folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;
@@ -70,21 +79,34 @@ async fn run(language: &str, file: &str, program: &[&str]) -> Result<()> {
     let waits = async |events| Ok((pending(&cli, "ann").await? == events).then_some(()));
     eventually("the earlier event is pending", MINUTE, async || waits(1).await).await?;
 
-    let (address, handing) = busy_at_first(SocketAddr::from(([127, 0, 0, 1], gateway.port.number))).await?;
-    fs::write(cli.folder.path().join(file), block(language)?)?;
-    let mut command = Command::new(program[0]);
-    command.args(&program[1..]).arg(file).current_dir(cli.folder.path());
-    command.env("TIDINGS_URL", format!("http://{address}")).env("TIDINGS_TOKEN", &gateway.token);
-    // Where Go keeps what it built.
-    command.env("GOCACHE", cli.folder.path().join("go")).kill_on_drop(true);
-    let output = command.output().await?;
-    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{language}: {}: {said}{printed}", output.status);
-    ensure!(printed.contains("accepted"), "{language}: {printed}");
-    ensure!(printed.contains("\"pending\""), "{language}: {printed}");
-    ensure!(!handing.is_finished(), "{language}");
-    handing.abort();
-    eventually("the program's event is pending, too", MINUTE, async || waits(2).await).await
+    let mut printed = String::new();
+    for source in programs(language)? {
+        let (address, handing) = busy_at_first(SocketAddr::from(([127, 0, 0, 1], gateway.port.number))).await?;
+        fs::write(cli.folder.path().join(file), source)?;
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(file).current_dir(cli.folder.path());
+        command.env("TIDINGS_URL", format!("http://{address}")).env("TIDINGS_TOKEN", &gateway.token);
+        // Where Go keeps what it built.
+        command.env("GOCACHE", cli.folder.path().join("go")).kill_on_drop(true);
+        let output = command.output().await?;
+        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "{language}: {}: {said}{out}", output.status);
+        ensure!(!handing.is_finished(), "{language}");
+        handing.abort();
+        printed += &out;
+    }
+    for words in ["accepted", "\"pending\"", "/v1/messages/order-812"] {
+        ensure!(printed.contains(words), "{language}: no {words} in {printed}");
+    }
+    eventually("the program's event is pending, too", MINUTE, async || waits(2).await).await?;
+    let arrived = async || Ok((cli.relay.count() > 0).then_some(()));
+    eventually("the message arrives", MINUTE, arrived).await?;
+    let mails = cli.relay.mails();
+    let [mail] = &mails[..] else { bail!("{language}: {} emails", mails.len()) };
+    ensure!(mail.to == ["ann@example.test"], "{language}: {:?}", mail.to);
+    let text = String::from_utf8(mail.bytes())?;
+    ensure!(text.contains("Subject: Order 812") && text.contains("We have your order."), "{language}: {text}");
+    Ok(())
 }
 
 /// The program that a variable names, or else the one on the PATH.
@@ -94,25 +116,25 @@ fn program(variable: &str, name: &str) -> String {
 
 #[needs(temporal, python)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_in_python_posts_again_and_sees_what_is_pending() -> Result<()> {
+async fn the_blocks_in_python_post_again_and_their_message_arrives() -> Result<()> {
     let python = python()?.into_string().ok().context("a path in UTF-8")?;
     run("python", "zero.py", &[&python]).await
 }
 
 #[needs(temporal, node)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_in_typescript_posts_again_and_sees_what_is_pending() -> Result<()> {
+async fn the_blocks_in_typescript_post_again_and_their_message_arrives() -> Result<()> {
     run("js", "zero.mjs", &[&program("TIDINGS_TEST_NODE", "node")]).await
 }
 
 #[needs(temporal, go)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_in_go_posts_again_and_sees_what_is_pending() -> Result<()> {
+async fn the_blocks_in_go_post_again_and_their_message_arrives() -> Result<()> {
     run("go", "zero.go", &[&program("TIDINGS_TEST_GO", "go"), "run"]).await
 }
 
 #[needs(temporal, curl)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_with_curl_posts_again_and_sees_what_is_pending() -> Result<()> {
+async fn the_blocks_with_curl_post_again_and_their_message_arrives() -> Result<()> {
     run("sh", "zero.sh", &["sh"]).await
 }
