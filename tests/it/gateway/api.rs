@@ -3,11 +3,12 @@
 use std::{fs, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidings_harness::{cli_env::CliEnv, env::eventually, http, port::Port};
 use tokio::{net::TcpStream, process::Child};
 
 mod messages;
+mod oidc;
 mod recipients;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -23,12 +24,17 @@ struct Api {
 impl Api {
     /// Starts everything. Windows of `activity` follow `cadence`.
     async fn start(cadence: &str) -> Result<Self> {
+        Self::start_with(cadence, "").await
+    }
+
+    /// Starts everything, with these tables at the end of `tidings.toml`.
+    async fn start_with(cadence: &str, tables: &str) -> Result<Self> {
         let mut cli = CliEnv::start(cadence).await?;
         let (port, public) = (Port::take()?, Port::take()?);
         let file = cli.folder.path().join("tidings.toml");
         let text = format!(
             "link_keys_file = \"keys\"\n{}[gateway]\npublic_url = \"http://localhost:{}\"\n\
-             listen = \"127.0.0.1:{}\"\napi_listen = \"127.0.0.1:{}\"\n",
+             listen = \"127.0.0.1:{}\"\napi_listen = \"127.0.0.1:{}\"\n{tables}",
             fs::read_to_string(&file)?,
             public.number,
             public.number,
@@ -70,5 +76,18 @@ impl Api {
         let head = format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
         let (status, answer) = http::api_request(self.port.number, &head, &body).await?;
         Ok((status, serde_json::from_str(&answer).with_context(|| format!("{answer} {}", self.log()))?))
+    }
+
+    /// Emits an event for a user, over HTTP.
+    async fn emit(&self, token: &str, user: &str, id: &str) -> Result<()> {
+        let event = json!({"event_id": id, "digest": "activity", "user": user, "category": "comment",
+                           "occurred_at": jiff::Timestamp::now(), "payload": {"title": "Bob replied"}});
+        let (status, answer) = self.ask(token, "POST", "/v1/events", &event).await?;
+        anyhow::ensure!(status == 202, "{answer}");
+        Ok(())
+    }
+
+    async fn until_mails(&self, number: usize) -> Result<()> {
+        eventually("mails", MINUTE, async || Ok((self.cli.relay.count() == number).then_some(()))).await
     }
 }

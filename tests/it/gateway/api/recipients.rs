@@ -10,21 +10,6 @@ use tidings_needs::needs;
 
 use super::{Api, MINUTE};
 
-impl Api {
-    /// Emits an event for a user, over HTTP.
-    async fn emit(&self, token: &str, user: &str, id: &str) -> Result<()> {
-        let event = json!({"event_id": id, "digest": "activity", "user": user, "category": "comment",
-                           "occurred_at": jiff::Timestamp::now(), "payload": {"title": "Bob replied"}});
-        let (status, answer) = self.ask(token, "POST", "/v1/events", &event).await?;
-        anyhow::ensure!(status == 202, "{answer}");
-        Ok(())
-    }
-
-    async fn until_mails(&self, number: usize) -> Result<()> {
-        eventually("mails", MINUTE, async || Ok((self.cli.relay.count() == number).then_some(()))).await
-    }
-}
-
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recipient_put_over_http_gets_digests_until_erased() -> Result<()> {
