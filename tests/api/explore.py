@@ -19,7 +19,8 @@ from outages import Outages
 from running import Postgres, Sqlite, Tidings
 
 HERE = pathlib.Path(__file__).parent
-# While parts are away, a 503 is right. Any other 5xx is not in the document. A thing that was made may be out of reach.
+# While parts are away, a 503 is right, also for a token that cannot be looked up. Any other 5xx is not in the document. A thing that was made may
+# be out of reach.
 NOT_IN_OUTAGES = "not_a_server_error,use_after_free,ensure_resource_availability,ignored_auth"
 
 
