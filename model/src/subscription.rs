@@ -20,6 +20,8 @@ pub use retries::{GIVE_UP_AFTER, Settled, away_for, retry_at, settled};
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Bytes of an answer that are read. Only its status counts.
 pub const ANSWER_BYTES: usize = 64 << 10;
+/// The most notices of a subscription that are counted for operators, of those that wait and of dead letters.
+pub const COUNTED: u32 = 100_000;
 
 closed_set! {
     /// The type of a notice.
@@ -204,7 +206,7 @@ pub struct SubscriptionState {
     pub name: String,
     /// Notices that wait.
     pub waiting: u64,
-    /// The time of the oldest fact among them.
+    /// The time at which the first of them was written.
     pub oldest_at: Option<Timestamp>,
     pub dead_letters: u64,
     /// The time of the answer 410.

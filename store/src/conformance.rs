@@ -313,6 +313,7 @@ conformance! {
         a_receiver_that_is_away_for_24_hours_leaves_dead_letters,
         a_receiver_that_is_gone_gets_nothing_until_a_replay,
         what_was_delivered_is_replayed_by_time_and_purged_by_age,
+        counts_of_notices_read_an_index_and_stop_at_their_number_of_rows,
         notices_go_with_the_person_whom_they_are_about,
         a_fact_that_is_committed_after_a_later_one_is_not_passed_over,
         without_a_subscription_nothing_is_written,

@@ -39,6 +39,6 @@ pub trait Notices: Send + Sync + 'static {
     /// The dead letters of a subscription, the latest first, `limit` at most.
     async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
 
-    /// The subscriptions by name, and those that have notices still.
-    async fn subscriptions(&self) -> Result<Vec<SubscriptionState>>;
+    /// The subscriptions by name, and those that have dead letters still. Each count reads an index, and stops at this number.
+    async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>>;
 }

@@ -40,7 +40,7 @@ mod last_attempt;
 mod ledger;
 pub(crate) mod listings;
 mod message;
-mod notices;
+pub(crate) mod notices;
 mod orphans;
 mod outbox;
 mod pauses;

@@ -4,3 +4,4 @@ mod crashes;
 mod delivery;
 mod outages;
 mod page;
+mod watch;

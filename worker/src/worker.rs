@@ -52,9 +52,8 @@ pub async fn run(
     };
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let _polling = config
-        .metrics_listen
-        .map(|_| Poller::new(store.clone(), client.clone(), settings.clone(), config.task_queue.clone()).start());
+    let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
+    let _polling = config.metrics_listen.map(|_| poller().start());
     // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
     let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
     let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);

@@ -1,7 +1,10 @@
 //! Gauges of what all workers share: undelivered digests, task queues, breakers and reports. The poller of each worker sets them,
 //! so that every worker exports the same figures.
 
-use std::{collections::BTreeMap, sync::atomic::AtomicU64};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::AtomicU64,
+};
 
 use jiff::Timestamp;
 use prometheus_client::{
@@ -14,10 +17,11 @@ use tidings_model::{
     records::Reason,
     settings::Settings,
     statistics::{ReportedByKind, Suppressed, Undelivered},
+    subscription::SubscriptionState,
 };
 
 use super::labels::{
-    OTHER, OfReason, OfTenant, Queue, Relay, Reported, Source, digest_types, reported, tenant, tenants,
+    OTHER, OfReason, OfSubscription, OfTenant, Queue, Relay, Reported, Source, digest_types, reported, tenant, tenants,
 };
 use crate::{metrics::labels, operations::stats};
 
@@ -32,6 +36,9 @@ pub struct Fleet {
     open: Gauge,
     suppressions: Family<OfReason, Gauge>,
     delivery_events: Family<Reported, Counter>,
+    waiting_notices: Family<OfSubscription, Gauge>,
+    oldest_notice: Family<OfSubscription, Seconds>,
+    dead_notices: Family<OfSubscription, Gauge>,
     backlog: Family<Queue, Gauge>,
     backlog_age: Family<Queue, Seconds>,
     pollers: Family<Queue, Gauge>,
@@ -66,6 +73,15 @@ struct Waiting {
     oldest: f64,
 }
 
+/// Notices of one subscription, as the gauges show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Backlog {
+    waiting: u64,
+    /// Seconds since the first of these was written.
+    oldest: f64,
+    dead: u64,
+}
+
 impl Fleet {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let fleet = Self::default();
@@ -79,6 +95,12 @@ impl Fleet {
         registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
         let help = "Delivery events that reached the store since this worker started";
         registry.register("delivery_events", help, fleet.delivery_events.clone());
+        let help = "Notices that wait for their delivery, at most 100,000";
+        registry.register("waiting_notices", help, fleet.waiting_notices.clone());
+        let help = "Age of the oldest notice that waits";
+        registry.register_with_unit("oldest_notice", help, Unit::Seconds, fleet.oldest_notice.clone());
+        let help = "Notices that were not delivered within 24 hours, at most 100,000";
+        registry.register("dead_notices", help, fleet.dead_notices.clone());
         registry.register("task_queue_backlog", "Tasks that wait for a worker", fleet.backlog.clone());
         let help = "Age of the oldest task that waits for a worker";
         registry.register_with_unit("task_queue_backlog_age", help, Unit::Seconds, fleet.backlog_age.clone());
@@ -92,6 +114,7 @@ impl Fleet {
     pub(super) fn prepare(&self, settings: &Settings) {
         self.waiting(settings, &BTreeMap::new());
         self.suppressions(&[]);
+        self.notices(&BTreeSet::new(), &[], Timestamp::UNIX_EPOCH);
         for relay in settings.relays.keys().map(String::as_str).chain([OTHER]) {
             for kind in Kind::ALL {
                 drop(self.delivery_events.get_or_create(&reported(settings, relay, kind.name())));
@@ -135,6 +158,18 @@ impl Fleet {
             let found = suppressed.iter().find(|of| of.reason == reason);
             let of = OfReason { reason: reason.name() };
             self.suppressions.get_or_create(&of).set(count(found.map_or(0, |of| of.addresses)));
+        }
+    }
+
+    /// Sets the notices that wait and the dead ones, for each subscription of the configuration and for all others together.
+    pub fn notices(&self, subscriptions: &BTreeSet<String>, states: &[SubscriptionState], now: Timestamp) {
+        let backlogs = backlogs(subscriptions, states, now);
+        for name in subscriptions.iter().map(String::as_str).chain([OTHER]) {
+            let Backlog { waiting, oldest, dead } = backlogs.get(name).copied().unwrap_or_default();
+            let of = OfSubscription { subscription: name.to_owned() };
+            self.waiting_notices.get_or_create(&of).set(count(waiting));
+            self.oldest_notice.get_or_create(&of).set(oldest);
+            self.dead_notices.get_or_create(&of).set(count(dead));
         }
     }
 
@@ -190,6 +225,22 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
     waiting
 }
 
+/// Sums over the subscriptions that share a label.
+fn backlogs<'a>(
+    subscriptions: &'a BTreeSet<String>,
+    states: &[SubscriptionState],
+    now: Timestamp,
+) -> BTreeMap<&'a str, Backlog> {
+    let mut backlogs = BTreeMap::<_, Backlog>::new();
+    for SubscriptionState { name, waiting, oldest_at, dead_letters, .. } in states {
+        let sum = backlogs.entry(subscriptions.get(name).map_or(OTHER, String::as_str)).or_default();
+        sum.waiting += waiting;
+        sum.oldest = sum.oldest.max(oldest_at.map_or(0.0, |at| now.duration_since(at).as_secs_f64()));
+        sum.dead += dead_letters;
+    }
+    backlogs
+}
+
 #[cfg(test)]
 mod tests {
     use tidings_model::settings::{DigestSettings, Sender, Stream, Streams, TenantSettings};
@@ -236,6 +287,28 @@ mod tests {
                 (labels("acme", "other"), Waiting { undelivered: 2, overdue: 2, oldest: 200.0 }),
                 (labels("other", "alerts"), Waiting { undelivered: 4, overdue: 2, oldest: 300.0 }),
             ]
+        );
+    }
+
+    #[test]
+    fn subscriptions_that_are_configured_no_more_count_together() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let of = |name: &str, waiting, oldest: Option<i64>, dead_letters| SubscriptionState {
+            name: name.into(),
+            waiting,
+            oldest_at: oldest.map(|at| Timestamp::from_second(at).unwrap()),
+            dead_letters,
+            gone_at: None,
+        };
+        let states =
+            [of("crm", 2, Some(900), 0), of("erp", 0, None, 3), of("old", 0, None, 4), of("older", 1, Some(400), 5)];
+        let configured = ["crm", "erp"].map(str::to_owned).into();
+        let backlog = |waiting, oldest, dead| Backlog { waiting, oldest, dead };
+        assert_eq!(
+            backlogs(&configured, &states, now),
+            BTreeMap::from(
+                [("crm", backlog(2, 100.0, 0)), ("erp", backlog(0, 0.0, 3)), (OTHER, backlog(1, 600.0, 9)),]
+            )
         );
     }
 }

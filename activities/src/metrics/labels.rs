@@ -35,6 +35,8 @@ labels! {
     Reported { relay: String, provider: &'static str, kind: &'static str }
     /// Suppressed addresses by reason.
     OfReason { reason: &'static str }
+    /// Notices by subscription.
+    OfSubscription { subscription: String }
     /// Tasks that wait, by task queue and kind.
     Queue { task_queue: String, kind: &'static str }
     /// A relay.

@@ -23,6 +23,7 @@ use tidings_model::{
     inbox::Depth,
     names,
     statistics::{LedgerStatistics, Scope},
+    subscription::{COUNTED, SubscriptionState},
 };
 use tidings_store::Store;
 use tracing::{Instrument as _, debug_span};
@@ -87,6 +88,30 @@ pub struct Stats {
     /// Events that the api accepted and that Temporal does not have yet, of all tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub inbox: Depth,
+    /// Notices to each subscription, about all its tenants.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub notices: Vec<Notices>,
+}
+
+/// Notices to one subscription. Each count stops at 100,000.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
+pub struct Notices {
+    pub subscription: String,
+    pub waiting: u64,
+    /// The time at which the first of these was written. `None`: nothing waits.
+    pub oldest: Option<Timestamp>,
+    pub dead_letters: u64,
+    /// The time at which the receiver answered 410.
+    pub gone_at: Option<Timestamp>,
+}
+
+impl From<SubscriptionState> for Notices {
+    fn from(state: SubscriptionState) -> Self {
+        let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
+        Self { subscription: name, waiting, oldest: oldest_at, dead_letters, gone_at }
+    }
 }
 
 /// The keys of one tenant and type whose workflow runs.
@@ -158,14 +183,16 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let counted = async { Ok(store.statistics(scope).await?) };
     let breakers = async { Ok(store.breakers().await?) };
     let inbox = async { Ok(store.depth().await?) };
+    let subscriptions = async { Ok(store.subscriptions(COUNTED).await?) };
     let queues = task_queues(temporal, task_queue);
-    let (open_digest_count, open, ledger, breakers, task_queues, inbox) = try_join!(
+    let (open_digest_count, open, ledger, breakers, task_queues, inbox, subscriptions) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
         counted,
         breakers,
         queues,
         inbox,
+        subscriptions,
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
@@ -189,6 +216,7 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         task_queues,
         breakers: breakers.collect(),
         inbox,
+        notices: subscriptions.into_iter().map(Into::into).collect(),
     })
 }
 

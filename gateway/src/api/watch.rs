@@ -29,7 +29,7 @@ const SPAN: SignedDuration = SignedDuration::from_hours(24);
 /// The span of a report.
 const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Fields that belong to no tenant. A token of one tenant does not see them.
-const OF_ALL_TENANTS: [&str; 3] = ["taskQueues", "breakers", "inbox"];
+const OF_ALL_TENANTS: [&str; 4] = ["taskQueues", "breakers", "inbox", "notices"];
 
 /// A report.
 #[derive(Serialize, ToSchema)]

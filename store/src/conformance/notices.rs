@@ -15,8 +15,11 @@ use super::{
     Bench, at,
     bench::Behind,
     delivery_events::{HARD, key_of, reported, single},
-    ends, entry, key, window,
+    ends, entry, key,
+    statistics::plan,
+    window,
 };
+use crate::sql::notices::STATES;
 
 const HOUR: i64 = 3_600;
 
@@ -79,7 +82,7 @@ async fn seqs(bench: &Bench) -> Vec<i64> {
 }
 
 async fn state(bench: &Bench) -> SubscriptionState {
-    bench.store.subscriptions().await.unwrap().into_iter().find(|state| state.name == "crm").unwrap()
+    bench.store.subscriptions(100).await.unwrap().into_iter().find(|state| state.name == "crm").unwrap()
 }
 
 pub async fn each_fact_is_a_notice_in_the_order_of_the_facts(bench: &Bench) {
@@ -152,7 +155,7 @@ pub async fn a_subscription_gets_what_it_asked_for_and_nothing_else(bench: &Benc
     // What waits for a subscription that is configured no more is a dead letter.
     subscribe(bench, &subscriptions[1..]).await;
     assert!(ready(bench, "all", 9).await.is_empty());
-    let left = bench.store.subscriptions().await.unwrap();
+    let left = bench.store.subscriptions(100).await.unwrap();
     let dead: Vec<_> = left.iter().map(|state| (state.name.as_str(), state.waiting, state.dead_letters)).collect();
     assert_eq!(dead, [("acme", 1, 0), ("all", 0, 2), ("other-event", 0, 0), ("other-type", 0, 0)]);
 }
@@ -244,6 +247,29 @@ pub async fn what_was_delivered_is_replayed_by_time_and_purged_by_age(bench: &Be
     assert_eq!(users(bench, 60).await, ["bo"], "what waits is not purged");
 }
 
+pub async fn counts_of_notices_read_an_index_and_stop_at_their_number_of_rows(bench: &Bench) {
+    subscribe_to_all(bench).await;
+    unsubscribe(bench, &["ann", "bo", "cy"], 1).await;
+    let [ann, bo, cy] = seqs(bench).await[..] else { panic!("three") };
+    let dead = |seqs: &[i64]| Settled {
+        failed: seqs.iter().map(|seq| (*seq, DeliveryResult::Refused, None)).collect(),
+        ..Settled::default()
+    };
+    settle(bench, dead(&[ann, bo, cy]), 5).await;
+    unsubscribe(bench, &["di", "eve", "fay"], 7).await;
+    for (most, counted) in [(9, 3), (2, 2)] {
+        let states = bench.store.subscriptions(most).await.unwrap();
+        let [state] = &states[..] else { panic!("{states:?}") };
+        assert_eq!((state.waiting, state.dead_letters, state.oldest_at), (counted, counted, Some(at(7))), "{most}");
+    }
+    let plan = plan(bench, STATES, &["9"]).await;
+    let reads = |index: &str| plan.contains(index);
+    let whole = plan
+        .lines()
+        .any(|line| line.contains("Seq Scan") || line.ends_with("SCAN n") || line.ends_with("SCAN notices"));
+    assert!(reads("notices_waiting") && reads("notices_dead") && !reads("notices_ended") && !whole, "{plan}");
+}
+
 pub async fn notices_go_with_the_person_whom_they_are_about(bench: &Bench) {
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["ann", "bo"], 1).await;
@@ -273,6 +299,7 @@ pub async fn without_a_subscription_nothing_is_written(bench: &Bench) {
     bench.drop_digest(&window(2)).await;
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM notices").await, "0");
     assert!(
-        bench.store.newest_notices().await.unwrap().is_empty() && bench.store.subscriptions().await.unwrap().is_empty()
+        bench.store.newest_notices().await.unwrap().is_empty()
+            && bench.store.subscriptions(9).await.unwrap().is_empty()
     );
 }

@@ -125,15 +125,23 @@ pub const REPLAY: &str = concat!(
                    ORDER BY ended_at, seq LIMIT $4)"
 );
 
+/// `$1` the most notices of each count. The names of dead letters come from their index, one step a name.
 pub const STATES: &str = "
-SELECT n.name, COALESCE(w.waiting, 0) AS waiting, w.oldest_at, COALESCE(d.dead, 0) AS dead,
-       (SELECT MAX(s.gone_at) FROM subscriptions s WHERE s.name = n.name) AS gone_at
-FROM (SELECT name FROM subscriptions UNION SELECT subscription FROM notices) n
-LEFT JOIN (SELECT subscription, COUNT(*) AS waiting, MIN(occurred_at) AS oldest_at
-           FROM notices WHERE ended_at IS NULL GROUP BY subscription) w ON w.subscription = n.name
-LEFT JOIN (SELECT subscription, COUNT(*) AS dead
-           FROM notices WHERE ended_at IS NOT NULL AND result <> 'delivered' GROUP BY subscription) d ON d.subscription = n.name
-ORDER BY n.name";
+WITH RECURSIVE dead (name) AS (
+    SELECT MIN(subscription) FROM notices WHERE ended_at IS NOT NULL AND result <> 'delivered'
+    UNION ALL
+    SELECT (SELECT MIN(n.subscription) FROM notices n
+            WHERE n.ended_at IS NOT NULL AND n.result <> 'delivered' AND n.subscription > dead.name)
+    FROM dead WHERE dead.name IS NOT NULL)
+SELECT s.name,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM notices n WHERE n.subscription = s.name AND n.ended_at IS NULL LIMIT $1) w) AS waiting,
+       (SELECT n.recorded_at FROM notices n WHERE n.subscription = s.name AND n.ended_at IS NULL ORDER BY n.seq LIMIT 1) AS oldest_at,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM notices n
+                              WHERE n.subscription = s.name AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
+                              LIMIT $1) d) AS dead,
+       (SELECT MAX(g.gone_at) FROM subscriptions g WHERE g.name = s.name) AS gone_at
+FROM (SELECT name FROM subscriptions UNION SELECT name FROM dead WHERE name IS NOT NULL) s
+ORDER BY s.name";
 
 #[async_trait]
 impl<D: Dialect> Notices for Sql<D> {
@@ -275,9 +283,10 @@ impl<D: Dialect> Notices for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, err(level = "debug"))]
-    async fn subscriptions(&self) -> Result<Vec<SubscriptionState>> {
+    async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>> {
         within_timeout(async {
-            let rows: Vec<StateRow> = query_as(STATES).fetch_all(&mut *self.reader.acquire().await?).await?;
+            let states = query_as(STATES).bind(i64::from(most));
+            let rows: Vec<StateRow> = states.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(SubscriptionState::from).collect())
         })
         .await

@@ -32,6 +32,7 @@ macro_rules! migrations {
             (15, "answers", include_str!(concat!("../../migrations/", $database, "/0015_answers.sql"))),
             (16, "complaints", include_str!(concat!("../../migrations/", $database, "/0016_complaints.sql"))),
             (17, "readings", include_str!(concat!("../../migrations/", $database, "/0017_readings.sql"))),
+            (18, "dead notices", include_str!(concat!("../../migrations/", $database, "/0018_dead_notices.sql"))),
         ]
     };
 }
@@ -40,9 +41,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 17;
+const VERSION: i64 = 18;
 
-const STEPS: usize = 17;
+const STEPS: usize = 18;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

@@ -315,7 +315,7 @@ forward! { Notices {
     fn settle_notices(subscription: &str, settled: &Settled, now: Timestamp) -> u64;
     fn replay_notices(subscription: &str, since: Timestamp, which: Replayed, entry: &AuditEntry) -> Option<u64>;
     fn dead_notices(subscription: &str, limit: u32) -> Vec<DeadNotice>;
-    fn subscriptions() -> Vec<SubscriptionState>;
+    fn subscriptions(most: u32) -> Vec<SubscriptionState>;
 } }
 
 forward! { Jobs {

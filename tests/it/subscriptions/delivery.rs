@@ -109,7 +109,7 @@ async fn a_redirect_is_a_refusal_and_410_ends_deliveries_until_a_replay() -> Res
     eventually("the first delivery is redirected", MINUTE, met).await?;
     unsubscribe(&*env.store, "bo").await?;
     watch.look().await?;
-    let gone = async || Ok(env.store.subscriptions().await?.into_iter().find(|state| state.gone_at.is_some()));
+    let gone = async || Ok(env.store.subscriptions(9).await?.into_iter().find(|state| state.gone_at.is_some()));
     let state = eventually("the receiver is gone", MINUTE, gone).await?;
     assert_eq!((state.waiting, state.dead_letters, receiver.received()?.len()), (0, 2, 2));
 

@@ -81,7 +81,7 @@ async fn notices_of_a_key_stay_in_order_when_some_deliveries_fail() -> Result<()
         assert_eq!(events, expected, "{user}");
     }
     ensure!(receiver.received()?.len() > 72, "nothing failed");
-    assert_eq!(day.store.subscriptions().await?[0].dead_letters, 0);
+    assert_eq!(day.store.subscriptions(9).await?[0].dead_letters, 0);
     Ok(())
 }
 
@@ -102,7 +102,7 @@ async fn a_receiver_that_is_away_for_most_of_a_day_gets_everything() -> Result<(
     day.completed().await?;
     let users: Vec<_> = receiver.accepted()?.into_iter().map(|one| one.user()).collect();
     assert_eq!(users.len(), 4);
-    let state = day.store.subscriptions().await?.remove(0);
+    let state = day.store.subscriptions(9).await?.remove(0);
     assert_eq!((state.waiting, state.dead_letters), (0, 0));
     Ok(())
 }
@@ -119,7 +119,7 @@ async fn a_notice_of_24_hours_is_a_dead_letter_until_a_replay() -> Result<()> {
     day.completed().await?;
     let of_ann = receiver.received()?.into_iter().filter(|one| one.user() == "ann").count();
     ensure!((25..40).contains(&of_ann), "{of_ann} tries in 24 hours");
-    let state = day.store.subscriptions().await?.remove(0);
+    let state = day.store.subscriptions(9).await?.remove(0);
     assert_eq!((state.waiting, state.dead_letters), (0, 1));
 
     receiver.says(|_, _| 200);
@@ -130,6 +130,6 @@ async fn a_notice_of_24_hours_is_a_dead_letter_until_a_replay() -> Result<()> {
     day.completed().await?;
     let users: Vec<_> = receiver.accepted()?.into_iter().map(|one| one.user()).collect();
     assert_eq!(users, ["bo", "ann"]);
-    assert_eq!(day.store.subscriptions().await?[0].dead_letters, 0);
+    assert_eq!(day.store.subscriptions(9).await?[0].dead_letters, 0);
     Ok(())
 }

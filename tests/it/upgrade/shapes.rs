@@ -219,7 +219,7 @@ pub(super) async fn subscription() -> Result<((Env, Running, NoticeReceiver), Un
     env.store.put_consent(&key("activity", "bo"), false, &entry()).await?;
     watch.look().await?;
     received(4).await?;
-    let ended = async || Ok(env.store.subscriptions().await?.into_iter().find(|state| state.waiting == 0));
+    let ended = async || Ok(env.store.subscriptions(9).await?.into_iter().find(|state| state.waiting == 0));
     eventually("all is delivered", Duration::from_mins(1), ended).await?;
     let handle = run_handle(&env.temporal, names::subscription(names::TASK_QUEUE, "crm"), None);
     Ok(((env, worker, receiver), handle))

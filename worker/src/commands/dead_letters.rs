@@ -29,7 +29,8 @@ pub enum Command {
         tidings dead-letters list --tenant acme --type activity --user ann\n  \
         tidings dead-letters list --since 2d --json\n  \
         tidings dead-letters list --source webhook\n\n\
-        A letter of a webhook names no tenant: --tenant, --type and --user leave it out. A page that is not the last one ends with a cursor for --after.")]
+        A letter of a webhook names no tenant: --tenant, --type and --user leave it out. A page that is not the last one ends with a cursor for --after.\n\n\
+        After the last page stands how many notices each subscription did not get: they are dead letters of `tidings subscriptions`.")]
     List(list::Options),
     /// Shows a dead letter: its reason, size and hash, and what `emit` would do
     #[command(after_help = "Examples:\n  \

@@ -37,7 +37,7 @@ pub struct Options {
     /// Refresh in place every 5 seconds, until Ctrl-C
     #[arg(long)]
     watch: bool,
-    /// Only this tenant; the backlog, the breakers and the oldest waiting task are those of all tenants
+    /// Only this tenant; the backlog, the breakers, the inbox, the notices and the oldest waiting task are those of all tenants
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`

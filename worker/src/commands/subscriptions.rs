@@ -7,7 +7,7 @@ use serde_json::json;
 use tidings_activities::subscriptions::{self, Delivery};
 use tidings_model::{
     command::Order,
-    subscription::{About, DeadNotice, DeliveryResult, Replayed, Subscription, SubscriptionState},
+    subscription::{About, COUNTED, DeadNotice, DeliveryResult, Replayed, Subscription, SubscriptionState},
 };
 
 use crate::{
@@ -113,7 +113,7 @@ fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Subscription, Usage> 
 
 async fn list(config: &Config, as_json: bool) -> anyhow::Result<bool> {
     let store = Storage::connect(&config.database_url).await?.ready().await?;
-    let mut states = store.subscriptions().await?;
+    let mut states = store.subscriptions(COUNTED).await?;
     let stored: BTreeSet<_> = states.iter().map(|state| state.name.clone()).collect();
     // No worker has started with these yet.
     let new = config.subscriptions.iter().filter(|one| !stored.contains(&one.name));

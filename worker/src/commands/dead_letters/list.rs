@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::operations::dead_letters::list::{EventsOf, Filter, Letter, Place, Source, list};
-use tidings_model::records::{Cursor, DeadLetterRecord, Emitted, Page, WebhookLetterRecord};
+use tidings_model::{
+    records::{Cursor, DeadLetterRecord, Emitted, Page, WebhookLetterRecord},
+    subscription::{COUNTED, SubscriptionState},
+};
 
 use crate::{
     Config, Storage,
     args::{moment, one_of},
     commands::page,
-    phrases::local,
+    phrases::{counted, local},
 };
 
 /// The filter, the page and the form of the answer.
@@ -54,8 +57,22 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let filter = Filter::new(source, of, [since, until], Page { limit, after });
     let store = Storage::connect(&config.database_url).await?.ready().await?;
     let listed = list(&*store, &filter).await?;
+    let is_all = source.is_none() && filter.webhooks && listed.next.is_none() && !as_json;
     page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
+    if is_all {
+        let subscriptions = store.subscriptions(COUNTED).await?;
+        subscriptions.iter().filter_map(undelivered).for_each(|line| anstream::eprintln!("{line}"));
+    }
     Ok(true)
+}
+
+/// The line about the dead letters of a subscription, which are listed and delivered by name.
+fn undelivered(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
+    let notices = counted(*dead_letters, "notice");
+    let (see, replay) = ("tidings subscriptions dead-letters", "tidings subscriptions replay");
+    let line =
+        format!("not delivered to {name}: {notices}; see {see} {name}, then {replay} {name} --since 2d --dead-letters");
+    (*dead_letters > 0).then_some(line)
 }
 
 fn in_words(letter: &Letter) -> String {
@@ -75,6 +92,15 @@ fn in_words(letter: &Letter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dead_notices_are_named_with_their_remedy() {
+        let state = |dead_letters| SubscriptionState { name: "crm".into(), dead_letters, ..Default::default() };
+        assert_eq!(undelivered(&state(0)), None);
+        let line = "not delivered to crm: 1 notice; see tidings subscriptions dead-letters crm, \
+                    then tidings subscriptions replay crm --since 2d --dead-letters";
+        assert_eq!(undelivered(&state(1)).as_deref(), Some(line));
+    }
 
     #[test]
     fn a_line_has_the_key_the_reason_and_the_emission() {

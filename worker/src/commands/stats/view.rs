@@ -1,7 +1,7 @@
 //! The statistics in words: one line for each thing that is counted, the most urgent first.
 
-use jiff::{SignedDuration, fmt::friendly::SpanPrinter};
-use tidings_activities::operations::stats::{OpenBreaker, Stats};
+use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
+use tidings_activities::operations::stats::{Notices, OpenBreaker, Stats};
 
 use crate::phrases::counted;
 
@@ -26,12 +26,23 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
             (counted(stats.inbox.events, "event"), written(seconds(stats.inbox.oldest_seconds(stats.at))));
         lines.push(format!("inbox: {events} on the way to Temporal, the oldest for {age}"));
     }
+    lines.extend(stats.notices.iter().filter_map(|of| notices(of, stats.at)));
     let open_breakers = stats.breakers.iter();
     lines.extend(open_breakers.map(|OpenBreaker { relay, tenant, cause, why, .. }| {
         let of = tenant.as_ref().map(|tenant| format!(" for the tenant {tenant}")).unwrap_or_default();
         format!("relay {relay} is left alone{of}: {cause}: {why}")
     }));
     lines.join("\n")
+}
+
+/// The line of a subscription that needs attention.
+fn notices(of: &Notices, now: Timestamp) -> Option<String> {
+    let Notices { subscription, waiting, oldest, dead_letters, gone_at } = of;
+    let oldest = oldest.map(|at| format!(", the oldest for {}", written(now.duration_since(at)))).unwrap_or_default();
+    let dead = counted(*dead_letters, "dead letter");
+    let gone = if gone_at.is_some() { "; its receiver answered 410" } else { "" };
+    let line = format!("notices to {subscription}: {waiting} waiting{oldest}, {dead}{gone}");
+    (*waiting > 0 || *dead_letters > 0 || gone_at.is_some()).then_some(line)
 }
 
 fn overdue(stats: &Stats) -> String {
@@ -79,7 +90,6 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use jiff::Timestamp;
     use tidings_activities::operations::stats::{Open, Queue, TaskKind};
     use tidings_model::{
         inbox::Depth,
@@ -141,6 +151,16 @@ pub(super) mod tests {
                 open_since: at(1),
             }],
             inbox: Depth { events: 30, bytes: 9_000, oldest: Some(at(4_100)) },
+            notices: vec![
+                Notices {
+                    subscription: "crm".into(),
+                    waiting: 4,
+                    oldest: Some(at(600)),
+                    dead_letters: 1,
+                    gone_at: Some(at(900)),
+                },
+                Notices { subscription: "erp".into(), waiting: 0, oldest: None, dead_letters: 0, gone_at: None },
+            ],
         }
     }
 
@@ -160,6 +180,7 @@ suppressed addresses:
 task queues:
   tidings                  workflow 5 waiting, the oldest for 1m 1s; 0 pollers
 inbox: 30 events on the way to Temporal, the oldest for 1m 40s
+notices to crm: 4 waiting, the oldest for 1h, 1 dead letter; its receiver answered 410
 relay ses is left alone: outage: connection refused";
         assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
     }
@@ -181,6 +202,9 @@ relay ses is left alone: outage: connection refused";
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
                           "openSince": "2027-01-15T08:00:01Z"}],
             "inbox": {"events": 30, "bytes": 9000, "oldest": "2027-01-15T09:08:20Z"},
+            "notices": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "deadLetters": 1,
+                         "goneAt": "2027-01-15T08:15:00Z"},
+                        {"subscription": "erp", "waiting": 0, "oldest": null, "deadLetters": 0, "goneAt": null}],
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

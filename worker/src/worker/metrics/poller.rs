@@ -3,7 +3,7 @@
 //! Each question of the store reads a bounded number of rows of an index. A look that takes long is followed by a longer pause,
 //! so that the poller never takes more than a twentieth of a connection's time.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
@@ -14,11 +14,12 @@ use tidings_activities::{
     },
     operations::stats::{StatsError, count_open, task_queues},
 };
-use tidings_model::settings::Settings;
+use tidings_model::{settings::Settings, subscription::COUNTED};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Background;
+use crate::Config;
 
 /// The shortest pause between two looks.
 const LOOK: Duration = Duration::from_secs(15);
@@ -43,6 +44,8 @@ pub(crate) struct Poller {
     temporal: Client,
     settings: Settings,
     task_queue: String,
+    /// The names of the subscriptions of the configuration.
+    subscriptions: BTreeSet<String>,
     gauges: &'static Fleet,
     /// Delivery events that were received up to then are counted.
     reported_until: Timestamp,
@@ -50,9 +53,11 @@ pub(crate) struct Poller {
 
 impl Poller {
     /// A poller that counts the delivery events from now on.
-    pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, task_queue: String) -> Self {
+    pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, config: &Config) -> Self {
+        let (task_queue, gauges) = (config.task_queue.clone(), metrics::fleet());
+        let subscriptions = config.subscriptions.iter().map(|one| one.name.clone()).collect();
         let reported_until = Timestamp::now() - SETTLED;
-        Self { store, temporal, settings, task_queue, gauges: metrics::fleet(), reported_until }
+        Self { store, temporal, settings, task_queue, subscriptions, gauges, reported_until }
     }
 
     /// Looks again and again in the background.
@@ -90,6 +95,7 @@ impl Poller {
     async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::Error> {
         let now = Timestamp::now();
         self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
+        self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
         self.gauges.breakers(self.settings.relays.keys(), &self.store.breakers().await?);
         if let Some(until) = span_end(self.reported_until, now) {
             self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
