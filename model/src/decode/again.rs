@@ -185,6 +185,16 @@ mod tests {
         foreign["digest"] = Value::Null;
         let again = decode_again(&json_letter(ANN, &foreign)).unwrap();
         assert_eq!((again.events, again.keys), (vec![wire("bo")], [key("bo")].into()));
+        // A batch that an earlier version refused.
+        let mut letter = json_letter("order 7", &json!({"events": [event("ann")]}));
+        letter.record.workflow_id = ANN.to_owned();
+        letter.head =
+            json!({"events": [{"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}]})
+                .to_string()
+                .into_bytes();
+        letter.record.size = letter.head.len() as u64;
+        let again = decode_again(&letter).unwrap();
+        assert_eq!((again.events, again.keys), (vec![wire("ann")], [key("ann")].into()));
     }
 
     #[test]
