@@ -67,7 +67,10 @@ impl Watch {
     /// # Errors
     /// The store or Temporal does not answer. The next look signals what this one did not.
     pub async fn look(&mut self) -> Result<(), WatchError> {
-        for (subscription, newest) in self.store.newest_notices().await? {
+        let waiting = self.store.newest_notices().await?;
+        // An operator's replay lets earlier notices wait again.
+        self.signalled.retain(|subscription, _| waiting.iter().any(|(name, _)| name == subscription));
+        for (subscription, newest) in waiting {
             let known = self.signalled.get(&subscription);
             if known.is_some_and(|(seq, at)| *seq == newest && at.elapsed() < AGAIN) {
                 continue;
