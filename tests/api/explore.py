@@ -19,9 +19,11 @@ from outages import Outages
 from running import Postgres, Sqlite, Tidings
 
 HERE = pathlib.Path(__file__).parent
-# While parts are away, a 503 is right, also for a token that cannot be looked up. Any other 5xx is not in the document. A thing that was made may
-# be out of reach.
-NOT_IN_OUTAGES = "not_a_server_error,use_after_free,ensure_resource_availability,ignored_auth,missing_required_header,unsupported_method"
+# While parts are away, a 503 is right, also for a token that cannot be looked up, and before a method or a missing header is judged.
+# Any other 5xx is not in the document. A thing that was made may be out of reach.
+NOT_IN_OUTAGES = (
+    "not_a_server_error,use_after_free,ensure_resource_availability,ignored_auth,missing_required_header,unsupported_method"
+)
 
 
 def explore(tidings, packages, seconds, *options):
