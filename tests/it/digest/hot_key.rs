@@ -17,8 +17,9 @@ const EVENTS: usize = 5_000;
 /// Number of signals between two malformed ones.
 const MALFORMED_EVERY: usize = 100;
 /// More signals at once bring more than 100 new ones during a workflow task. The server fails such a task, and temporalio-sdk-core
-/// 0.10.1 sometimes takes the result of a local activity of that task for one of the next: `Missing associated machine for
-/// LocalActivity`. It then answers for the run no more until the worker restarts. The fault is gone when 16 at once always pass.
+/// 0.10.1 sometimes takes the result of a local activity of that task for one of the next (`Missing associated machine for
+/// LocalActivity`). It then answers for the run no more until the worker restarts. The changelog of 0.11.0 names a cure, but the
+/// newest temporalio-sdk, 1.1.1, needs 0.10.1. The fault is gone when 16 at once always pass.
 const AT_ONCE: usize = 4;
 /// Signals between two breaths. Under pressure without end the server gives a run no chance to continue as new, and
 /// refuses its 10,001st signal; the thin client never comes near that.
