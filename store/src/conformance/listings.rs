@@ -259,31 +259,3 @@ pub async fn each_listing_reads_an_index(bench: &Bench) {
         }
     }
 }
-
-impl Bench {
-    /// The plan of a statement. Its parameters stand for nothing in particular.
-    async fn plan(&self, statement: &str) -> String {
-        match &self.behind {
-            Behind::Sqlite { pool, .. } => {
-                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
-                let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(pool).await.unwrap();
-                rows.into_iter().map(|(.., detail)| detail).collect::<Vec<_>>().join("\n")
-            }
-            Behind::Postgres { pool, .. } => {
-                let mut connection = pool.acquire().await.unwrap();
-                // A small table is read whole at no greater cost.
-                sqlx::query("SET enable_seqscan = off").execute(&mut *connection).await.unwrap();
-                sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
-                let parameters = (1..=20).filter(|n| statement.contains(&format!("${n}"))).count();
-                let values = vec!["NULL"; parameters].join(", ");
-                let prepare = sqlx::AssertSqlSafe(format!("PREPARE listing AS {statement}"));
-                sqlx::raw_sql(prepare).execute(&mut *connection).await.unwrap();
-                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE listing ({values})"));
-                let rows = sqlx::raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
-                // The connection with its settings is of no other use.
-                connection.close().await.unwrap();
-                rows.iter().map(|row| sqlx::Row::get::<String, _>(row, 0)).collect::<Vec<_>>().join("\n")
-            }
-        }
-    }
-}

@@ -15,9 +15,7 @@ use super::{
     Bench, at,
     bench::Behind,
     delivery_events::{HARD, key_of, reported, single},
-    ends, entry, key,
-    statistics::plan,
-    window,
+    ends, entry, key, window,
 };
 use crate::sql::notices::STATES;
 
@@ -262,7 +260,7 @@ pub async fn counts_of_notices_read_an_index_and_stop_at_their_number_of_rows(be
         let [state] = &states[..] else { panic!("{states:?}") };
         assert_eq!((state.waiting, state.dead_letters, state.oldest_at), (counted, counted, Some(at(7))), "{most}");
     }
-    let plan = plan(bench, STATES, &["9"]).await;
+    let plan = bench.plan(STATES).await;
     let reads = |index: &str| plan.contains(index);
     let whole = plan
         .lines()
