@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tidings_harness::{cli_env::CliEnv, env::eventually, http, port::Port};
 use tokio::{net::TcpStream, process::Child};
 
+mod directory;
 mod messages;
 mod oidc;
 mod recipients;
@@ -18,7 +19,8 @@ struct Api {
     _gateway: Child,
     cli: CliEnv,
     port: Port,
-    _public: Port,
+    /// The port of recipients.
+    public: Port,
 }
 
 impl Api {
@@ -46,7 +48,7 @@ impl Api {
         let log = fs::File::create(cli.folder.path().join("gateway.log"))?;
         let mut command = cli.tidings();
         let gateway = command.arg("gateway").stdout(Stdio::null()).stderr(log).spawn()?;
-        let api = Self { _gateway: gateway, cli, port, _public: public };
+        let api = Self { _gateway: gateway, cli, port, public };
         let ready = async || {
             if TcpStream::connect(("127.0.0.1", api.port.number)).await.is_err() {
                 return Ok(None);

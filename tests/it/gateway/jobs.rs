@@ -69,11 +69,16 @@ async fn collect(api: &Api, users: &[String]) -> Result<()> {
     let events = json!(users.iter().map(event).collect::<Vec<_>>());
     let (status, answer) = ask(api, "POST", "/v1/events", "", &events).await?;
     assert_eq!(status, 202, "{answer}");
-    eventually("visibility knows all keys", MINUTE, async || {
+    count_running(api, users.len()).await
+}
+
+/// Waits until a dry run finds this number of keys.
+async fn count_running(api: &Api, keys: usize) -> Result<()> {
+    eventually(&format!("visibility knows {keys} running keys"), MINUTE, async || {
         let dry_run = json!({"order": "flush", "where": "type=activity", "why": "a count", "dry_run": true});
         let job = ended(api, &post(api, &dry_run).await?).await?;
         assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(0)), "{job}");
-        Ok((job["matched"] == users.len()).then_some(()))
+        Ok((job["matched"] == keys).then_some(()))
     })
     .await
 }
@@ -186,6 +191,72 @@ async fn a_job_whose_gateway_is_killed_orders_each_key_once() -> Result<()> {
     let results = rows(&api, &format!("{path}/results")).await?;
     assert!(results.len() == KEYS && results.iter().all(|result| result["state"] == "done"), "{results:?}");
     assert_eq!(audited_for(&api, "hold", KEYS).await?, once(&users));
+    Ok(())
+}
+
+/// The number of emails to each user.
+fn mailed(cli: &CliEnv) -> BTreeMap<String, usize> {
+    let mut emails = BTreeMap::new();
+    for address in cli.relay.mails().into_iter().flat_map(|mail| mail.to) {
+        *emails.entry(address.trim_end_matches("@example.test").to_owned()).or_default() += 1;
+    }
+    emails
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_whose_gateway_is_killed_sends_each_key_one_email() -> Result<()> {
+    const KEYS: usize = 100;
+    let (users, of_acme) = (users(KEYS), keys("acme", KEYS));
+    let (cli, mut api) = start(&of_acme).await?;
+    collect(&api, &users).await?;
+    let flush = json!({"order": "flush", "where": "type=activity", "why": "ticket 812"});
+    let path = post(&api, &flush).await?;
+    let begun = async || Ok(Some(get(&api, &path).await?).filter(|job| job["done"].as_u64() > Some(0)));
+    let begun = eventually("some keys are done", MINUTE, begun).await?;
+    assert_eq!(begun["state"], "running", "{begun}");
+    api.kill();
+    api.restart(&cli).await?;
+    let job = ended(&api, &path).await?;
+    let results = rows(&api, &format!("{path}/results")).await?;
+    let of = |state: &'static str| {
+        let keys = results.iter().filter(move |result| result["state"] == state);
+        keys.filter_map(|result| result["key"].as_str()?.parse::<Key>().ok()).collect::<BTreeSet<_>>()
+    };
+    let (mut flushed, lost) = (of("done"), of("failed"));
+    assert_eq!(
+        (&job["state"], &job["done"], &job["failed"]),
+        (&json!("done"), &json!(flushed.len()), &json!(lost.len()))
+    );
+    assert_eq!(flushed.len() + lost.len(), KEYS, "{results:?}");
+
+    // The answer of an order in flight is lost. The order itself may have come.
+    cli.settled(&flushed, MINUTE).await?;
+    for key in lost {
+        let reached = async || {
+            if cli.is_idle(&[key.clone()].into()).await? {
+                return Ok(Some(true));
+            }
+            let (_, status) = cli.ask(&["status", &key.to_string(), "--json"]).await?;
+            let status: Value = serde_json::from_str(&status).unwrap_or_default();
+            Ok((status["state"] == "collecting").then_some(false))
+        };
+        if eventually("the key is idle, or collects still", MINUTE, reached).await? {
+            flushed.insert(key);
+        }
+    }
+    let flushed: Vec<_> = flushed.into_iter().map(|key| key.user).collect();
+    assert_eq!(mailed(&cli), once(&flushed));
+    assert_eq!(audited_for(&api, "flush", flushed.len()).await?, once(&flushed));
+
+    // A second job reaches the keys that the first one did not.
+    let left = KEYS - flushed.len();
+    count_running(&api, left).await?;
+    let job = ended(&api, &post(&api, &flush).await?).await?;
+    assert_eq!((&job["done"], &job["failed"]), (&json!(left), &json!(0)), "{job}");
+    cli.settled(&of_acme, MINUTE).await?;
+    assert_eq!(mailed(&cli), once(&users));
+    assert_eq!(audited_for(&api, "flush", KEYS).await?, once(&users));
     Ok(())
 }
 
