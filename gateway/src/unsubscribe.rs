@@ -70,7 +70,7 @@ async fn click(
 struct About<'a> {
     frame: Frame,
     phrases: Phrases<'a>,
-    /// The title of the digest type; `None`: single bulk messages.
+    /// The name of the digest type; `None`: single bulk messages.
     digest: Option<String>,
     /// The recipient's address in part, or `unknown`.
     address: String,
@@ -114,13 +114,12 @@ async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
             let facts = timeout(LOOK_UP, state.store.facts(key)).await;
             let recipient = facts.ok().and_then(Result::ok).and_then(|facts| facts.recipient);
             let address = recipient.as_ref().map_or_else(unknown, |recipient| page::masked(&recipient.address));
-            let title = state.settings.digest(key).and_then(|digest| digest.title.clone());
-            let title = title.unwrap_or_else(|| key.digest_type.clone());
-            (Some(title), address, recipient.map(|recipient| recipient.locale).unwrap_or_default())
+            (Some(key), address, recipient.map(|recipient| recipient.locale).unwrap_or_default())
         }
         Link::Suppress { address, .. } => (None, page::masked(address), String::new()),
     };
     let phrases = state.phrases(link.tenant(), &locale);
+    let digest = digest.map(|key| state.digest_name(phrases, key));
     About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, address }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::{
     Event, Key,
     pause::Paused,
-    settings::{CategorySettings, cap::Cap},
+    settings::{CategorySettings, Section, cap::Cap},
     step::{outcome::Closed, planned::Planned, window::Window},
 };
 
@@ -228,7 +228,7 @@ pub struct Group {
     pub category: String,
     /// The heading of the category's section.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub section: Option<String>,
+    pub section: Option<Section>,
     pub entity_type: String,
     pub entity_id: String,
     /// Events in the group.
@@ -277,7 +277,7 @@ pub struct Shown<'a> {
 impl Shown<'_> {
     /// The heading of the section that has the category's lines.
     #[must_use]
-    pub fn section(&self, category: &str) -> Option<String> {
+    pub fn section(&self, category: &str) -> Option<Section> {
         self.categories.get(category)?.section.clone()
     }
 

@@ -27,7 +27,7 @@ mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
-pub use category::{CategorySettings, leaves_out};
+pub use category::{CategorySettings, Section, leaves_out};
 pub use directory::DirectoryUrl;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};

@@ -19,6 +19,7 @@ alerts = { $count ->
 }
 # علامة الاتجاه تسبق القيم، فقد تكون كلها من اليسار إلى اليمين.
 titled = { "\u200F" }{ $name }: { $title }
+link_label = { $words }:
 
 # الموضوع
 quantity_in = { "\u200F" }{ $entity }: { $quantity }

@@ -10,6 +10,7 @@ alerts = { $count ->
    *[other] { $count } Alarme
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Betreff
 quantity_in = { $quantity } in { $entity }

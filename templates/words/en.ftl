@@ -15,6 +15,8 @@ alerts = { $count ->
 }
 # A name and its title: `docs: Better tracing`.
 titled = { $name }: { $title }
+# The words before a link in plain text.
+link_label = { $words }:
 
 # Subjects. $quantity is `12 changes`, $entity is `crates/cli`.
 quantity_in = { $quantity } in { $entity }

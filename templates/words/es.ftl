@@ -10,6 +10,7 @@ alerts = { $count ->
    *[other] { $count } alertas
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Asunto
 quantity_in = { $quantity } en { $entity }

@@ -10,6 +10,7 @@ alerts = { $count ->
    *[other] { $count } alertes
 }
 titled = { $name } : { $title }
+link_label = { $words } :
 
 # Objet
 quantity_in = { $quantity } dans { $entity }

@@ -7,6 +7,7 @@ alerts = { $count ->
    *[other] { $count } avvisi
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Oggetto
 quantity_in = { $quantity } in { $entity }

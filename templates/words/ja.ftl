@@ -4,6 +4,7 @@
 updates = 更新 { $count } 件
 alerts = アラート { $count } 件
 titled = { $name }：{ $title }
+link_label = { $words }：
 
 # 件名
 quantity_in = { $entity }：{ $quantity }

@@ -10,6 +10,7 @@ alerts = { $count ->
    *[other] { $count } meldingen
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Onderwerp
 quantity_in = { $quantity } in { $entity }

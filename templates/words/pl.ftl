@@ -14,6 +14,7 @@ alerts = { $count ->
    *[other] { $count } alertu
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Temat
 quantity_in = { $entity }: { $quantity }

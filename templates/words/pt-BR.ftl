@@ -10,6 +10,7 @@ alerts = { $count ->
    *[other] { $count } alertas
 }
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Assunto
 quantity_in = { $quantity } em { $entity }

@@ -7,6 +7,7 @@ updates = { $count ->
 }
 alerts = { $count } larm
 titled = { $name }: { $title }
+link_label = { $words }:
 
 # Ämne
 quantity_in = { $quantity } i { $entity }

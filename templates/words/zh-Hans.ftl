@@ -4,6 +4,7 @@
 updates = { $count } 条更新
 alerts = { $count } 条告警
 titled = { $name }：{ $title }
+link_label = { $words }：
 
 # 主题
 quantity_in = { $entity }：{ $quantity }

@@ -136,7 +136,7 @@ impl Email<'_> {
         let tenant = &window.key.tenant;
         let phrases = deps.renderer.phrases_for(tenant, deps.settings.locales(tenant, &recipient.locale));
         let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
-        let (zone, cadence, links) = (&zone, &cadence, &links);
-        Ok(View::new(&Input { contents, window, recipient, zone, cadence, links, brand, phrases }))
+        let (title, zone, cadence, links) = (settings.title.as_deref(), &zone, &cadence, &links);
+        Ok(View::new(&Input { contents, window, recipient, zone, title, cadence, links, brand, phrases }))
     }
 }

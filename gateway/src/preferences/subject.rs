@@ -65,11 +65,6 @@ impl<'a> Subject<'a> {
         Ok(subjects.collect())
     }
 
-    /// The name that the recipient reads.
-    pub fn title(&self) -> &str {
-        self.settings.title.as_deref().unwrap_or(&self.key.digest_type)
-    }
-
     pub fn effective(&self, now: Timestamp) -> Effective {
         Effective::new(self.settings, &self.facts, now)
     }

@@ -9,6 +9,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, header},
 };
 use tempfile::TempDir;
+use tidings_mail::words::Words;
 use tidings_model::{
     Link,
     link_keys::LinkKeys,
@@ -379,4 +380,21 @@ async fn without_the_database_a_page_asks_to_come_again() {
             "{page}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_recipients_language_says_the_names_of_digest_types_and_categories() {
+    let bench = bench("de").await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("words")).unwrap();
+    let own = "digest_activity = Aktivität\ndescription_activity = Was Ihr Team tat.\ncategory_comment = Kommentare\n";
+    std::fs::write(folder.path().join("words/de.ftl"), own).unwrap();
+    let words = Arc::new(Words::new(Some(folder.path())).unwrap());
+    let router = public(State { words, ..over(bench.store.clone(), configured()) });
+    let bench = Bench { router, ..bench };
+    let (_, _, page) = bench.send(Method::GET, &token(), &[]).await;
+    for said in ["Aktivität", "Was Ihr Team tat.", "Kommentare", "Shares", "alerts"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(!page.contains("Activity") && !page.contains("Comments"), "{page}");
 }

@@ -225,15 +225,15 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     let categories = settings.categories.iter().chain(unlisted.map(|category| (category, category)));
     let category = |(category, title): (&String, &String)| Entry {
         value: category.clone(),
-        text: title.clone(),
+        text: phrases.called("category", category).unwrap_or_else(|| title.clone()),
         selected: !facts.preferences.off.contains(category),
         parts: "",
     };
     let tomorrow = effective.zone.to_datetime(now).date().saturating_add(1.day());
     DigestView {
         name: key.digest_type.clone(),
-        title: subject.title().to_owned(),
-        description: settings.description.clone(),
+        title: phrases.digest_name(&key.digest_type, settings.title.as_deref()),
+        description: phrases.called("description", &key.digest_type).or_else(|| settings.description.clone()),
         next: next(phrases, subject, before, now),
         adapted: effective.adapted.map(|_| phrases.say("adapted")),
         seen: seen(facts),

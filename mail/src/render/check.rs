@@ -273,6 +273,7 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
         window: &window,
         recipient: &recipient,
         zone: &zone,
+        title: None,
         cadence: &sample.cadence,
         links: &sample.links,
         brand: &settings::Brand::default(),

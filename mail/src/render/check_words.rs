@@ -12,7 +12,9 @@ pub(super) struct Fault {
 }
 
 /// The beginnings of messages for the names of a team's own categories, entity types and counts. Such a message gets `count`.
-const NAMED: [&str; 2] = ["noun_", "count_"];
+const COUNTED: [&str; 2] = ["noun_", "count_"];
+/// The beginnings of messages that name a team's own digest types and categories, or describe a type. Such a message gets nothing.
+const CALLED: [&str; 3] = ["digest_", "description_", "category_"];
 
 /// Finds the faults of all languages, of what tenants say instead, and of what the templates say.
 pub(super) fn faults(words: &Words, sources: &Sources) -> Vec<Fault> {
@@ -75,7 +77,8 @@ fn wrong_variables<'a>(all: &'a Messages<'_>, reference: &'a Messages<'_>) -> im
     all.iter().filter_map(|(id, variables)| {
         let offered = match reference.get(id) {
             Some(offered) => offered.clone(),
-            None if is_named(id) => ["count"].into(),
+            None if begins(id, &COUNTED) => ["count"].into(),
+            None if begins(id, &CALLED) => BTreeSet::new(),
             None => variables.clone(),
         };
         let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
@@ -89,8 +92,13 @@ fn unused<'a>(own: &'a Messages<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<
     own.keys().filter(|id| !used.contains(*id) && !is_named(id)).map(|id| format!("`{id}` is said nowhere"))
 }
 
+/// Reports if a message is about a name of the team's own.
 fn is_named(id: &str) -> bool {
-    NAMED.iter().any(|start| id.starts_with(start))
+    begins(id, &COUNTED) || begins(id, &CALLED)
+}
+
+fn begins(id: &str, starts: &[&str]) -> bool {
+    starts.iter().any(|start| id.starts_with(start))
 }
 
 /// The messages that a template says: `t(id="unsubscribe")`.
@@ -126,7 +134,8 @@ mod tests {
         let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         file(
             "words/de.ftl",
-            "saev = Sichern\nnext = { $wann }\nnoun_review = { $count } von { $name }\nown = Eigenes\n",
+            "saev = Sichern\nnext = { $wann }\nnoun_review = { $count } von { $name }\nown = Eigenes\n\
+             category_change = Änderungen\ndigest_news = { $count } Neues\n",
         );
         file("words/de-AT.ftl", "save = Sichern\n");
         file("words/he.ftl", "save = שמירה\n");
@@ -140,15 +149,16 @@ mod tests {
             ]
         );
         assert_eq!(
-            found[2..5],
+            found[2..6],
             [
+                "words/de.ftl: `digest_news` has $count, and is given no variable",
                 "words/de.ftl: `next` has $wann, and is given $when",
                 "words/de.ftl: `noun_review` has $name, and is given $count",
                 "words/de.ftl: `saev` is said nowhere",
             ]
         );
-        assert!(found[5].starts_with("words/he.ftl: it lacks ") && found[5].contains(" about, "), "{}", found[5]);
-        assert_eq!(found.len(), 6, "{found:?}");
+        assert!(found[6].starts_with("words/he.ftl: it lacks ") && found[6].contains(" about, "), "{}", found[6]);
+        assert_eq!(found.len(), 7, "{found:?}");
         file("words/en.ftl", "own = Own\nnothing = -\n");
         fs::create_dir(folder.path().join("words/acme")).unwrap();
         file("words/acme/de.ftl", "save = Merken\nnext = { $wann }\nsaev = Merken\nnoun_review = { $count }\n");

@@ -86,7 +86,10 @@ impl<'a> Line<'a> {
             count: group.count,
             quantity: words::counted(phrases, &category, i128::from(group.count)),
             category,
-            section: group.section.as_deref().map(|section| clean::text(section, NAME_CHARS)),
+            section: group.section.as_ref().map(|section| {
+                let said = phrases.called("category", &section.category);
+                said.map_or_else(|| clean::text(&section.title, NAME_CHARS), Cow::Owned)
+            }),
             counts: Counts(&group.counts),
             sums: sums::sums(phrases, &group.counts),
             who: words::who(phrases, &actors, group.actor_count),

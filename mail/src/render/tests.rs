@@ -14,9 +14,11 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{escape::escape, *};
+use crate::words::Phrases;
 
 mod brand;
 mod items;
+mod names;
 mod window;
 
 static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).unwrap());
@@ -59,6 +61,11 @@ fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
 }
 
 fn spoken(lines: Vec<Group>, unseen_groups: u64, language: &str) -> View {
+    shown(lines, unseen_groups, None, renderer().phrases([language]))
+}
+
+/// The view of a digest of the type `activity` with this title.
+fn shown(lines: Vec<Group>, unseen_groups: u64, title: Option<&str>, phrases: Phrases<'_>) -> View {
     let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_groups;
     let groups = u64::try_from(lines.len()).unwrap() + unseen_groups;
     let contents = Contents { claimed_at: None, items, groups, counts: [("files".to_owned(), 9)].into(), lines };
@@ -81,10 +88,11 @@ fn spoken(lines: Vec<Group>, unseen_groups: u64, language: &str) -> View {
         window: &window,
         recipient: &recipient,
         zone: &TimeZone::get("Asia/Kathmandu").unwrap(),
+        title,
         cadence: "hourly",
         links: &Links { more_url: Some("javascript:more".into()), ..Links::default() },
         brand: &settings::Brand::default(),
-        phrases: renderer().phrases([language]),
+        phrases,
     })
 }
 

@@ -33,6 +33,8 @@ pub struct Input<'a> {
     pub recipient: &'a Recipient,
     /// The recipient's time zone.
     pub zone: &'a TimeZone,
+    /// The title of the digest type in `tidings.toml`.
+    pub title: Option<&'a str>,
     /// The cadence as written in `tidings.toml`, for the footer.
     pub cadence: &'a str,
     pub links: &'a Links,
@@ -106,6 +108,8 @@ pub struct Digest {
     pub id: String,
     #[serde(rename = "type")]
     pub digest_type: String,
+    /// The name of the type in the recipient's language.
+    pub name: String,
     pub window: Span,
     /// `Mon, Feb 3, 8:00 AM`, with the year if the digest was claimed in another one.
     pub opened_at: String,
@@ -175,7 +179,7 @@ impl View {
     /// Builds the view of `input`.
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
-        let Input { contents, window, recipient, zone, links, brand, phrases, .. } = *input;
+        let Input { contents, window, recipient, zone, title, links, brand, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
         // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
         let (this_year, written) = (zone.to_datetime(closed_at).year(), Written::default());
@@ -193,6 +197,7 @@ impl View {
         let digest = Digest {
             id: window.digest_id.to_string(),
             digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),
+            name: clean::text(&phrases.digest_name(&window.key.digest_type, title), NAME_CHARS).into_owned(),
             opened_at: window_words.opened_at.clone(),
             window: window_words,
             cadence: words::how_often(phrases, input.cadence),

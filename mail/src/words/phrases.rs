@@ -56,6 +56,19 @@ impl<'a> Phrases<'a> {
         self.language.say(id, &arguments).or_else(|| self.english.say(id, &arguments))
     }
 
+    /// Says what a team calls one of its own names, as in the message `category_change`. `None`: there is no such message.
+    #[must_use]
+    pub fn called(&self, kind: &str, name: &str) -> Option<String> {
+        self.find(&format!("{kind}_{}", name.replace(' ', "_")), [])
+    }
+
+    /// Says the name of a digest type: the message `digest_NAME`, or else its title, or else the type's own name.
+    #[must_use]
+    pub fn digest_name(&self, digest_type: &str, title: Option<&str>) -> String {
+        let own = self.called("digest", digest_type);
+        own.unwrap_or_else(|| title.map_or_else(|| digest_type.replace('_', " "), str::to_owned))
+    }
+
     /// Says a message of this language that needs only a count. `None`: the language lacks it.
     pub(crate) fn own(&self, id: &str, count: i128) -> Option<String> {
         self.language.counted(id, count).map(Cow::into_owned)

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::Event;
 
@@ -10,13 +11,29 @@ use crate::Event;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CategorySettings {
     /// The heading above the lines; `None`: they stand below no heading, or below that of all others.
-    pub section: Option<String>,
+    pub section: Option<Section>,
     /// Lines of a higher priority come first.
     pub priority: u32,
     /// Fewer events of the category are left out of the digest.
     pub min_count: Option<u32>,
     /// Events that are older when the window becomes a digest are left out.
     pub max_age: Option<Duration>,
+}
+
+/// The heading above the lines of some categories.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// The category that has the heading. The words of a language may say it in the place of `title`.
+    pub category: String,
+    pub title: String,
+}
+
+impl Section {
+    /// The section with the heading `title`, which is that of `category`.
+    #[must_use]
+    pub fn new(category: &str, title: &str) -> Self {
+        Self { category: category.to_owned(), title: title.to_owned() }
+    }
 }
 
 impl CategorySettings {

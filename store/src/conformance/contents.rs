@@ -5,7 +5,7 @@ use tidings_model::{
     Event,
     records::{Contents, Group, Item, Shown},
     rules::contents::RECENT_EVENTS,
-    settings::CategorySettings,
+    settings::{CategorySettings, Section},
 };
 
 use super::{Bench, at, event, shown, window};
@@ -47,18 +47,15 @@ pub async fn lines_of_a_higher_priority_come_first_with_their_section(bench: &Be
     let of = |id: &str, category: &str| Event { category: category.into(), ..event(id) };
     let events = [of("1", "share"), of("2", "share"), of("3", "fix \"it\""), of("4", "comment"), of("5", "$.x")];
     bench.claim(&window(0), &events, at(1)).await;
-    let placed = |section: Option<&str>, priority| CategorySettings {
-        section: section.map(str::to_owned),
-        priority,
-        ..CategorySettings::default()
-    };
-    let categories = [("comment", None, 0), ("fix \"it\"", Some("Code"), 2), ("$.x", Some("Money"), 1)];
+    let code = || Some(Section::new("fix \"it\"", "Code"));
+    let placed = |section, priority| CategorySettings { section, priority, ..CategorySettings::default() };
+    let categories = [("comment", None, 0), ("fix \"it\"", code(), 2), ("$.x", code(), 1)];
     let categories =
         categories.map(|(name, section, priority)| (name.to_owned(), placed(section, priority))).into_iter().collect();
     let lines = bench.store.contents(&window(0), Shown { categories: &categories, ..shown(3) }).await.unwrap().lines;
     let lines: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
-    let expected = [("fix \"it\"", Some("Code")), ("$.x", Some("Money")), ("share", None)];
-    assert_eq!(lines, expected.map(|(category, section)| (category.to_owned(), section.map(str::to_owned))));
+    let expected = [("fix \"it\"", code()), ("$.x", code()), ("share", None)];
+    assert_eq!(lines, expected.map(|(category, section)| (category.to_owned(), section)));
 }
 
 pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {

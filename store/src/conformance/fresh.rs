@@ -9,7 +9,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{DigestState, Message, MessageState, RenderedClaim, Shown},
     rules::contents::contents,
-    settings::CategorySettings,
+    settings::{CategorySettings, Section},
     step::{Outcome, Planned, Window},
 };
 
@@ -148,8 +148,8 @@ pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
         }
         let (window, now) = (window(i64::from(n)), at(7) + SignedDuration::from_nanos(1_999_999));
         bench.claim(&window, &events, now).await;
-        let placed =
-            CategorySettings { section: Some("Shared".into()), priority: n % 3, ..CategorySettings::default() };
+        let section = Some(Section::new("share", "Shared"));
+        let placed = CategorySettings { section, priority: n % 3, ..CategorySettings::default() };
         let categories = [("share".into(), placed)].into();
         let shown = Shown { groups: most, items: 1 + n % 5, categories: &categories };
         assert_eq!(contents(&events, now, shown), bench.store.contents(&window, shown).await.unwrap(), "{events:?}");

@@ -116,6 +116,7 @@ impl Queue {
             window: &window,
             recipient: &recipient,
             zone: &TimeZone::UTC,
+            title: None,
             cadence: "daily 08:00",
             links: &Links::default(),
             brand: &Brand::default(),

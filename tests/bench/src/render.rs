@@ -103,6 +103,7 @@ impl Render {
             window: &window,
             recipient: &recipient,
             zone: &TimeZone::get("Europe/Berlin")?,
+            title: None,
             cadence: "daily 08:00",
             links: &links,
             brand: &Brand::default(),

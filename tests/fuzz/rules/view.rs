@@ -51,6 +51,7 @@ pub(super) fn view(lines: Vec<Group>, name: &str, language: &str) -> View {
         window: &Window { key, digest_id: Uuid::nil(), opened_at, due_at },
         recipient: &recipient,
         zone: &TimeZone::UTC,
+        title: None,
         cadence: "daily 08:00",
         links: &Links { more_url: Some("https://acme.example/more".into()), ..Links::default() },
         brand: &Brand::default(),

@@ -14,7 +14,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    settings::CategorySettings,
+    settings::{CategorySettings, Section},
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, Window},
 };
 use tidings_store::{Sqlite, prelude::*};
@@ -25,7 +25,7 @@ const RELAY: &str = "smtp://127.0.0.1:1";
 fn deps(store: Arc<Sqlite>) -> Result<Deps> {
     let mut settings = settings("after 1s", "after 1s");
     let activity = settings.digests.get_mut("activity").context("no digest type")?;
-    let talk = CategorySettings { section: Some("Talk".to_owned()), ..CategorySettings::default() };
+    let talk = CategorySettings { section: Some(Section::new("comment", "Talk")), ..CategorySettings::default() };
     let likes = CategorySettings { min_count: Some(2), max_age: Some(Duration::from_hours(1)), ..talk.clone() };
     activity.category = [("comment".to_owned(), talk), ("like".to_owned(), likes)].into();
     activities(store, RELAY, settings)

@@ -75,6 +75,7 @@ fn branded(renderer: &Renderer, name: &str) -> Result<String> {
         window: &window,
         recipient: &recipient,
         zone: &TimeZone::UTC,
+        title: None,
         cadence: "daily 08:00",
         links: &links,
         brand: &brand,

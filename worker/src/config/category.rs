@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tidings_model::{settings::CategorySettings, words};
+use tidings_model::{
+    settings::{CategorySettings, Section},
+    words,
+};
 use toml::Spanned;
 
 use super::{
@@ -42,18 +45,19 @@ pub(super) fn check(
 ) -> Option<BTreeMap<String, CategorySettings>> {
     let checked: Vec<_> = all
         .iter()
-        .map(|(name, raw)| Some((name.clone(), check_one(&format!("{table}.{name}"), raw, all, checks)?)))
+        .map(|(name, raw)| Some((name.clone(), check_one(&format!("{table}.{name}"), name, raw, all, checks)?)))
         .collect();
     checked.into_iter().collect()
 }
 
 fn check_one(
     table: &str,
+    category: &str,
     raw: &RawCategory,
     all: &BTreeMap<String, RawCategory>,
     checks: &mut Checks<'_>,
 ) -> Option<CategorySettings> {
-    let (section, priority) = placed(table, raw, all, checks)?;
+    let (section, priority) = placed(table, category, raw, all, checks)?;
     let min_count = checks.count(&format!("{table}.min_count"), raw.min_count.as_ref());
     let max_age = checks.value(&format!("{table}.max_age"), raw.max_age.as_ref(), words::duration);
     Some(CategorySettings { section, priority, min_count, max_age })
@@ -62,11 +66,12 @@ fn check_one(
 /// The heading and the priority of a category. In the section of another category they are those of that one.
 fn placed(
     table: &str,
+    category: &str,
     raw: &RawCategory,
     all: &BTreeMap<String, RawCategory>,
     checks: &mut Checks<'_>,
-) -> Option<(Option<String>, u32)> {
-    let Some(section) = &raw.section else { return Some(own_place(table, raw, checks)) };
+) -> Option<(Option<Section>, u32)> {
+    let Some(section) = &raw.section else { return Some(own_place(table, category, raw, checks)) };
     let title = raw.title.as_ref().map(|title| ("title", checks.place_of(title)));
     let priority = raw.priority.as_ref().map(|priority| ("priority", checks.place_of(priority)));
     for (key, place) in title.into_iter().chain(priority) {
@@ -81,11 +86,11 @@ fn placed(
         Some(head) if head.title.is_some() && head.section.is_none() => Ok(name.to_owned()),
         _ => Err("is not a category with a `title` of its own".to_owned()),
     })?;
-    Some(own_place(table, all.get(&head)?, checks))
+    Some(own_place(table, &head, all.get(&head)?, checks))
 }
 
-fn own_place(table: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<String>, u32) {
+fn own_place(table: &str, category: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<Section>, u32) {
     let title = checks.value(&format!("{table}.title"), raw.title.as_ref(), brand::name);
     let priority = checks.count_to(HIGHEST, &format!("{table}.priority"), raw.priority.as_ref());
-    (title, priority.unwrap_or_default())
+    (title.map(|title| Section::new(category, &title)), priority.unwrap_or_default())
 }

@@ -79,7 +79,7 @@ fn the_size_limit_leaves_items_out_before_lines() {
 #[test]
 fn lines_stand_below_the_headings_of_their_sections() {
     let of = |section: Option<&str>, title: &str| Group {
-        section: section.map(str::to_owned),
+        section: section.map(|title| settings::Section::new(title, title)),
         ..group(1, &json!({"title": title}))
     };
     let lines = vec![of(Some("Code"), "a"), of(Some("Money"), "b"), of(Some("Code"), "c"), of(None, "d")];

@@ -26,6 +26,7 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
             window: &window,
             recipient: &recipient,
             zone: &zone,
+            title: None,
             cadence: "",
             links: &links,
             brand: &settings::Brand::default(),

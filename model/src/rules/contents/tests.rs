@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::settings::CategorySettings;
+use crate::settings::{CategorySettings, Section};
 
 fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
@@ -72,10 +72,11 @@ fn groups_rank_by_number_then_latest_event_then_bytes() {
 #[test]
 fn the_priority_of_a_category_comes_first_and_names_the_section() {
     let events = [on("1", "a", 0), on("2", "a", 1), Event { category: "bill".to_owned(), ..on("3", "b", 0) }];
-    let bill = CategorySettings { section: Some("Money".to_owned()), priority: 1, ..CategorySettings::default() };
+    let section = Some(Section::new("bill", "Money"));
+    let bill = CategorySettings { section: section.clone(), priority: 1, ..CategorySettings::default() };
     let lines = with(&events, 50, 3, &[("bill".to_owned(), bill)].into()).lines;
-    let placed: Vec<_> = lines.iter().map(|line| (&*line.category, line.section.as_deref())).collect();
-    assert_eq!(placed, [("bill", Some("Money")), ("comment", None)]);
+    let placed: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
+    assert_eq!(placed, [("bill".to_owned(), section), ("comment".to_owned(), None)]);
 }
 
 #[test]

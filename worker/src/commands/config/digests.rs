@@ -74,7 +74,8 @@ pub(super) fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> Digest
 impl<'a> From<&'a CategorySettings> for CategoryView<'a> {
     fn from(CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings) -> Self {
         let max_age = max_age.map(words::written);
-        Self { title: section.as_deref(), priority: *priority, min_count: *min_count, max_age }
+        let title = section.as_ref().map(|section| &*section.title);
+        Self { title, priority: *priority, min_count: *min_count, max_age }
     }
 }
 

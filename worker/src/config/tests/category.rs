@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_model::settings::CategorySettings;
+use tidings_model::settings::{CategorySettings, Section};
 
 use super::{problems_of, read};
 
@@ -18,7 +18,8 @@ fn a_category_has_a_section_or_stands_in_that_of_another_one() {
     let lines = "[digest.a.category.change]\ntitle = \"Code\"\npriority = 2\n[digest.a.category.fix]\n\
                  section = \"change\"\n[digest.a.category.noise]\npriority = 1\nmin_count = 3\nmax_age = \"1d\"";
     let config = read(&with(lines), &[]).unwrap();
-    let code = CategorySettings { section: Some("Code".into()), priority: 2, ..CategorySettings::default() };
+    let section = Some(Section::new("change", "Code"));
+    let code = CategorySettings { section, priority: 2, ..CategorySettings::default() };
     let noise = CategorySettings { priority: 1, min_count: Some(3), max_age: Some(DAY), ..CategorySettings::default() };
     let expected = [("change", code.clone()), ("fix", code), ("noise", noise)];
     assert_eq!(config.digests["a"].category, expected.map(|(name, category)| (name.to_owned(), category)).into());
@@ -59,5 +60,5 @@ fn a_tenant_replaces_the_categories_that_it_names() {
     let lines = "category.x.title = \"X\"\ncategory.y.title = \"Y\"\n[tenant.acme.digest.a]\ncategory.x.title = \"Z\"";
     let config = read(&with(lines), &[]).unwrap();
     let titles = config.tenants["acme"].digests["a"].category.values().map(|category| category.section.clone());
-    assert_eq!(titles.collect::<Vec<_>>(), [Some("Z".to_owned()), Some("Y".to_owned())]);
+    assert_eq!(titles.collect::<Vec<_>>(), [Some(Section::new("x", "Z")), Some(Section::new("y", "Y"))]);
 }
