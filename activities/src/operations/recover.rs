@@ -23,7 +23,7 @@ use tidings_model::{
     step::{AuditInput, Note},
 };
 use tidings_store::Store;
-use tidings_workflows::{Delivery, RunInput, Status};
+use tidings_workflows::{RunInput, Status};
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
@@ -61,7 +61,7 @@ pub struct Recovered {
     pub run_id: String,
     /// The end of the run: `terminated`, `timed out` or `failed`.
     pub ended: &'static str,
-    /// The key's digests without an end, except the one that a later run is delivering.
+    /// The key's digests without an end, except those of a later run: the one in delivery, and the one of its open window.
     pub digests: Vec<OpenDigest>,
     /// Events in the run's history, with duplicates.
     pub events: u64,
@@ -185,11 +185,16 @@ impl Recovery<'_> {
         };
         let not_needed = |why| RecoverError::NotNeeded { key: (*key).clone(), run_id: run.run_id().to_owned(), why };
         let ended = bad_end(run.status()).map_err(not_needed)?;
-        let in_delivery = self.in_delivery().await?.map(|delivery| delivery.digest_id);
+        let live = self.live().await?;
+        let of_a_later_run: Vec<_> = live
+            .iter()
+            .flat_map(|status| [status.digest_id, status.delivering.as_ref().map(|delivery| delivery.digest_id)])
+            .flatten()
+            .collect();
         let digests = store.digests(key, DIGESTS).await?.into_iter();
         // A digest without events is a late write of a run that was already recovered.
         let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
-        let digests = digests.filter(|digest| Some(digest.digest_id) != in_delivery);
+        let digests = digests.filter(|digest| !of_a_later_run.contains(&digest.digest_id));
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         let (run_id, digests) = (run.run_id().to_owned(), digests.collect());
         let returned = store.returned(key).await?.map_or(0, |returned| returned.events());
@@ -212,7 +217,7 @@ impl Recovery<'_> {
     /// Waits for the delivery of the key's other digest. A key has at most one digest in delivery.
     async fn until_delivered(&self) -> Result<(), RecoverError> {
         let until = Timestamp::now() + DELIVERY;
-        while let Some(delivery) = self.in_delivery().await? {
+        while let Some(delivery) = self.live().await?.and_then(|status| status.delivering) {
             if !may_end(delivery.next_attempt_at, Timestamp::now(), until) {
                 break;
             }
@@ -221,15 +226,14 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Returns the digest that a later, running run is delivering.
-    async fn in_delivery(&self) -> Result<Option<Delivery>, RecoverError> {
+    /// The status of a later run that runs.
+    async fn live(&self) -> Result<Option<Status>, RecoverError> {
         let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
         let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;
         if run.status() != WorkflowExecutionStatus::Running {
             return Ok(None);
         }
-        let status = self.commands().digest(self.key).status::<Status>().await?;
-        Ok(status.and_then(|status| status.delivering))
+        Ok(self.commands().digest(self.key).status().await?)
     }
 
     /// Counts the events and retracts of the run, and of earlier runs that left theirs unread. Passes them on in pages.

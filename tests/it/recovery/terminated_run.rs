@@ -122,6 +122,30 @@ async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
+async fn recovery_leaves_the_open_window_of_a_later_run_alone() -> Result<()> {
+    let env = Env::start(settings("after 1h", "after 1s")).await?;
+    let key = key("activity", "ann");
+    env.events.emit(event(&key, "e1")).await?;
+    let run_id = env.run(&key).await?;
+    terminated(&env, &key).await?;
+    for n in 0..8 {
+        signal(&env.temporal, &key, bulky(n)).await?;
+    }
+    let stashed = async || {
+        let digests = env.store.digests(&key, 10).await?;
+        Ok(digests.into_iter().find(|digest| digest.items > 0).map(|digest| digest.digest_id))
+    };
+    let stashed = eventually("the later run's window has events in the ledger", MINUTE, stashed).await?;
+
+    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.run(&order()).await?;
+    assert_eq!((recovered.digests, recovered.events), (Vec::new(), 1));
+    let status = env.status(&key).await?;
+    assert_eq!((status.state, status.digest_id), (Stage::Collecting, Some(stashed)));
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
 async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");
