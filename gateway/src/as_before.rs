@@ -90,7 +90,7 @@ fn answer(state: &State, link: &AsBeforeLink, facts: &Facts, template: &str, tit
     let Some(settings) = state.settings.digest(&link.key) else {
         return page::text(StatusCode::OK, &frame, phrases.say("title"), phrases.say("nothing_to_choose"));
     };
-    let digest = state.digest_name(phrases, &link.key);
+    let digest = phrases.digest_name(&link.key.digest_type, settings.title.as_deref());
     let often = cadence(phrases, &Effective::unadapted(settings, facts).cadence);
     let text = phrases.with("as_before_text", [("digest", digest.into()), ("cadence", often.into())]);
     page::page(StatusCode::OK, template, &frame, &Text { title: phrases.say(title), text })

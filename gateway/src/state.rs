@@ -6,7 +6,7 @@ use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
 use tidings_activities::TeamDirectory;
 use tidings_mail::words::{Phrases, Words};
-use tidings_model::{Key, link_keys::LinkKeys, settings::Settings};
+use tidings_model::{link_keys::LinkKeys, settings::Settings};
 use tidings_store::Store;
 use tokio::sync::watch;
 
@@ -48,11 +48,5 @@ impl State {
     /// Returns the tenant's words for a recipient: in the recipient's language, else in the tenant's, else in English.
     pub(crate) fn phrases(&self, tenant: &str, locale: &str) -> Phrases<'_> {
         self.words.choose_for(tenant, self.settings.locales(tenant, locale))
-    }
-
-    /// Returns what a recipient reads as the name of the key's digest type.
-    pub(crate) fn digest_name(&self, phrases: Phrases<'_>, key: &Key) -> String {
-        let title = self.settings.digest(key).and_then(|digest| digest.title.as_deref());
-        phrases.digest_name(&key.digest_type, title)
     }
 }

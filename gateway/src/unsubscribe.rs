@@ -119,7 +119,10 @@ async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
         Link::Suppress { address, .. } => (None, page::masked(address), String::new()),
     };
     let phrases = state.phrases(link.tenant(), &locale);
-    let digest = digest.map(|key| state.digest_name(phrases, key));
+    let digest = digest.map(|key| {
+        let title = state.settings.digest(key).and_then(|digest| digest.title.as_deref());
+        phrases.digest_name(&key.digest_type, title)
+    });
     About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, address }
 }
 

@@ -226,7 +226,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The status of a later run that runs.
+    /// The status of the later run, if one is open.
     async fn live(&self) -> Result<Option<Status>, RecoverError> {
         let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
         let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;

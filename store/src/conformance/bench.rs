@@ -121,9 +121,9 @@ impl Bench {
                 sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
                 let parameters = (1..=20).filter(|n| statement.contains(&format!("${n}"))).count();
                 let values = vec!["NULL"; parameters].join(", ");
-                let prepare = sqlx::AssertSqlSafe(format!("PREPARE listing AS {statement}"));
+                let prepare = sqlx::AssertSqlSafe(format!("PREPARE planned AS {statement}"));
                 sqlx::raw_sql(prepare).execute(&mut *connection).await.unwrap();
-                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE listing ({values})"));
+                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE planned ({values})"));
                 let rows = sqlx::raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
                 // The connection with its settings is of no other use.
                 connection.close().await.unwrap();

@@ -47,14 +47,14 @@ pub async fn lines_of_a_higher_priority_come_first_with_their_section(bench: &Be
     let of = |id: &str, category: &str| Event { category: category.into(), ..event(id) };
     let events = [of("1", "share"), of("2", "share"), of("3", "fix \"it\""), of("4", "comment"), of("5", "$.x")];
     bench.claim(&window(0), &events, at(1)).await;
-    let code = || Some(Section::new("fix \"it\"", "Code"));
+    let (code, money) = (Some(Section::new("fix \"it\"", "Code")), Some(Section::new("$.x", "Money")));
     let placed = |section, priority| CategorySettings { section, priority, ..CategorySettings::default() };
-    let categories = [("comment", None, 0), ("fix \"it\"", code(), 2), ("$.x", code(), 1)];
+    let categories = [("comment", None, 0), ("fix \"it\"", code.clone(), 2), ("$.x", money.clone(), 1)];
     let categories =
         categories.map(|(name, section, priority)| (name.to_owned(), placed(section, priority))).into_iter().collect();
     let lines = bench.store.contents(&window(0), Shown { categories: &categories, ..shown(3) }).await.unwrap().lines;
     let lines: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
-    let expected = [("fix \"it\"", code()), ("$.x", code()), ("share", None)];
+    let expected = [("fix \"it\"", code), ("$.x", money), ("share", None)];
     assert_eq!(lines, expected.map(|(category, section)| (category.to_owned(), section)));
 }
 

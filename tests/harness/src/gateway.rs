@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use axum::Router;
 use temporalio_client::Client;
 use tidings_gateway::{
@@ -76,6 +76,17 @@ pub fn public_routes(store: Arc<dyn Store>, settings: Settings, temporal: Option
 #[must_use]
 pub fn form(fields: &[(&str, &str)]) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+/// The address in the footer of an email that leads to a page.
+///
+/// # Errors
+/// The email has no such link.
+pub fn footer(html: &str, address: &str, page: &str) -> Result<String> {
+    let start = format!("href=\"http://{address}/{page}/");
+    let rest = html.split(&start).nth(1).with_context(|| format!("no /{page}/ in {html}"))?;
+    let token = rest.split('"').next().unwrap_or_default();
+    Ok(format!("http://{address}/{page}/{token}"))
 }
 
 /// The hidden field by which the page of preferences undoes a change, if the page has one.

@@ -117,6 +117,16 @@ async fn audited_for(api: &Api, action: &str, count: usize) -> Result<BTreeMap<S
     eventually("the orders are audited", MINUTE, found).await
 }
 
+/// Kills the gateway amid a job, and waits until the next one has ended the job.
+async fn ended_by_the_next_gateway(api: &mut Api, cli: &CliEnv, path: &str) -> Result<Value> {
+    let begun = async || Ok(Some(get(api, path).await?).filter(|job| job["done"].as_u64() > Some(0)));
+    let begun = eventually("some keys are done", MINUTE, begun).await?;
+    assert_eq!(begun["state"], "running", "{begun}");
+    api.kill();
+    api.restart(cli).await?;
+    ended(api, path).await
+}
+
 fn once(users: &[String]) -> BTreeMap<String, usize> {
     users.iter().map(|user| (user.clone(), 1)).collect()
 }
@@ -177,12 +187,7 @@ async fn a_job_whose_gateway_is_killed_orders_each_key_once() -> Result<()> {
     collect(&api, &users).await?;
     let path =
         post(&api, &json!({"order": "hold", "where": "tenant=acme", "why": "wrong prices", "until": "2h"})).await?;
-    let begun = async || Ok(Some(get(&api, &path).await?).filter(|job| job["done"].as_u64() > Some(0)));
-    let begun = eventually("some keys are done", MINUTE, begun).await?;
-    assert_eq!(begun["state"], "running", "{begun}");
-    api.kill();
-    api.restart(&cli).await?;
-    let job = ended(&api, &path).await?;
+    let job = ended_by_the_next_gateway(&mut api, &cli, &path).await?;
     assert_eq!(
         (&job["state"], &job["matched"], &job["done"], &job["failed"]),
         (&json!("done"), &json!(KEYS), &json!(KEYS), &json!(0)),
@@ -212,12 +217,7 @@ async fn a_flush_whose_gateway_is_killed_sends_each_key_one_email() -> Result<()
     collect(&api, &users).await?;
     let flush = json!({"order": "flush", "where": "type=activity", "why": "ticket 812"});
     let path = post(&api, &flush).await?;
-    let begun = async || Ok(Some(get(&api, &path).await?).filter(|job| job["done"].as_u64() > Some(0)));
-    let begun = eventually("some keys are done", MINUTE, begun).await?;
-    assert_eq!(begun["state"], "running", "{begun}");
-    api.kill();
-    api.restart(&cli).await?;
-    let job = ended(&api, &path).await?;
+    let job = ended_by_the_next_gateway(&mut api, &cli, &path).await?;
     let results = rows(&api, &format!("{path}/results")).await?;
     let of = |state: &'static str| {
         let keys = results.iter().filter(move |result| result["state"] == state);

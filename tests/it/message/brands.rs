@@ -5,7 +5,10 @@ use std::{fs, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use mail_parser::MessageParser;
 use tidings_activities::Deps;
-use tidings_harness::env::{Env, Running, event, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, Running, event, settings, wait_for_emails},
+    gateway::footer,
+};
 use tidings_mail::render::Renderer;
 use tidings_model::{
     Key, names,
@@ -90,9 +93,7 @@ async fn the_page_of_a_recipient_shows_the_tenants_looks() -> Result<()> {
     let served = Served::start(branded).await?;
     let Served { env, address, .. } = &served;
     let (html, _) = sent(env, "acme", 0).await?;
-    let link = html.split(&format!("href=\"http://{address}/p/")).nth(1).context("no link to the page")?;
-    let token = link.split('"').next().unwrap_or_default();
-    let page = served.request("GET", &format!("http://{address}/p/{token}"), "").await?;
+    let page = served.request("GET", &footer(&html, address, "p")?, "").await?;
     for part in ["<img src=\"https://acme.example/logo.png\"", "Acme &amp; Söhne", "page.css?8a1c4a", "lang=\"de\""] {
         ensure!(page.contains(part), "{part}: {page}");
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use mail_parser::MessageParser;
 use tidings_harness::{
     env::{Env, event, key, settings, wait_for_emails},
+    gateway::footer,
     gateway::{form, undo_of},
 };
 use tidings_model::{Key, ViewLink};
@@ -30,14 +31,6 @@ async fn sent(env: &Env, key: &Key) -> Result<String> {
     let mail = env.relay.mails().pop().context("no mail")?.bytes();
     let parsed = MessageParser::default().parse(&mail).context("no message")?;
     Ok(parsed.body_html(0).context("no HTML")?.into_owned())
-}
-
-/// The address in the footer that leads to a page.
-fn footer(html: &str, address: &str, page: &str) -> Result<String> {
-    let start = format!("href=\"http://{address}/{page}/");
-    let rest = html.split(&start).nth(1).with_context(|| format!("no /{page}/ in {html}"))?;
-    let token = rest.split('"').next().unwrap_or_default();
-    Ok(format!("http://{address}/{page}/{token}"))
 }
 
 /// Without the marks that isolate directions.

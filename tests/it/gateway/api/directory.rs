@@ -6,12 +6,12 @@ use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use tidings_harness::{
     env::{count, eventually},
+    gateway::{footer, form},
     http,
     notice_receiver::SECRET_ENV,
     team_service::{Says, TeamService},
 };
 use tidings_needs::needs;
-use url::form_urlencoded::Serializer;
 
 use super::{Api, MINUTE};
 
@@ -31,9 +31,8 @@ impl Api {
         let bytes = self.cli.relay.mail(email).context("no email")?.bytes();
         let parsed = MessageParser::default().parse(&bytes).context("no message")?;
         let html = parsed.body_html(0).context("no HTML")?.into_owned();
-        let link = format!("href=\"http://localhost:{}/p/", self.public.number);
-        let token = html.split(&link).nth(1).and_then(|rest| rest.split('"').next());
-        Ok(format!("/p/{}", token.context("no link to the page")?))
+        let address = format!("localhost:{}", self.public.number);
+        Ok(footer(&html, &address, "p")?.replace(&format!("http://{address}"), ""))
     }
 
     async fn page(&self, path: &str) -> Result<String> {
@@ -45,8 +44,7 @@ impl Api {
     /// Sends the form of the page.
     async fn choose(&self, path: &str, fields: &[(&str, &str)]) -> Result<String> {
         let head = format!("POST {path} HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n");
-        let body = Serializer::new(String::new()).extend_pairs(fields).finish();
-        let (status, page) = http::request(self.public.number, &head, &body).await?;
+        let (status, page) = http::request(self.public.number, &head, &form(fields)).await?;
         ensure!(status == 200, "{status}: {page}");
         Ok(page)
     }
