@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use mail_parser::MessageParser;
 use tidings_harness::{
     env::{Env, event, key, settings, wait_for_emails},
-    gateway::footer,
-    gateway::{form, undo_of},
+    gateway::{footer, form, undo_of},
 };
 use tidings_model::{Key, ViewLink};
 use tidings_needs::needs;
