@@ -64,7 +64,7 @@ class Ledger(NamedTuple):
     addresses: dict  # (tenant, address) -> the tables that have it
     reports: list  # (message, status) of each email that came back
     webhooks: list  # (message, event id) of each event that a provider told
-    left: set  # ids of digests whose recipient chose something
+    left: set  # ids of digests whose recipient chose something, or was taken off by an operator
 
     @property
     def ambiguous(self):
@@ -149,7 +149,9 @@ def read_mail(path):
     )
 
 
-DIGESTS = "SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL, COALESCE(why, '') FROM digests"
+# An erasure takes the words of a relay, which may name the person.
+DIGESTS = """SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL,
+             COALESCE(NULLIF(why, ''), CASE WHEN erased_at IS NULL THEN '' ELSE 'erased' END) FROM digests"""
 EVENTS = "SELECT tenant, digest_type, user_id, event_id, digest_id, returned_at IS NOT NULL FROM events"
 SINGLES = "SELECT id, state FROM messages WHERE digest_id IS NULL"
 ATTEMPTS = """SELECT message, number, begun_at, COALESCE(class, ''), COALESCE(fenced_at, 0)
@@ -164,9 +166,10 @@ ADDRESSES = """SELECT tenant, LOWER(address), 'recipients' FROM recipients
 REPORTS = "SELECT message, status FROM delivery_events WHERE kind = 'bounced' AND status IS NOT NULL"
 
 WEBHOOKS = "SELECT message, event_id FROM delivery_events WHERE event_id IS NOT NULL"
+# A click changes nothing, and is not recorded, where an operator has withdrawn the consent before.
 LEFT = """SELECT digests.digest_id FROM digests JOIN audit
           ON digests.tenant = audit.tenant AND digests.digest_type = audit.digest_type AND digests.user_id = audit.user_id
-          WHERE audit.actor = 'recipient'"""
+          WHERE audit.actor = 'recipient' OR audit.action = 'withdraw consent'"""
 
 
 def read_ledger(place):

@@ -13,7 +13,7 @@ import check
 # The part of the ledger that the checker reads, without the keys that would keep a wrong ledger from being made.
 SCHEMA = """
 CREATE TABLE digests (digest_id TEXT, state TEXT, outcome TEXT, returned_at INTEGER, why TEXT, tenant TEXT, digest_type TEXT,
-                      user_id TEXT);
+                      user_id TEXT, erased_at INTEGER);
 CREATE TABLE events (tenant TEXT, digest_type TEXT, user_id TEXT, event_id TEXT, digest_id TEXT, returned_at INTEGER);
 CREATE TABLE messages (id TEXT, digest_id TEXT, state TEXT, tenant TEXT, envelope_to TEXT);
 CREATE TABLE attempts (message TEXT, class TEXT, begun_at INTEGER, fenced_at INTEGER, number INTEGER);
@@ -45,6 +45,7 @@ class Case:
         self.attempts = [("d1", "sent"), ("d2", "sent")]
         self.mails = [("d1", 2), ("d2", 1)]
         self.reasons = {"d1": "", "d2": "because"}
+        self.erasures = {}  # digest_id -> time
         self.singles = {}
         self.audit = []  # (digest_id, action, acted_at)
         self.retracted = []
@@ -57,6 +58,7 @@ class Case:
         self.lost = []  # (user, event_id) that only Temporal had
         self.webhooks = []  # (message, event_id) of the ledger
         self.choices = []  # (user,) of the audit trail; each digest here is of the user with its id
+        self.taken_off = []  # (user,) of the audit trail, by an operator
         self.reports = []  # (message, status) of the ledger
         self.addresses = {}  # table -> address
         self.extra = {}  # number of the mail -> more text
@@ -105,8 +107,11 @@ class Case:
             (folder / f"{number}.eml").write_bytes(f"{text}\r\nText.\r\n{self.extra.get(number, '')}".encode())
         with contextlib.closing(sqlite3.connect(folder / "db")) as database, database:
             database.executescript(SCHEMA)
-            digests = [(digest_id, *digest, self.reasons.get(digest_id), digest_id) for digest_id, digest in self.digests.items()]
-            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?, ?, 'acme', 'activity', ?)", digests)
+            digests = [
+                (digest_id, *digest, self.reasons.get(digest_id), digest_id, self.erasures.get(digest_id))
+                for digest_id, digest in self.digests.items()
+            ]
+            database.executemany("INSERT INTO digests VALUES (?, ?, ?, ?, ?, 'acme', 'activity', ?, ?)", digests)
             database.executemany("INSERT INTO events VALUES ('acme', 'activity', ?, ?, ?, ?)", self.events)
             # Of an attempt the times may be left out.
             attempts = [(*attempt, 100, 0)[:4] + (number,) for number, attempt in enumerate(self.attempts)]
@@ -118,6 +123,8 @@ class Case:
             database.executemany(webhooks, self.webhooks)
             choices = "INSERT INTO audit VALUES (NULL, NULL, 'withdraw', 1, 'acme', 'activity', ?, 'recipient')"
             database.executemany(choices, self.choices)
+            taken_off = "INSERT INTO audit VALUES (NULL, NULL, 'withdraw consent', 1, 'acme', 'activity', ?, 'ops')"
+            database.executemany(taken_off, self.taken_off)
             for table, address in self.addresses.items():
                 database.execute(WITH_ADDRESS[table], [address])
             database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
@@ -247,6 +254,8 @@ class Checker(unittest.TestCase):
         self.passes()
         self.case.reasons["d2"] = ""
         self.fails_with("digest that was not sent has no reason")
+        self.case.erasures["d2"] = 1
+        self.passes()
 
     def test_a_mail_too_many_of_a_digest_that_failed(self):
         self.case.digests["d2"] = ("closed", "failed", None)
@@ -382,6 +391,12 @@ class Checker(unittest.TestCase):
         self.case.clicked, self.case.choices = ["d1"], [("d2",)]
         self.fails_with("click is not in the audit trail")
         self.case.choices = [("d1",)]
+        self.passes()
+
+    def test_a_click_of_someone_whom_an_operator_took_off_before(self):
+        self.case.clicked = ["d1"]
+        self.fails_with("click is not in the audit trail")
+        self.case.taken_off = [("d1",)]
         self.passes()
 
     def test_an_address_of_an_erased_person(self):
