@@ -25,6 +25,8 @@ STOPPED = ("fenced", "cancelled")
 ENDS = ("sent", "delivered", "failed", "ambiguous", "suppressed", "cancelled")
 # The reasons of a digest that ended because it had no events begin so.
 EMPTY = "every event was "
+# The recipient is out of the digest type from here on.
+WITHDRAW = "withdraw consent"
 # What is due may take so long to become a digest, in milliseconds.
 OVERDUE = 60_000
 
@@ -193,9 +195,11 @@ def judge_reported(reported, ledger):
 
 
 def judge_clicked(clicked, ledger):
-    """A click that was answered is in the audit trail of the digest's key."""
-    for digest_id in dict.fromkeys(clicked):
-        if digest_id not in ledger.left:
+    """A click that was answered is in the audit trail of the digest's key, unless the consent was withdrawn already."""
+    for digest_id, answered_at in dict.fromkeys(clicked):
+        choices = ledger.choices[digest_id]
+        before = [choice.action for choice in choices if choice.acted_at <= answered_at]
+        if before[-1:] != [WITHDRAW] and all(choice.actor != "recipient" for choice in choices):
             yield "click is not in the audit trail", digest_id
 
 
@@ -277,7 +281,7 @@ def main(arguments=None):
     parser.add_argument("--open", type=Path, metavar="FILE", help="NDJSON: what was open when nothing was broken")
     parser.add_argument("--returned", type=Path, metavar="FILE", help="NDJSON: id and status of each report that was read")
     parser.add_argument("--reported", type=Path, metavar="FILE", help="NDJSON: id and event_id of each answered webhook")
-    parser.add_argument("--clicked", type=Path, metavar="FILE", help="NDJSON: id of each digest whose click was answered")
+    parser.add_argument("--clicked", type=Path, metavar="FILE", help="NDJSON: id and time of each click that was answered")
     parser.add_argument("--erased", type=Path, metavar="FILE", help="NDJSON: tenant and address of each erased person")
     parser.add_argument("--lost", type=Path, metavar="FILE", help="ids that only Temporal had when it lost its data")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -289,7 +293,7 @@ def main(arguments=None):
         read_windows(options.open),
         [(report["id"], report["status"]) for report in lines(options.returned)],
         [(event["id"], event["event_id"]) for event in lines(options.reported)],
-        [click["id"] for click in lines(options.clicked)],
+        [(click["id"], click["answered_at"]) for click in lines(options.clicked)],
         [(person["tenant"], person["address"]) for person in lines(options.erased)],
         read_identities(options.lost),
     )

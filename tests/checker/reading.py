@@ -9,7 +9,7 @@ import io
 import json
 import sqlite3
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import closing
 from email import message_from_bytes, policy
 from pathlib import Path
@@ -55,6 +55,12 @@ class Entry(NamedTuple):
     acted_at: int
 
 
+class Choice(NamedTuple):
+    actor: str
+    action: str
+    acted_at: int
+
+
 class Ledger(NamedTuple):
     digests: dict  # digest_id -> Digest
     events: list  # of Event
@@ -64,7 +70,7 @@ class Ledger(NamedTuple):
     addresses: dict  # (tenant, address) -> the tables that have it
     reports: list  # (message, status) of each email that came back
     webhooks: list  # (message, event id) of each event that a provider told
-    left: set  # ids of digests whose recipient chose something, or was taken off by an operator
+    choices: dict  # digest_id -> Choices for its key, in the order of writing
 
     @property
     def ambiguous(self):
@@ -101,7 +107,7 @@ class Told(NamedTuple):
     open: list  # of Window, when nothing was broken any more
     returned: list  # (message, status) of reports that were read, each perhaps more than once
     reported: list  # (message, event id) of webhooks that were answered
-    clicked: list  # ids of digests whose link was clicked, and the click was answered
+    clicked: list  # (digest_id, time of the answer) of each click that was answered
     erased: list  # (tenant, address) of people who were erased, and of whom nothing came since
     lost: list  # the same as acknowledged, of events that only Temporal had when it lost its data
 
@@ -149,9 +155,10 @@ def read_mail(path):
     )
 
 
-# An erasure takes the words of a relay, which may name the person.
+# An erasure takes the reason of these two outcomes: the words of a relay, which may name the person.
 DIGESTS = """SELECT digest_id, state, COALESCE(outcome, ''), returned_at IS NOT NULL,
-             COALESCE(NULLIF(why, ''), CASE WHEN erased_at IS NULL THEN '' ELSE 'erased' END) FROM digests"""
+             CASE WHEN erased_at IS NOT NULL AND outcome IN ('failed', 'ambiguous') THEN 'erased' ELSE COALESCE(why, '') END
+             FROM digests"""
 EVENTS = "SELECT tenant, digest_type, user_id, event_id, digest_id, returned_at IS NOT NULL FROM events"
 SINGLES = "SELECT id, state FROM messages WHERE digest_id IS NULL"
 ATTEMPTS = """SELECT message, number, begun_at, COALESCE(class, ''), COALESCE(fenced_at, 0)
@@ -166,10 +173,9 @@ ADDRESSES = """SELECT tenant, LOWER(address), 'recipients' FROM recipients
 REPORTS = "SELECT message, status FROM delivery_events WHERE kind = 'bounced' AND status IS NOT NULL"
 
 WEBHOOKS = "SELECT message, event_id FROM delivery_events WHERE event_id IS NOT NULL"
-# A click changes nothing, and is not recorded, where an operator has withdrawn the consent before.
-LEFT = """SELECT digests.digest_id FROM digests JOIN audit
-          ON digests.tenant = audit.tenant AND digests.digest_type = audit.digest_type AND digests.user_id = audit.user_id
-          WHERE audit.actor = 'recipient' OR audit.action = 'withdraw consent'"""
+CHOICES = """SELECT digests.digest_id, audit.actor, audit.action, audit.acted_at FROM digests JOIN audit
+             ON digests.tenant = audit.tenant AND digests.digest_type = audit.digest_type AND digests.user_id = audit.user_id
+             WHERE audit.actor = 'recipient' OR audit.action IN ('withdraw consent', 'grant consent') ORDER BY audit.audit_id"""
 
 
 def read_ledger(place):
@@ -188,6 +194,9 @@ def psql(url, query):
 
 def ledger_of(rows):
     true = (1, True, "t")
+    choices = defaultdict(list)
+    for row in rows(CHOICES):
+        choices[row[0]].append(Choice(row[1], row[2], int(row[3])))
     return Ledger(
         digests={row[0]: Digest(row[1], row[2], row[3] in true, row[4]) for row in rows(DIGESTS)},
         events=[Event(*row[:5], row[5] in true) for row in rows(EVENTS)],
@@ -197,7 +206,7 @@ def ledger_of(rows):
         addresses=tables(rows(ADDRESSES)),
         reports=[tuple(row) for row in rows(REPORTS)],
         webhooks=[tuple(row) for row in rows(WEBHOOKS)],
-        left={row[0] for row in rows(LEFT)},
+        choices=choices,
     )
 
 

@@ -53,12 +53,12 @@ class Case:
         self.open = []
         self.returned = []  # (message, status)
         self.reported = []  # (message, event_id)
-        self.clicked = []  # digest_id
+        self.clicked = []  # digest_id; each answered at 100
         self.erased = []  # addresses
         self.lost = []  # (user, event_id) that only Temporal had
         self.webhooks = []  # (message, event_id) of the ledger
         self.choices = []  # (user,) of the audit trail; each digest here is of the user with its id
-        self.taken_off = []  # (user,) of the audit trail, by an operator
+        self.consents = []  # (action, time, user) of the audit trail, by an operator
         self.reports = []  # (message, status) of the ledger
         self.addresses = {}  # table -> address
         self.extra = {}  # number of the mail -> more text
@@ -91,7 +91,7 @@ class Case:
             "open": self.open,
             "returned": [{"id": message, "status": status} for message, status in self.returned],
             "reported": [{"id": message, "event_id": event} for message, event in self.reported],
-            "clicked": [{"id": digest_id} for digest_id in self.clicked],
+            "clicked": [{"id": digest_id, "answered_at": 100} for digest_id in self.clicked],
             "erased": [{"tenant": "acme", "address": address} for address in self.erased],
         }
         for name, rows in files.items():
@@ -123,8 +123,8 @@ class Case:
             database.executemany(webhooks, self.webhooks)
             choices = "INSERT INTO audit VALUES (NULL, NULL, 'withdraw', 1, 'acme', 'activity', ?, 'recipient')"
             database.executemany(choices, self.choices)
-            taken_off = "INSERT INTO audit VALUES (NULL, NULL, 'withdraw consent', 1, 'acme', 'activity', ?, 'ops')"
-            database.executemany(taken_off, self.taken_off)
+            consents = "INSERT INTO audit VALUES (NULL, NULL, ?, ?, 'acme', 'activity', ?, 'ops')"
+            database.executemany(consents, self.consents)
             for table, address in self.addresses.items():
                 database.execute(WITH_ADDRESS[table], [address])
             database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
@@ -255,6 +255,8 @@ class Checker(unittest.TestCase):
         self.case.reasons["d2"] = ""
         self.fails_with("digest that was not sent has no reason")
         self.case.erasures["d2"] = 1
+        self.fails_with("digest that was not sent has no reason")
+        self.case.digests["d2"] = ("closed", "failed", None)
         self.passes()
 
     def test_a_mail_too_many_of_a_digest_that_failed(self):
@@ -393,11 +395,14 @@ class Checker(unittest.TestCase):
         self.case.choices = [("d1",)]
         self.passes()
 
-    def test_a_click_of_someone_whom_an_operator_took_off_before(self):
-        self.case.clicked = ["d1"]
-        self.fails_with("click is not in the audit trail")
-        self.case.taken_off = [("d1",)]
+    def test_a_click_after_an_operator_withdrew_the_consent(self):
+        self.case.clicked, withdrawn = ["d1"], [("withdraw consent", 50, "d1")]
+        self.case.consents = withdrawn
         self.passes()
+        self.case.consents = [*withdrawn, ("grant consent", 60, "d1")]
+        self.fails_with("click is not in the audit trail")
+        self.case.consents = [("withdraw consent", 150, "d1")]
+        self.fails_with("click is not in the audit trail")
 
     def test_an_address_of_an_erased_person(self):
         self.case.erased = ["Ann@acme.test"]

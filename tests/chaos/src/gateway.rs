@@ -165,7 +165,9 @@ impl Requests {
         let Some(path) = head.split(['<', '>']).find_map(|uri| uri.strip_prefix(&start)) else { return Ok(false) };
         let head = format!("POST {path} HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n");
         self.until_answered(&head, "List-Unsubscribe=One-Click").await?;
-        files.append("clicked.ndjson", &json!({"id": mail.header("X-Tidings-Message")?}))?;
+        let answered_at = Timestamp::now().as_millisecond();
+        let clicked = json!({"id": mail.header("X-Tidings-Message")?, "answered_at": answered_at});
+        files.append("clicked.ndjson", &clicked)?;
         Ok(true)
     }
 
