@@ -56,12 +56,13 @@ impl State {
             if now < until { wait(until) } else { over }
         };
         match left {
-            Left::Gone | Left::NotConfigured => Decision::Finish,
             Left::Away => {
                 let until = after(asked_at, away_for(self.status.away));
                 unless_over(until, Decision::WaitForReceiver, Decision::Deliver)
             }
-            Left::Nothing | Left::Until(_) | Left::More if self.woken => Decision::Deliver,
+            // A replay may come between the receiver's 410 and the end of this run.
+            _ if self.woken => Decision::Deliver,
+            Left::Gone | Left::NotConfigured => Decision::Finish,
             Left::More => Decision::Deliver,
             Left::Until(until) => unless_over(until, Decision::Wait, Decision::Deliver),
             Left::Nothing => unless_over(after(asked_at, LINGER), Decision::Wait, Decision::Finish),
@@ -119,7 +120,8 @@ mod tests {
             (Left::Nothing, true, 160, Deliver),
             (Left::Away, true, 100, WaitForReceiver(at(105))),
             (Left::Away, false, 105, Deliver),
-            (Left::Gone, true, 100, Finish),
+            (Left::Gone, false, 100, Finish),
+            (Left::Gone, true, 100, Deliver),
             (Left::NotConfigured, false, 100, Finish),
         ] {
             assert_eq!(left(answer, woken).decide(at(now)), next, "{answer:?} {woken} {now}");
