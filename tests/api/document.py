@@ -23,7 +23,7 @@ ACCEPTED = pathlib.Path(__file__).with_name("accepted-breaks.txt")
 
 def of_code(program):
     """The document that the program prints."""
-    command = [program] if program else ["cargo", "run", "--quiet", "--workspace", "--bin", "tidings", "--"]
+    command = [program] if program else ["cargo", "run", "--quiet", "--package", "tidings", "--"]
     command += ["gateway", "openapi"]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 

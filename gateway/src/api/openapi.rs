@@ -105,6 +105,7 @@ pub fn document() -> Value {
             "title": "Tidings",
             "version": env!("CARGO_PKG_VERSION"),
             "description": DESCRIPTION,
+            "contact": {"name": "Tidings", "url": env!("CARGO_PKG_REPOSITORY")},
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],

@@ -194,6 +194,7 @@ impl Operation {
             "summary": endpoint.summary().trim_end_matches('.'),
             "description": format!("{} Scope: `{}`.", self.description, endpoint.scope()),
             "security": [{TOKEN: [endpoint.scope()]}],
+            "x-scope": endpoint.scope(),
             "parameters": path.chain(query).chain(headers).collect::<Vec<_>>(),
             "responses": answers.chain(self.problems.into_iter().map(problem)).collect::<Map<_, _>>(),
         });
