@@ -38,7 +38,7 @@ class Comparison:
                     yield from self.operation(where, methods[method], self.new["paths"][path][method])
 
     def operation(self, where, old, new):
-        if old.get("security") != new.get("security"):
+        if old["x-scope"] != new["x-scope"]:
             yield f"{where} needs another scope"
         if old["operationId"] != new["operationId"]:
             yield f"{where} has another operationId"

@@ -32,6 +32,5 @@ def of_tag(document, tag):
 
 
 def row(path, method, operation):
-    scope = next(iter(operation["security"][0].values()))[0]
     statuses = ", ".join(status for status in sorted(operation["responses"]) if status not in COMMON)
-    return f"| `{method.upper()} {path}` | {operation['summary']} | `{scope}` | {statuses} |"
+    return f"| `{method.upper()} {path}` | {operation['summary']} | `{operation['x-scope']}` | {statuses} |"

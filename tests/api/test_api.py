@@ -14,7 +14,7 @@ DOCUMENT = {
                 "operationId": "postThing",
                 "tags": ["Things"],
                 "summary": "Adds a thing",
-                "security": [{"token": ["things:write"]}],
+                "x-scope": "things:write",
                 "parameters": [{"$ref": "#/components/parameters/Kind"}],
                 "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
                 "responses": {
@@ -67,7 +67,7 @@ class Breaking(unittest.TestCase):
         post = "POST /v1/things"
         for change, expected in [
             (lambda document, *_: document["paths"].clear(), [f"{post} is gone"]),
-            (lambda _, operation, __: operation["security"].clear(), [f"{post} needs another scope"]),
+            (lambda _, operation, __: operation.update({"x-scope": "things:read"}), [f"{post} needs another scope"]),
             (lambda _, operation, __: operation["parameters"].clear(), [f"{post} has no parameter kind"]),
             (lambda document, *_: kind(document).update(required=True), [f"{post} needs the parameter kind"]),
             (lambda document, *_: kind(document)["schema"]["enum"].remove("a"), [f"{post} kind has no value a"]),

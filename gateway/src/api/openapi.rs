@@ -27,7 +27,7 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
-use operation::{Operation, TOKEN};
+use operation::Operation;
 use parameter::{Header, Query, ResponseHeader};
 use schemas::Schemas;
 
@@ -109,7 +109,7 @@ pub fn document() -> Value {
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],
-        "security": [{TOKEN: []}],
+        "security": [{"token": []}],
         "tags": tags,
         "paths": paths,
         "components": {
@@ -117,7 +117,7 @@ pub fn document() -> Value {
             "parameters": parameters(),
             "headers": headers(),
             "responses": problems(),
-            "securitySchemes": {TOKEN: scheme()},
+            "securitySchemes": {"token": scheme()},
         },
     })
 }
@@ -145,8 +145,8 @@ fn headers() -> Map<String, Value> {
 fn scheme() -> Value {
     let scopes: Vec<_> = Scope::ALL.iter().map(|scope| format!("`{scope}`")).collect();
     let description = format!(
-        "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. A route names the scope that \
-         the token must have. The scopes are {}.",
+        "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. The scope that a \
+         route needs is its x-scope. The scopes are {}.",
         scopes.join(", ")
     );
     json!({"type": "http", "scheme": "bearer", "bearerFormat": "tdg_ID_SECRET", "description": description})

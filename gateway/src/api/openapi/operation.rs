@@ -22,8 +22,6 @@ const COMMON: [StatusCode; 6] = [
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::SERVICE_UNAVAILABLE,
 ];
-/// The name of the security scheme.
-pub(super) const TOKEN: &str = "token";
 
 /// A subject. Each has a section in the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +191,6 @@ impl Operation {
             "tags": [self.tag.name()],
             "summary": endpoint.summary().trim_end_matches('.'),
             "description": format!("{} Scope: `{}`.", self.description, endpoint.scope()),
-            "security": [{TOKEN: [endpoint.scope()]}],
             "x-scope": endpoint.scope(),
             "parameters": path.chain(query).chain(headers).collect::<Vec<_>>(),
             "responses": answers.chain(self.problems.into_iter().map(problem)).collect::<Map<_, _>>(),
