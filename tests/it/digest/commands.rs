@@ -268,20 +268,22 @@ async fn a_preview_works_where_the_dkim_key_is_not() -> Result<()> {
     cli.start_worker()?;
     let events = tidings_client::Client::new(cli.server.client().await?, tidings_client::Config::default());
     events.emit(event(&key("activity", "ann"), "e1")).await?;
+    let preview = ["digest", "preview", "acme/activity/ann", "--part", "subject"];
+    let subject = eventually("the window is open", MINUTE, async || {
+        let subject = cli.run(&preview).await?;
+        Ok((!subject.contains("no window is open")).then_some(subject))
+    })
+    .await?;
+    assert!(!subject.trim().is_empty());
+
     let path = cli.folder.path().join("tidings.toml");
     let signed =
         format!("{}[mail.dkim]\nselector = \"s1\"\nkey_file = \"elsewhere.pem\"\n", std::fs::read_to_string(&path)?);
     std::fs::write(&path, signed)?;
     let worker = cli.tidings().arg("worker").output().await?;
     assert!(String::from_utf8_lossy(&worker.stderr).contains("elsewhere.pem"), "the worker signs, and needs the key");
-
-    let preview = ["digest", "preview", "acme/activity/ann", "--part", "subject"];
-    eventually("the window is open", MINUTE, async || {
-        let subject = cli.run(&preview).await?;
-        Ok((!subject.contains("no window is open")).then_some(subject))
-    })
-    .await
-    .map(|subject| assert!(!subject.trim().is_empty()))
+    assert_eq!(cli.run(&preview).await?, subject);
+    Ok(())
 }
 
 #[needs(temporal)]
