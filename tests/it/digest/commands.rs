@@ -191,7 +191,7 @@ async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result
         let error = format!("{:?}", refused.err().context("was accepted")?);
         assert!(error.contains(named), "{error}");
     }
-    assert_eq!(env.status(&key).await?.pending, 1);
+    env.status_when(&key, "the event waits", |status| status.pending == 1).await?;
     Ok(())
 }
 
