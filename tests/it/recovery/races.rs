@@ -75,6 +75,15 @@ async fn race(env: &Env, number: u64) -> Result<Key> {
     Ok(key)
 }
 
+/// Flushes a key until nothing of it is open.
+async fn ends(env: &Env, key: &Key) -> Result<()> {
+    let met = async || {
+        flush(env, key).await?;
+        Ok(env.is_idle(key).await?.then_some(()))
+    };
+    eventually("the key is idle", Duration::from_mins(2), met).await.with_context(|| key.to_string())
+}
+
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()> {
@@ -83,14 +92,8 @@ async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()
     let keys: Vec<Key> = races.buffer_unordered(AT_ONCE).try_collect().await?;
 
     // An event that came after the cancel, or after the flush, has a window of its own: it goes out now.
-    for key in &keys {
-        eventually("the key is idle", Duration::from_mins(2), async || {
-            flush(&env, key).await?;
-            Ok(env.is_idle(key).await?.then_some(()))
-        })
-        .await
-        .with_context(|| key.to_string())?;
-    }
+    let idle = stream::iter(&keys).map(|key| ends(&env, key));
+    idle.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
 
     let mails = events_by_message(&env.relay.mails())?;
     let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
