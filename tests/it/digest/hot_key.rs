@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowDescribeOptions, WorkflowExecutionStatus};
 use tidings_harness::{
-    env::{Env, eventually, json_events, key, malformed, settings, signal},
+    env::{Env, SIGNALS_AT_ONCE, eventually, json_events, key, malformed, settings, signal},
     relay::events_by_message,
 };
 use tidings_model::Key;
@@ -16,11 +16,6 @@ use tidings_store::prelude::*;
 const EVENTS: usize = 5_000;
 /// Number of signals between two malformed ones.
 const MALFORMED_EVERY: usize = 100;
-/// More signals at once bring more than 100 new ones during a workflow task. The server fails such a task, and temporalio-sdk-core
-/// 0.10.1 sometimes takes the result of a local activity of that task for one of the next (`Missing associated machine for
-/// LocalActivity`). It then answers for the run no more until the worker restarts. The changelog of 0.11.0 names a cure, but the
-/// newest temporalio-sdk, 1.1.1, needs 0.10.1. The fault is gone when 16 at once always pass.
-const AT_ONCE: usize = 4;
 /// Signals between two breaths. Under pressure without end the server gives a run no chance to continue as new, and
 /// refuses its 10,001st signal; the thin client never comes near that.
 const WAVE: usize = 1_000;
@@ -73,7 +68,7 @@ async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
             signal(&env.temporal, key, json_events([event.as_str()])).await
         });
         let run = env.run(key).await.ok();
-        stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        stream::iter(signals).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
         // A run that took the whole wave completes, and nothing starts the next.
         gets_on(env, key, "the next run, or none", |now| now.over || Some(&now.run) != run.as_ref()).await?;
     }

@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, settings, signal},
+    env::{Env, SIGNALS_AT_ONCE, event, eventually, json_events, key, settings, signal},
     postgres::database,
     proxy::{Network, Proxy},
     relay::events_by_message,
@@ -22,7 +22,6 @@ use tidings_workflows::Stage;
 const KEYS: usize = 100;
 /// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.
 const FLOOD: usize = 1_200;
-const AT_ONCE: usize = 16;
 const SOON: Duration = Duration::from_mins(1);
 
 /// A flood's event: a kilobyte, so that a thousand of them are too much for the next run's start argument.
@@ -68,7 +67,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
         let (event, flooded) = (bulky(&flooded, n), &flooded);
         async move { signal(&env.temporal, flooded, json_events([event.as_str()])).await }
     });
-    stream::iter(flood).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    stream::iter(flood).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
     eventually("the flooded run continues as new", SOON, async || {
         Ok((env.run(&flooded).await? != first_run).then_some(()))
     })

@@ -24,7 +24,10 @@ use temporalio_workflow::workflow_interceptors::{
 use tidings_activities::{choices, retention::Retention};
 use tidings_client::Commands;
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, name_without_spread, settings, signal, wait_for_emails},
+    env::{
+        Env, SIGNALS_AT_ONCE, event, eventually, json_events, key, name_without_spread, settings, signal,
+        wait_for_emails,
+    },
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
@@ -149,7 +152,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         env.run(&continued).await?
     };
     let signals = (0..1_005).map(|_| signal(&env.temporal, &continued, json_events([EVENT])));
-    stream::iter(signals).buffer_unordered(4).try_collect::<()>().await?;
+    stream::iter(signals).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
     let rolled = async || Ok((env.run(&continued).await? != first).then_some(()));
     eventually("the run continues as new", minute, rolled).await?;
     wait_for_emails(&env.relay, 1, minute).await?;
