@@ -6,8 +6,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use futures::future::try_join_all;
+use futures::{TryFutureExt as _, future::try_join_all, try_join};
 use jiff::Timestamp;
+use sqlx::{Connection as _, SqliteConnection};
 use tidings_activities::{
     Cancellable, Deps,
     digest::{claim, render, send},
@@ -167,8 +168,13 @@ async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Res
             nonce: Uuid::new_v4(),
         });
     }
+    let file = folder.path().join("tidings.db");
+    let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+    let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
     let dots = attempts.iter().map(|attempt| store.first_past_the_dot(attempt, attempt.begun_at));
-    let may_send = try_join_all(dots).instrument(tracing::info_span!("counted")).await?;
+    let dots = try_join_all(dots).instrument(tracing::info_span!("counted")).map_err(anyhow::Error::new);
+    // The lock ends once all of them wait: otherwise the first call could be over before the second one begins.
+    let (may_send, ()) = try_join!(dots, locked.rollback().map_err(anyhow::Error::new))?;
     ensure!(may_send == [true; 8], "{may_send:?}");
     let seen = calls.take();
     ensure!(seen.len() == 2 && commits(&seen) == 2, "{seen:#?}");
