@@ -19,6 +19,11 @@ def types(schema):
     return {named} if isinstance(named, str) else set(named)
 
 
+def scope(operation):
+    """The scope that a route needs. A document before x-scope has it in the security requirement alone."""
+    return operation["x-scope"] if "x-scope" in operation else operation["security"][0]["token"][0]
+
+
 class Comparison:
     """Two documents, and the schemas that were compared."""
 
@@ -38,7 +43,7 @@ class Comparison:
                     yield from self.operation(where, methods[method], self.new["paths"][path][method])
 
     def operation(self, where, old, new):
-        if old["x-scope"] != new["x-scope"]:
+        if scope(old) != scope(new):
             yield f"{where} needs another scope"
         if old["operationId"] != new["operationId"]:
             yield f"{where} has another operationId"

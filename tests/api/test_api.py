@@ -60,6 +60,15 @@ class Breaking(unittest.TestCase):
         self.assertEqual(changed(lambda *_: None), [])
         self.assertEqual(changed(add), [])
 
+    def test_a_scope_in_the_security_requirement_is_the_same_scope(self):
+        old = copy.deepcopy(DOCUMENT)
+        post = old["paths"]["/v1/things"]["post"]
+        del post["x-scope"]
+        post["security"] = [{"token": ["things:write"]}]
+        self.assertEqual(breaks(old, DOCUMENT), [])
+        post["security"] = [{"token": ["things:read"]}]
+        self.assertEqual(breaks(old, DOCUMENT), ["POST /v1/things needs another scope"])
+
     def test_each_kind_of_break_is_found(self):
         def kind(document):
             return document["components"]["parameters"]["Kind"]
