@@ -83,6 +83,9 @@ fn described(endpoint: Endpoint) -> Operation {
     }
 }
 
+/// The name of the security scheme.
+const TOKEN: &str = "token";
+
 /// The document.
 #[must_use]
 pub fn document() -> Value {
@@ -109,7 +112,7 @@ pub fn document() -> Value {
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],
-        "security": [{"token": []}],
+        "security": [{TOKEN: []}],
         "tags": tags,
         "paths": paths,
         "components": {
@@ -117,7 +120,7 @@ pub fn document() -> Value {
             "parameters": parameters(),
             "headers": headers(),
             "responses": problems(),
-            "securitySchemes": {"token": scheme()},
+            "securitySchemes": {TOKEN: scheme()},
         },
     })
 }
@@ -145,8 +148,8 @@ fn headers() -> Map<String, Value> {
 fn scheme() -> Value {
     let scopes: Vec<_> = Scope::ALL.iter().map(|scope| format!("`{scope}`")).collect();
     let description = format!(
-        "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. The scope that a \
-         route needs is its x-scope. The scopes are {}.",
+        "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. The scope that a route \
+         needs is its x-scope. The scopes are {}.",
         scopes.join(", ")
     );
     json!({"type": "http", "scheme": "bearer", "bearerFormat": "tdg_ID_SECRET", "description": description})

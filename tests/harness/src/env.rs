@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
-use sqlx::Connection as _;
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
@@ -94,14 +94,21 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
     Ok(Arc::new(store))
 }
 
+/// A connection of its own to the store that [`sqlite`] made in `folder`.
+///
+/// # Errors
+/// When there is none.
+pub async fn ledger(folder: &std::path::Path) -> Result<SqliteConnection> {
+    let path = folder.join("tidings.db");
+    Ok(SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?)
+}
+
 /// Runs a counting query in the store that [`sqlite`] made in `folder`.
 ///
 /// # Errors
 /// When the query is wrong.
 pub async fn count(folder: &std::path::Path, query: &'static str) -> Result<i64> {
-    let path = folder.join("tidings.db");
-    let mut ledger = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
-    Ok(sqlx::query_scalar(query).fetch_one(&mut ledger).await?)
+    Ok(sqlx::query_scalar(query).fetch_one(&mut ledger(folder).await?).await?)
 }
 
 /// A dev server, a store, a relay and a worker.

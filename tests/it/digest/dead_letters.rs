@@ -4,10 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use sqlx::{Connection as _, SqliteConnection};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{event, eventually, json_events, key, malformed, signal},
+    env::{event, eventually, json_events, key, ledger, malformed, signal},
     relay::events_by_message,
 };
 use tidings_model::Key;
@@ -106,7 +105,7 @@ async fn an_emission_killed_before_the_mark_is_repeated_without_a_second_email()
     let id = misaddressed(&cli, &ann, &bo).await?;
 
     // Another writer holds the database, so that the command waits between the signal and the mark.
-    let mut writer = SqliteConnection::connect(&format!("sqlite://{}", cli.ledger().display())).await?;
+    let mut writer = ledger(cli.folder.path()).await?;
     sqlx::query("BEGIN IMMEDIATE").execute(&mut writer).await?;
     let mut command = cli.tidings();
     command.args(["dead-letters", "emit", &id, "--by", "carol", "--why", "ticket 812"]);

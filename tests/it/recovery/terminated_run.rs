@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{
     NamespacedClient as _, WorkflowDescribeOptions, WorkflowTerminateOptions, tonic::IntoRequest as _,
 };
@@ -13,7 +13,7 @@ use temporalio_common::protos::temporal::api::{
 use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, settings, signal, wait_for_emails},
+    env::{Env, event, eventually, json_events, key, ledger, settings, signal, wait_for_emails},
     postgres::{database, waits},
     relay::{Act, At, Fault, events_by_message},
 };
@@ -170,8 +170,7 @@ async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
 async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
-    let file = env.folder.path().join("tidings.db");
-    let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+    let mut locking = ledger(env.folder.path()).await?;
     let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
     env.events.emit(event(&key, "e1")).await?;
     let first = env.run(&key).await?;

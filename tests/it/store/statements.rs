@@ -8,13 +8,13 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use futures::{TryFutureExt as _, future::try_join_all, try_join};
 use jiff::Timestamp;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::Connection as _;
 use tidings_activities::{
     Cancellable, Deps,
     digest::{claim, render, send},
 };
 use tidings_harness::{
-    env::{activities, key, settings, sqlite},
+    env::{activities, key, ledger, settings, sqlite},
     relay::Relay,
     steps::{claim_of, recorded_event},
 };
@@ -168,8 +168,7 @@ async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Res
             nonce: Uuid::new_v4(),
         });
     }
-    let file = folder.path().join("tidings.db");
-    let mut locking = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+    let mut locking = ledger(folder.path()).await?;
     let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
     let dots = attempts.iter().map(|attempt| store.first_past_the_dot(attempt, attempt.begun_at));
     let dots = try_join_all(dots).instrument(tracing::info_span!("counted")).map_err(anyhow::Error::new);

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt::Write as _, fs, time::Duration};
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-use sqlx::{Connection, SqliteConnection};
+use sqlx::Connection as _;
 use temporalio_client::WorkflowExecutionStatus;
 use temporalio_common::{
     data_converters::RawValue,
@@ -23,7 +23,7 @@ use temporalio_sdk::{
 use tidings_harness::{
     checker,
     cli_env::CliEnv,
-    env::{Env, Running, event, eventually, key, settings},
+    env::{Env, Running, event, eventually, key, ledger, settings},
 };
 use tidings_model::names;
 use tidings_needs::needs;
@@ -174,7 +174,7 @@ fn task_failure(history: &[HistoryEvent]) -> Option<String> {
 
 /// Migrates as a later version may: a table, and columns with a default.
 async fn migrate_further(cli: &CliEnv) -> Result<()> {
-    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", cli.ledger().display())).await?;
+    let mut ledger = ledger(cli.folder.path()).await?;
     let mut statements = "CREATE TABLE later (id INTEGER PRIMARY KEY);\n".to_owned();
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'
                   AND name NOT LIKE 'sqlite%'";
