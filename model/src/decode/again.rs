@@ -188,13 +188,14 @@ mod tests {
         // A batch that an earlier version refused.
         let mut letter = json_letter("order 7", &json!({"events": [event("ann")]}));
         letter.record.workflow_id = ANN.to_owned();
-        letter.head =
-            json!({"events": [{"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}]})
-                .to_string()
-                .into_bytes();
+        let bare = json!({"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"});
+        letter.head = json!({"events": [bare], "retracts": [{"event_id": "e0"}]}).to_string().into_bytes();
         letter.record.size = letter.head.len() as u64;
         let again = decode_again(&letter).unwrap();
-        assert_eq!((again.events, again.keys), (vec![wire("ann")], [key("ann")].into()));
+        let retract =
+            serde_json::from_value(json!({"tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e0"}));
+        assert_eq!((again.events, again.retracts), (vec![wire("ann")], vec![retract.unwrap()]));
+        assert_eq!(again.keys, [key("ann")].into());
     }
 
     #[test]

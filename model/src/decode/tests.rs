@@ -299,7 +299,9 @@ fn a_million_malformed_events_in_one_signal_leave_bounded_letters() {
     let text = format!("[{}7]", "7,".repeat(1_000_000));
     let decoded = decoded(payload("json/plain", "", text));
     assert_eq!(decoded.dead_letters.len(), 101);
-    assert!(decoded.dead_letters[100].reason.starts_with("999901 more"), "{}", decoded.dead_letters[100].reason);
+    let rest = &decoded.dead_letters[100];
+    assert!(rest.reason.starts_with("999901 more"), "{}", rest.reason);
+    assert_eq!(rest.size, 999_901, "one byte each");
 
     let big = payload("binary/plain", "", vec![0; 60_000]);
     let letters = decoded_from(&vec![big; 3], 0).dead_letters;
