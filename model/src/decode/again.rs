@@ -192,9 +192,9 @@ mod tests {
         letter.head = json!({"events": [bare], "retracts": [{"event_id": "e0"}]}).to_string().into_bytes();
         letter.record.size = letter.head.len() as u64;
         let again = decode_again(&letter).unwrap();
-        let retract =
-            serde_json::from_value(json!({"tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e0"}));
-        assert_eq!((again.events, again.retracts), (vec![wire("ann")], vec![retract.unwrap()]));
+        let Key { tenant, digest_type: digest, user } = key("ann");
+        let retract = v1::Retract { tenant, digest, user, event_id: "e0".into(), ..v1::Retract::default() };
+        assert_eq!((again.events, again.retracts), (vec![wire("ann")], vec![retract]));
         assert_eq!(again.keys, [key("ann")].into());
     }
 
